@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,6 +35,9 @@ MEMORY = Path("/dev/shm")
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
 
+ONE_IN_ON_RAY = 3
+"""Of the acceptance tests of a module that run on both engines, the ordinary run has one in so many on Ray."""
+
 ROOM_BYTES = 4 * 2**30
 """Free bytes that such a folder has to have."""
 
@@ -56,6 +60,25 @@ def pytest_configure(config: pytest.Config) -> None:
     elif getattr(config.option, "numprocesses", None):
         os.environ[ADDRESS] = _start_ray()
         config.stash[HAS_STARTED_RAY] = True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most cases of what is marked `sampled` to the full set, and most acceptance tests that run on both engines on Ray."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
+        if sampled is None and _is_acceptance_on_ray(item):
+            group, one_in = str(item.path), ONE_IN_ON_RAY
+        if seen[group] % one_in:
+            item.add_marker(pytest.mark.full)
+        seen[group] += 1
+
+
+def _is_acceptance_on_ray(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("engine") == "ray" and "acceptance" in item.path.parts
 
 
 def _has_room(folder: Path) -> bool:

@@ -97,7 +97,11 @@ def check_writers(settings: Settings, session_store: str | SessionStore, memory_
 
 
 def check_artifact_folder(store: str | ArtifactStore) -> None:
-    """Check that a folder of artifacts is one, or can be made. Raises StoreError. Other stores are not looked at."""
+    """Check that a folder of artifacts is one, or can be made together with the one that it is in. Other stores pass.
+
+    Raises:
+        StoreError: it is a file or in one, or its path leads nowhere.
+    """
     if not isinstance(store, str):
         return
     path = Path(store.removeprefix("file://"))
@@ -106,6 +110,11 @@ def check_artifact_folder(store: str | ArtifactStore) -> None:
     there = next((each for each in (path, *path.parents) if each.exists()), None)
     if there is not None and not there.is_dir():
         raise StoreError(f"artifact store {store!r} cannot be used: {str(there)!r} is a file, name a folder")
+    if there not in (path, path.parent, path.parent.parent):
+        raise StoreError(
+            f"artifact store {store!r} cannot be used: there is no folder {str(path.parent.parent)!r}: correct the path, "
+            "or make the folder"
+        )
 
 
 def _takes_many_writers(store: str | SessionStore | MemoryStore) -> bool:

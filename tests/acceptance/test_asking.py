@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors import LlmAgent, SequentialAgent, tool
-from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError
+from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, RequestError, TaskFailedError, UnknownAgentError
 from actors.messages.content import Content, Part
 from actors.messages.model import LlmResponse
 from actors.testing import PatternModel, ScriptedModel
@@ -78,7 +78,7 @@ def test_any_llm_agent_of_the_tree_can_be_asked(local: Deploy) -> None:
     with local(root) as rt:
         assert rt.ask(root, "hi") == rt.ask("clerk", "hi") == rt.ask("hi") == "I am the root."
         assert rt.ask(billing, "Is it paid?") == rt.ask("billing", "Is it paid?") == "Paid."
-        with pytest.raises(DefinitionError, match="biling"):
+        with pytest.raises(UnknownAgentError, match="biling"):
             rt.ask("biling", "Is it paid?")
         with pytest.raises(DefinitionError, match="another than the one of that name"):
             rt.ask(clerk("gemini-2.5-flash"), "hi")

@@ -164,6 +164,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, *elsewhere}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("example", ESSENTIAL)
 def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
@@ -171,6 +172,7 @@ def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> Non
     assert_in_order(run(example, tmp_path, ray.get_runtime_context().gcs_address), ESSENTIAL[example])
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_the_support_desk_goes_on_where_it_ended(tmp_path: Path) -> None:
     first = run("support_desk", tmp_path)

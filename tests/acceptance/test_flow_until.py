@@ -224,6 +224,7 @@ def done(log: list[Event]) -> list[tuple[str, list[str]]]:
     return said
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_a_flow_stops_at_the_same_place_whoever_is_lost(name: str, who: Victim) -> None:
@@ -240,6 +241,7 @@ def test_a_flow_stops_at_the_same_place_whoever_is_lost(name: str, who: Victim) 
     assert lost
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("who", ["runner", "agents"])
 def test_calls_that_a_loss_left_open_are_run_though_the_condition_holds_by_then(who: Victim) -> None:
     """The last model call that the condition allows has called a tool."""

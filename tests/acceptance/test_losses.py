@@ -212,6 +212,7 @@ def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
         return told(play(rt)), engine
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:
@@ -225,6 +226,7 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
     assert lost
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_model_is_asked_once_more_at_most(who: Victim) -> None:
     def asked(*losses: Loss) -> tuple[int, int]:
@@ -240,6 +242,7 @@ def test_whoever_is_lost_at_whichever_message_the_model_is_asked_once_more_at_mo
             assert asked(Loss(at, who, before))[0] <= undisturbed_asks + 1, (at, before)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["supervised", "supervised_side_by_side"])
 @pytest.mark.parametrize("before", [True, False])
 def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(name: str, before: bool) -> None:
@@ -250,6 +253,7 @@ def test_what_a_supervisor_decides_is_decided_once_though_it_is_lost_just_then(n
         assert (said, bool(engine.lost)) == (expected, True), (at, engine.lost)
 
 
+@pytest.mark.full
 @settings(max_examples=tries(40))
 @given(
     name=st.sampled_from(list(TREES)),

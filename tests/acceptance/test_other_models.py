@@ -115,6 +115,7 @@ def bodies(server: GeminiServer) -> list[Json]:
     return [request.body for request in server.requests]
 
 
+@pytest.mark.full
 def test_trees_of_other_models_answer_by_name_with_transfers_tools_schemas_limits_and_fallbacks(
     deploy: Deploy, servers: ExitStack
 ) -> None:

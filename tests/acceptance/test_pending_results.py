@@ -116,6 +116,7 @@ def test_what_stands_behind_a_pending_call_runs_after_the_answer(deploy: Deploy,
         assert rt.pending(user_id="ada", session_id="s1") == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("who", get_args(Victim))
 @pytest.mark.parametrize("name", ["sequence", "before a transfer"])
 def test_it_waits_whichever_actor_is_lost(tmp_path: Path, name: str, who: Victim) -> None:
@@ -192,6 +193,7 @@ def test_a_call_beside_a_transfer_holds_what_stands_behind(deploy: Deploy, waits
         assert rt.pending(user_id="ada") == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("waits", [allowed, asking], ids=lambda each: each.name)
 @pytest.mark.parametrize("who", ["agents", "runner", "session"])
 def test_it_holds_it_when_an_actor_is_lost(tmp_path: Path, waits: FunctionTool, who: Victim) -> None:

@@ -71,6 +71,14 @@ def test_a_start_with_artifacts_in_a_file_raises_what_is_wrong(deploy: Deploy, t
         deploy(root()).start()
 
 
+def test_a_start_with_artifacts_in_a_folder_that_leads_nowhere_raises_what_is_wrong(local: Deploy, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no folder .*nowhere': correct the path, or make the folder"):
+        local(root(), artifact_store=f"file://{tmp_path}/nowhere/a/b").start()
+    assert not (tmp_path / "nowhere").exists()
+    with local(root(), artifact_store=f"file://{tmp_path}/a/b"):
+        pass
+
+
 def test_after_a_start_that_failed_nothing_runs_and_the_app_starts_over_a_store_that_can_be_used(
     deploy: Deploy, tmp_path: Path
 ) -> None:

@@ -239,6 +239,7 @@ class TalkingSessions:
         self._stopped = True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("timeout_s", [30.0, 0.2], ids=["waits", "gives up"])
 async def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
     own_server: PostgresServer, timeout_s: float, outages: OutageLog, tmp_path: Path

@@ -70,6 +70,7 @@ def storm(
     ]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_a_short_storm(local_ray: str, tmp_path: Path) -> None:
     found, lines = storm(local_ray, tmp_path, sessions=4, turns=24, seed=1, faults=8)

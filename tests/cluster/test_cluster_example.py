@@ -24,6 +24,7 @@ def run(address: str, stores: dict[str, str], *arguments: str) -> str:
     ).stdout
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("local_ray")
 def test_the_desk_stays_when_its_program_has_ended(local_ray: str, server: str, tmp_path: Path) -> None:
     stores = {"DATABASE_URL": server, "ARTIFACTS_URL": f"file://{tmp_path}/artifacts"}

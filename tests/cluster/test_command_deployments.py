@@ -119,6 +119,7 @@ def hanging(rt: Runtime, session: str) -> str:
     return turn.invocation_id
 
 
+@pytest.mark.full
 def test_a_turn_is_watched_and_cancelled_from_other_terminals(folder: Path) -> None:
     with Runtime.connect(NAME) as rt:
         invocation = hanging(rt, "s1")

@@ -175,6 +175,7 @@ def kill(rt: Runtime, part: Literal["runner", "session"]) -> None:
         os.close(agent)
 
 
+@pytest.mark.full
 def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session_actor(tmp_path: Path) -> None:
     planner = LlmAgent(name="planner", model=PatternModel([], default=succeed("plan", {"name": "Ada"})))
     waiting = GatedTaskModel(tmp_path, "")

@@ -19,6 +19,7 @@ hello
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_a_fork_is_refused_everything_and_leaves_the_program_unharmed(engine: str, tmp_path: Path) -> None:
     # A Ray of its own: that is what a fork could shut down.

@@ -7,6 +7,7 @@ import pytest
 from tests.support.node_programs import open_folder, run_program
 
 
+@pytest.mark.full
 @pytest.mark.timeout(100)
 def test_a_start_that_is_interrupted_ends_before_ray_is_closed() -> None:
     with open_folder() as folder:

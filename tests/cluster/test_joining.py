@@ -79,6 +79,7 @@ def head() -> Iterator[Head]:
         yield head
 
 
+@pytest.mark.full
 def test_one_program_deploys_and_another_one_joins_with_nothing_but_the_address(head: Head) -> None:
     (address,) = head.run("start", head.address)
     assert address.partition(":")[2] == head.address.partition(":")[2]
@@ -97,6 +98,7 @@ def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> Non
     assert wrong.startswith(f"the Ray at {head.address!r} cannot be joined: it does not accept the token")
 
 
+@pytest.mark.full
 def test_commands_that_find_the_token_of_a_ray_write_of_no_refusal(head: Head) -> None:
     write(head.folder / "code" / "greeter", {"agent.py": HELLO})
     assert head.raygrove("start", "code/greeter")[1] == ""
@@ -111,6 +113,7 @@ def test_commands_that_find_the_token_of_a_ray_write_of_no_refusal(head: Head) -
     assert told.count("\n") == 1
 
 
+@pytest.mark.full
 def test_a_program_that_has_a_token_uses_a_cluster_that_wants_none() -> None:
     with started("disabled") as head:
         (address,) = head.run("start", head.address)

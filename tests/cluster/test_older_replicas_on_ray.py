@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.test_older_replicas import REPLICA_S, OlderReplica
 from tests.support.runtimes import Deploy
 
-pytestmark = [pytest.mark.timeout(3 * REPLICA_S), pytest.mark.usefixtures("local_ray")]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(3 * REPLICA_S), pytest.mark.usefixtures("local_ray")]
 
 
 class TestOlderReplicaOnRay(OlderReplica):

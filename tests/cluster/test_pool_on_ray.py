@@ -170,6 +170,7 @@ def test_what_was_lost_with_a_process_lives_again_when_it_is_spoken_to(rt: Runti
     assert pid != before[1]
 
 
+@pytest.mark.full
 def test_who_was_put_to_sleep_remembers_from_the_log(tmp_path: Path) -> None:
     settings = Settings(spare_hosts=1, idle_timeout_s=0.2)
     gemini = LlmAgent(name="gemini", model="gemini-2.5-flash")

@@ -69,6 +69,7 @@ def held_up(rt: Runtime) -> dict[str, Iterator[Event]]:
     return events
 
 
+@pytest.mark.full
 def test_several_of_each_run_turns_are_lost_are_joined_and_are_stopped(deploy: Deploy, door: LockedDoor) -> None:
     with deploy(guard(door), app_name=APP, detached=True) as rt:
         all_run_turns(rt)

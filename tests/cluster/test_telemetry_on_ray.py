@@ -85,6 +85,7 @@ def check_against_log(tree: SpanTree, events: list[Event]) -> None:
     assert asked == answers
 
 
+@pytest.mark.full
 def test_turns_with_a_killed_agent_and_a_killed_runner_are_one_tree_each_from_many_processes(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with otlp_receiver() as received:

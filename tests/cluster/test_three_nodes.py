@@ -28,6 +28,7 @@ def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, session
     ], log
 
 
+@pytest.mark.full
 @pytest.mark.timeout(120)
 def test_a_node_behind_a_firewall_is_reached_by_ray() -> None:
     with open_folder() as folder:

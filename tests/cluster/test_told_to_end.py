@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from runtime.settings import Settings
 
 DRIVER = """
@@ -26,6 +28,7 @@ with Runtime(LlmAgent(name="greeter", model=PatternModel([("", "hello")])), app_
 """
 
 
+@pytest.mark.full
 def test_sigterm_leaves_the_with_block_and_stops_every_process(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     command = [sys.executable, "-c", DRIVER]

@@ -7,6 +7,7 @@ import pytest
 from tests.support.node_programs import open_folder, run_program
 
 
+@pytest.mark.full
 @pytest.mark.timeout(200)
 def test_a_turn_is_answered_although_the_node_dies_on_which_it_ran() -> None:
     with open_folder() as folder:

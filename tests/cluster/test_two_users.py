@@ -114,6 +114,7 @@ def running() -> Iterator[Program]:
             yield found
 
 
+@pytest.mark.full
 def test_a_program_starts_where_another_user_has_taken_its_names(running: Program) -> None:
     assert running.said.startswith(f'{{"result":"{SECRET} is said by ')
     assert int(running.accepted) > 0
@@ -197,6 +198,7 @@ except Exception as error:
     assert done.stdout == "AuthenticationError\n", done.stderr
 
 
+@pytest.mark.full
 def test_no_port_serves_another_user(running: Program) -> None:
     ports = ports_of(running.pids)
     found = json.loads(run_as_other(TRY_PORTS, json.dumps(sorted(ports))))

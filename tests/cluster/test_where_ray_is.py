@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.postgres_server import short_folder
 
 PROGRAM = """
@@ -35,6 +37,7 @@ with Runtime(root, app_name="alone", settings=Settings(spare_hosts=0)) as rt:
 """
 
 
+@pytest.mark.full
 def test_without_an_address_a_program_has_a_ray_of_its_own_whatever_was_started_here_last() -> None:
     # Ray has sockets in its folder, whose paths may not be long.
     with short_folder() as folder:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SITE = """
 import sys
 from importlib.util import find_spec
@@ -63,6 +65,7 @@ with Runtime(root, app_name="plain", engine="ray", settings=settings) as rt:
 """
 
 
+@pytest.mark.full
 def test_a_ray_without_private_names_runs_agents(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     project = Path(__file__).parents[2]

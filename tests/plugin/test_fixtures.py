@@ -124,6 +124,7 @@ async def test_on_an_event_loop(runtime, script):
     done.assert_outcomes(passed=9)
 
 
+@pytest.mark.full
 def test_what_is_left_behind_and_what_hangs_fails_its_test_with_what_it_is(run: Run) -> None:
     done = run(
         TREE

@@ -71,6 +71,7 @@ def test_the_example_passes_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> 
     assert "10 passed" in done.stdout
 
 
+@pytest.mark.full
 def test_processes_of_a_run_share_a_ray_that_ends_with_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
     run(SHARED, "-n", "2", "--dist", "each").assert_outcomes(passed=2)
@@ -80,6 +81,7 @@ def test_processes_of_a_run_share_a_ray_that_ends_with_them(run: Run, tmp_path: 
     assert_ended(addresses.pop())
 
 
+@pytest.mark.full
 def test_a_ray_of_a_run_ends_when_the_run_is_killed(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_ray_of_a_run_ends_when_the_run_is_killed(
     assert_ended(address)
 
 
+@pytest.mark.full
 def test_what_is_left_on_ray_is_named(run: Run) -> None:
     done = run(LEAVING)
     done.assert_outcomes(passed=1, errors=1)

@@ -244,6 +244,7 @@ def test_a_turn_whose_process_ended_is_resumed_by_attach_and_repeats_nothing(fol
         check_finished(rt, expected, f"stopped_{agent}", AFTER_ATTACH[agent])
 
 
+@pytest.mark.full
 def test_turns_go_on_in_actors_of_their_own(folder: Path, expected: Any, local_ray: str) -> None:
     with runtime(folder, engine="ray") as rt:
         for session_id in ("paused", "paused_sides", "paused_report"):

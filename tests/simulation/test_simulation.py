@@ -60,6 +60,7 @@ def digests(seeds: range) -> list[int]:
     return [check(case(seed), reference(seed // PLANS)[1])[2].digest() for seed in seeds]
 
 
+@pytest.mark.full
 def test_a_seed_does_the_same_steps_again_also_in_another_process() -> None:
     seeds = range(8, 20)
     program = f"from tests.simulation.test_simulation import digests; print(digests(range({seeds.start}, {seeds.stop})))"

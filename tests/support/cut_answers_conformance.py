@@ -50,6 +50,7 @@ class CutAnswersConformance(ABC):
     def answer(self, words: str, calls: Sequence[tuple[str, Json]] = ()) -> Json:
         """A whole answer."""
 
+    @pytest.mark.sampled(5)
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize("calls", [(), CALLS], ids=["text", "text and two calls"])
     @pytest.mark.parametrize("is_reset", [False, True], ids=["FIN", "RST"])

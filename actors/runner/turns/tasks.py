@@ -80,7 +80,7 @@ class TurnTasks:
             if key in self._closing:
                 await self._closing[key].over()
             await self._session.cancel_turn(message)
-            if key not in self._table:
+            if key not in self._table and key not in self._closing:
                 return p.Ack()
             await self._table.opened(key, CANCEL_RETRY_S)
         turn.task.cancel()

@@ -193,6 +193,7 @@ def test_bodies_of_all_requests_have_so_much_memory(rt: Runtime) -> None:
             continue
 
 
+@pytest.mark.full
 def test_a_client_that_reads_slowly_is_left(rt: Runtime) -> None:
     size = 20_000_000
     with served(rt, BodyLimits(2 * size), unread_timeout_s=0.3, min_bytes_per_s=10_000_000) as url:

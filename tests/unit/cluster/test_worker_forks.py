@@ -218,6 +218,7 @@ def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks) -> None:
         until(mark.exists)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("request_", [b"", b"no JSON", b"[]", b"{}", {"file": "x"}, b"1"])
 def test_what_is_no_request_is_refused_and_others_are_not(forks: Forks, request_: Any) -> None:
     before = files_of(forks.program.pid)

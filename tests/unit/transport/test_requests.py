@@ -157,6 +157,7 @@ async def test_a_channel_that_is_closed_is_dropped_by_both_sides(direct: DirectF
     assert await connections.to(endpoint).request(b"again") == b"re: again"
 
 
+@pytest.mark.sampled(4)
 async def test_handlers_go_on_when_nothing_else_holds_them(direct: DirectFixture) -> None:
     ended = asyncio.Event()
     held: list[weakref.ref[asyncio.Future[None]]] = []
