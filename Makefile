@@ -58,10 +58,13 @@ test-browser: $(ADK_READY)
 test-extras: $(EXTRAS_READY)
 	@$(EXTRAS)/pytest tests/extras
 
+# The ordinary set and the full one.
+BOTH_SETS := -m 'not soak and not browser and not conformance'
+
 # On a Ray as it is on clusters: a local one is lighter otherwise.
 test-plain: TESTS = tests/cluster tests/acceptance tests/chaos
 test-plain: $(READY)
-	@RAYGROVE_LOCAL_RAY=plain $(BIN)/pytest -n 2 --dist worksteal $(TESTS)
+	@RAYGROVE_LOCAL_RAY=plain $(BIN)/pytest -n 2 --dist worksteal $(BOTH_SETS) $(TESTS)
 
 # On the lowest and the newest version of Ray, light and plain. Older ones leave files of their own open.
 RAYS_OWN := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
@@ -71,7 +74,7 @@ test-rays: TESTS = tests/unit/cluster tests/acceptance/test_conversations.py $(a
 test-rays: $(READY) $(LOWEST_RAY_READY)
 	@set -e; for bin in $(LOWEST_RAY) $(BIN); do for kind in light plain; do \
 	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
-	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(RAYS_OWN) $(TESTS); done; done
+	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(BOTH_SETS) $(RAYS_OWN) $(TESTS); done; done
 
 test-models: $(READY) $(MODELS_READY)
 	@LITELLM=$(abspath $(MODELS)/litellm) $(BIN)/pytest tests/models

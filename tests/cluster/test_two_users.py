@@ -60,7 +60,7 @@ class Program:
         accepted: how many connections of its own the Session actor has taken.
         began_s: when it was started, in seconds since the epoch.
         said: what it has answered.
-        pipe: its turn goes on when something was written there.
+        pipe: the turn of each line that it is told goes on when something was written there.
     """
 
     def __init__(self, folder: Path, process: subprocess.Popen[str], began_s: float) -> None:
@@ -142,6 +142,8 @@ def test_no_file_is_read_and_no_socket_entered_by_another_user(running: Program)
 
 
 def test_nothing_that_its_processes_have_open_is_reached_by_another_user_while_a_turn_runs(running: Program) -> None:
+    assert running.process.stdin is not None
+    print("work", file=running.process.stdin, flush=True)
     going_on = when_working(running.pipe)
     try:
         pids = processes_of(running.process.pid)

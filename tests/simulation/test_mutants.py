@@ -38,7 +38,8 @@ def test_the_test_that_the_table_names_fails_with_it(name: str, monkeypatch: pyt
     # Options of this run, such as where it reports, are not those of the runs within.
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     # The plugin of the project is imported already, so assertions are not rewritten once more.
-    asked = ["-q", "--assert=plain", "-p", "no:cacheprovider", str(ROOT / ROWS[name].test)]
+    # Some defects make a test wait in vain.
+    asked = ["-q", "--assert=plain", "-p", "no:cacheprovider", "-o", "timeout=15", str(ROOT / ROWS[name].test)]
     with MUTANTS[name]():
         # A test of random steps may need more of them than it tries at once.
         ended = next((code for seed in range(TRIES) if (code := pytest.main([*asked, f"--hypothesis-seed={seed}"]))), None)

@@ -1,6 +1,6 @@
 """A program that uses a local Ray, and says where. Its arguments: a word that no other user may read, and a named pipe.
 
-It runs a turn, which goes on until the pipe is written to. The program ends when its standard input does.
+For each line of its standard input it runs a turn, which goes on until the pipe is written to. It ends with its input.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def main(word: str, pipe: Path) -> None:
         connections = rt.statistics().session.connections
         assert connections is not None
         print("ready", ray.get_runtime_context().gcs_address, connections.accepted, text, flush=True)
-        print("worked", rt.run(user_id="ada", session_id="s2", message="work").result().text, flush=True)
-        sys.stdin.read()
+        for line in sys.stdin:
+            print("worked", rt.run(user_id="ada", session_id="s2", message=line.strip()).result().text, flush=True)
 
 
 if __name__ == "__main__":
