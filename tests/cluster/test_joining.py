@@ -86,6 +86,7 @@ def test_one_program_deploys_and_another_one_joins_with_nothing_but_the_address(
     assert head.run("join", address) == ["hello True", "True"]
 
 
+@pytest.mark.full
 def test_a_program_that_cannot_join_says_soon_what_is_missing(head: Head) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         mute = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -21,7 +21,7 @@ from tests.support.listening import TRY_PORTS, descendants, ports_of
 from tests.support.other_user import NEEDS_ROOT, run_as_other
 from tests.support.trespass import processes_of, things_of, trespasses
 
-pytestmark = NEEDS_ROOT
+pytestmark = [pytest.mark.full, NEEDS_ROOT]
 
 TOKEN = "a-token-of-an-operator"
 
@@ -76,7 +76,6 @@ def tried(pid: int) -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
-@pytest.mark.full
 def test_no_port_of_a_detached_deployment_serves_another_user(head: Head) -> None:
     assert head.raygrove("run", "greeter", "hi", "--address", head.address)[0] == "Hello, my friend!\n"
     found = tried(head.pid)
@@ -88,7 +87,6 @@ def test_no_port_of_a_detached_deployment_serves_another_user(head: Head) -> Non
     assert head.raygrove("run", "greeter", "hi", "--address", head.address)[0] == "Hello, my friend!\n"
 
 
-@pytest.mark.full
 def test_nothing_that_a_deployment_and_a_server_have_open_is_reached_by_another_user_while_a_turn_runs(
     head: Head, pipe: Path
 ) -> None:

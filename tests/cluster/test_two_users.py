@@ -19,7 +19,7 @@ from tests.support.listening import TRY_PORTS, descendants, ports_of
 from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all, run_as_other
 from tests.support.trespass import processes_of, things_of, trespasses
 
-pytestmark = NEEDS_ROOT
+pytestmark = [pytest.mark.full, NEEDS_ROOT]
 
 ROOT = Path(__file__).parents[2]
 SECRET = "the-word-of-ada"
@@ -114,7 +114,6 @@ def running() -> Iterator[Program]:
             yield found
 
 
-@pytest.mark.full
 def test_a_program_starts_where_another_user_has_taken_its_names(running: Program) -> None:
     assert running.said.startswith(f'{{"result":"{SECRET} is said by ')
     assert int(running.accepted) > 0
@@ -200,7 +199,6 @@ except Exception as error:
     assert done.stdout == "AuthenticationError\n", done.stderr
 
 
-@pytest.mark.full
 def test_no_port_serves_another_user(running: Program) -> None:
     ports = ports_of(running.pids)
     found = json.loads(run_as_other(TRY_PORTS, json.dumps(sorted(ports))))

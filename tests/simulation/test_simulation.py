@@ -84,6 +84,7 @@ def test_what_fails_is_made_small() -> None:
     assert problems
 
 
+@pytest.mark.full
 def test_many_things_go_wrong() -> None:
     victims = {"session", "runner", "agents", "agent", "sender", "receiver", "driver"}
     whats = {*get_args(What)} - {"replace"}

@@ -56,7 +56,7 @@ async def come_and_go(direct: DirectFixture, times: int) -> None:
     await until(lambda: descriptors() <= descriptors_before + 2)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.full
 async def test_500_connections_leave_nothing_behind(direct: DirectFixture) -> None:
     await come_and_go(direct, 500)
 
