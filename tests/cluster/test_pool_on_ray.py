@@ -67,10 +67,10 @@ def tree() -> LlmAgent:
     return LlmAgent(name="root", model=model, sub_agents=children)
 
 
-@pytest.fixture(scope="module")
-def rt(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+@pytest.fixture
+def rt(local_ray: str, tmp_path: Path) -> Iterator[Runtime]:
     settings = Settings(spare_hosts=1, max_live_agents=3)
-    with Deploy("ray", tmp_path_factory.mktemp("pool"))(tree(), app_name="pool", settings=settings) as runtime:
+    with Deploy("ray", tmp_path)(tree(), app_name="pool", settings=settings) as runtime:
         yield runtime
 
 
@@ -112,12 +112,10 @@ def test_many_sessions_speak_to_more_agents_than_there_are_processes_and_all_are
     assert len({agent.pid for agent in seen.agents.values()}) == seen.runner.counts["hosts"]
     # Agents stay side by side, so none has to move in a second time.
     assert [answered_by(rt, f"go {agent}", f"alone {agent}") for agent in MANY] == [(agent, "ok") for agent in MANY]
-    counts = rt.statistics().runner.counts
-    assert (counts["activations"], counts["passivations"]) == (len(MANY) + 1, 0)
-
-
-def test_statistics_and_titles_of_processes_tell_which_agent_lives_where(rt: Runtime) -> None:
     seen = rt.statistics()
+    assert (seen.runner.counts["activations"], seen.runner.counts["passivations"]) == (len(MANY) + 1, 0)
+    # Statistics and the titles of processes tell which agent lives where.
+    assert set(seen.agents) == {"root", *MANY}
     assert (seen.runner.counts["max_hosts"], seen.runner.host_limit) == (3, "max_live_agents says so")
     assert {agent for process in seen.processes.values() for agent in process.agents} == set(seen.agents)
     for name, process in seen.processes.items():

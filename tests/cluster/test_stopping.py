@@ -66,16 +66,16 @@ def tree(tools: ProcessTools) -> LlmAgent:
     )
 
 
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> ProcessTools:
-    made = ProcessTools(tmp_path_factory.mktemp("elsewhere"))
+@pytest.fixture
+def tools(tmp_path: Path) -> ProcessTools:
+    made = ProcessTools(tmp_path)
     os.mkfifo(made.pipe)
     return made
 
 
-@pytest.fixture(scope="module")
-def rt(local_ray: str, tools: ProcessTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    with Deploy("ray", tmp_path_factory.mktemp("stores"))(tree(tools), app_name="stopping") as rt:
+@pytest.fixture
+def rt(local_ray: str, tools: ProcessTools, tmp_path: Path) -> Iterator[Runtime]:
+    with Deploy("ray", tmp_path)(tree(tools), app_name="stopping") as rt:
         run_turn(rt, "hi")
         yield rt
 
