@@ -1,4 +1,4 @@
-"""Where a turn goes on after a pause or a loss (semantics.md section 4, docs/architecture.md section 5).
+"""Where a turn goes on after a pause or a loss (semantics.md section 4).
 
 A paused run is not repeated from its start: the turn re-enters the tree at its topmost supervisor, each supervisor goes on at
 the child that waits, down to the agent that asked. A run that was lost with its process is not repeated either: what the log
