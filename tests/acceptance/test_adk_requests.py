@@ -13,7 +13,6 @@ from google.genai import types
 from actors import (
     CallbackContext,
     Content,
-    Event,
     FunctionCall,
     FunctionTool,
     GenerateContentConfig,
@@ -25,15 +24,8 @@ from actors import (
 )
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
-from runtime import Runtime
 from tests.support.lossy_engine import Loss, LossyEngine, lossy_runtime
-from tests.support.runtimes import Deploy, author_texts, run_turn
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def guard(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse | None:

@@ -23,10 +23,9 @@ from actors import (
 )
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import ScriptedModel
-from runtime import Runtime
 from tests.support.conversation_agents import Invoice, Order
 from tests.support.conversation_tools import HangThenFail, forever
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def asks(agent: str = "expert", request: str = "why?", **more: Any) -> dict[str, Any]:
@@ -35,12 +34,6 @@ def asks(agent: str = "expert", request: str = "why?", **more: Any) -> dict[str,
 
 def expert(*replies: Any, **more: Any) -> LlmAgent:
     return LlmAgent(name="expert", description="Knows.", model=ScriptedModel(list(replies)), **more)
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def results(events: list[Event], author: str = "root") -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from actors.messages.protocol.outcomes import Paused
 from actors.testing import PatternModel
 from actors.testing.models import responses
 from tests.support.lossy_engine import Loss, Victim, lossy_runtime
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 from tests.support.vector_agents import lro
-from tests.support.workflow_agents import answer, par, run, says, seq, short, stored
+from tests.support.workflow_agents import answer, par, run, says, seq, short
 
 
 class Hearing:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors import Blob, Content, Event, LlmAgent, LlmRequest, Part, RunConfig, load_artifacts
+from actors import Blob, Content, LlmAgent, LlmRequest, Part, RunConfig, load_artifacts
 from actors.errors import ArtifactError, InvalidIdError, StoreError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.support.conversation_callbacks import annotate, archive_at_first
 from tests.support.conversation_tools import archive, request_counter
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 PNG = Blob(data=b"\x89PNG\x00", mime_type="image/png")
 
@@ -25,12 +25,6 @@ def root(*replies: object, **options: Any) -> LlmAgent:
 def text(rt: Runtime, name: str, version: int | None = None, session_id: str = "s1", user_id: str = "ada") -> str | None:
     part = rt.artifacts.load(user_id, session_id, name, version)
     return part.text if part is not None else None
-
-
-def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    assert session is not None
-    return list(session.events)
 
 
 def test_every_save_is_a_version_of_its_own(deploy: Deploy) -> None:

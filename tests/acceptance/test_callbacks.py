@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from actors import Event, LlmAgent
+from actors import LlmAgent
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
-from runtime import Runtime
 from tests.support.conversation_callbacks import (
     add_rule,
     apologize,
@@ -23,13 +22,7 @@ from tests.support.conversation_callbacks import (
     sign,
 )
 from tests.support.conversation_tools import fail, look_up
-from tests.support.runtimes import Deploy, author_texts, run_turn
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def looks_up(order: str) -> dict[str, object]:

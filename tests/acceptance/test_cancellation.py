@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from actors import Event, RunConfig
+from actors import RunConfig
 from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
 from actors.messages.protocol.outcomes import Paused
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.blocking_points import BlockingPoints, blocking_tree
 from tests.support.load import is_within
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
@@ -55,12 +55,6 @@ def rt(local: Deploy, points: BlockingPoints) -> Iterator[Runtime]:
 
 def start(rt: Runtime, message: str, **config: Any) -> Turn:
     return rt.run(user_id="ada", session_id="s1", message=message, run_config=RunConfig(**config))
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def by_itself(rt: Runtime, turn: Turn) -> None:

@@ -16,7 +16,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.driver.turns.turn import Turn
 from tests.support.conversation_tools import Gate, forever
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.vector_agents import SayingAgent
 
 
@@ -43,12 +43,6 @@ def begun(turn: Turn) -> Iterator[Event]:
     events = iter(turn)
     assert any(next(events).function_calls())
     return events
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def shown(rt: Runtime) -> list[str]:

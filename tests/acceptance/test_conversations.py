@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from actors import Content, Event, LlmAgent, Part, RunConfig
+from actors import Content, LlmAgent, Part, RunConfig
 from actors.errors import (
     InvocationNotFoundError,
     LlmCallsLimitExceededError,
@@ -23,13 +23,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.conversation_agents import support_tree, support_tree_by_pattern
 from tests.support.conversation_tools import put
-from tests.support.runtimes import Deploy, author_texts, run_turn
-
-
-def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    assert session is not None
-    return list(session.events)
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def state(rt: Runtime, session_id: str = "s1") -> dict[str, object]:

@@ -27,17 +27,10 @@ from actors import (
 )
 from actors.errors import AgentFailedError, DefinitionError, UnknownAgentError
 from actors.testing import PatternModel, ScriptedModel
-from runtime import Runtime
 from tests.support.conversation_agents import ChildRunner, Impatient, StateAdder, StateReader, WrongRun
 from tests.support.conversation_callbacks import greet, note_run, sign
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.workflow_agents import answer
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def shown(events: list[Event]) -> list[tuple[str, str]]:

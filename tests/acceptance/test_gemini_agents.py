@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors import Event, LlmAgent, RunConfig, tool
+from actors import LlmAgent, RunConfig, tool
 from actors.errors import ModelError, ModelServiceError
-from runtime import Runtime
 from runtime.models.gemini import Gemini
 from tests.support.gemini_server import Failure, Gate, GeminiServer, Reply, Stream, answer, call, text
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 SSE = RunConfig(streaming="sse")
 
@@ -22,12 +21,6 @@ def gemini(server: GeminiServer, **options: float) -> Gemini:
 def lookup_order(order_id: str) -> dict[str, str]:
     """Look an order up."""
     return {"order": order_id, "status": "late"}
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def test_a_tree_answers_over_the_wire_with_a_transfer_and_a_tool(deploy: Deploy) -> None:

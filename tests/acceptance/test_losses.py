@@ -17,10 +17,10 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.failing_agents import SKIP, agent_failing_first, decisions_in, restart
 from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
-from tests.support.runtimes import run_turn
+from tests.support.runtimes import run_turn, stored
 from tests.support.tries import tries
 from tests.support.vector_agents import SayingAgent
-from tests.support.workflow_agents import CountingAgent, answer, loop, par, says, seq, short, stored
+from tests.support.workflow_agents import CountingAgent, answer, loop, par, says, seq, short
 
 Tree = Callable[[], BaseAgent]
 

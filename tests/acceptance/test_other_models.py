@@ -10,12 +10,12 @@ from itertools import count
 import pytest
 from pydantic import BaseModel
 
-from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, ModelLimits, RunConfig, tool
+from actors import Content, LlmAgent, LlmRequest, LlmResponse, ModelLimits, RunConfig, tool
 from actors.errors import ModelConfigurationError, ModelServiceError
 from actors.interfaces.model import Model, name_of
 from actors.messages.content import Blob, Part
 from actors.testing import PatternModel
-from runtime import Runtime, Settings
+from runtime import Settings
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.fallback import FallbackModel
 from runtime.models.gemini import Gemini
@@ -23,7 +23,7 @@ from runtime.models.openai import OpenAIModel
 from runtime.models.service import ServiceModel
 from tests.support.chat_server import ChatServer, MessagesServer, chat, message, said, thought, use
 from tests.support.gemini_server import Failure, GeminiServer, Json, Reply, Request
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 SSE = RunConfig(streaming="sse")
 KEYS = [
@@ -93,12 +93,6 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def servers() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-def stored(rt: Runtime, session_id: str) -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    assert session is not None
-    return list(session.events)
 
 
 def desk(name: str, model: str) -> LlmAgent:

@@ -16,9 +16,9 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.testing import PatternModel
 from tests.support.lossy_engine import LossyEngine, Process, lossy_runtime
-from tests.support.runtimes import run_turn
+from tests.support.runtimes import run_turn, stored
 from tests.support.vector_agents import SayingAgent
-from tests.support.workflow_agents import loop, seq, stored
+from tests.support.workflow_agents import loop, seq
 
 
 class Till:

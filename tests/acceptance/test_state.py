@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors import Event, LlmAgent, Part
+from actors import LlmAgent, Part
 from actors.errors import NotEncodableError, OutputSchemaError, TemplateError
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.support.conversation_agents import Invoice
 from tests.support.conversation_callbacks import instruction_from_state
 from tests.support.conversation_tools import put
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def puts(key: str, value: object) -> dict[str, object]:
@@ -22,12 +22,6 @@ def state(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> dict[str
     session = rt.sessions.get(user_id, session_id)
     assert session is not None
     return session.state
-
-
-def stored(rt: Runtime) -> list[Event]:
-    session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    return list(session.events)
 
 
 def test_each_scope_is_seen_where_it_belongs(deploy: Deploy) -> None:

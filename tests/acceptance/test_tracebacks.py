@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors import Event
 from actors.errors import AgentFailedError, PluginFailedError, RaygroveError
 from runtime import Runtime
 from tests.support import failing_code
 from tests.support.failing_code import SECRET, OnMessage, failing_tree
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 
 RAISED = 'in open_account\n    raise LookupError(f"no account {number}")'
 
@@ -26,12 +25,6 @@ def failure_of(rt: Runtime, message: str) -> RaygroveError:
     with pytest.raises(RaygroveError) as failed:
         run_turn(rt, message, session_id=message)
     return failed.value
-
-
-def stored(rt: Runtime, session_id: str) -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    assert session is not None
-    return list(session.events)
 
 
 def test_it_is_in_the_event_and_with_the_error_wherever_code_fails(rt: Runtime) -> None:

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from actors import BaseAgent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
 from actors.testing import ScriptedModel
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.tries import tries
 from tests.support.vector_agents import SayingAgent, SilentAgent
-from tests.support.workflow_agents import stored
 
 RUNS = settings(max_examples=tries(60))
 

@@ -13,7 +13,7 @@ from actors.testing import PatternModel, ScriptedModel
 from runtime.settings import Settings
 from tests.support.conversation_agents import StateReader
 from tests.support.conversation_tools import Gate, put
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.vector_agents import good
 from tests.support.workflow_agents import (
     CountingAgent,
@@ -32,7 +32,6 @@ from tests.support.workflow_agents import (
     seq,
     short,
     state,
-    stored,
     waits,
 )
 

@@ -10,7 +10,7 @@ from actors import BaseAgent, LlmAgent, LongRunningFunctionTool
 from actors.errors import AgentFailedError
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.conversation_tools import Gate
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, stored
 from tests.support.vector_agents import lro
 from tests.support.workflow_agents import (
     COUNTED,
@@ -27,7 +27,6 @@ from tests.support.workflow_agents import (
     seq,
     short,
     state,
-    stored,
 )
 
 

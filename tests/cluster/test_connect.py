@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors import Event, LlmAgent, Part, RunConfig
+from actors import LlmAgent, Part, RunConfig
 from actors.errors import (
     DeploymentNotFoundError,
     InvocationNotFoundError,
@@ -25,7 +25,7 @@ from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from tests.support.conversation_tools import archive, forever
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 DRIVERS = 5
 NAMESPACE = f"{Settings().namespace}, far away"
@@ -51,12 +51,6 @@ def drivers(local_ray: str, settings: Settings, tmp_path_factory: pytest.TempPat
     with deploy(root, app_name="joined", settings=settings), ExitStack() as stack:
         found = Settings(namespace=NAMESPACE)
         yield [stack.enter_context(Runtime.connect("joined", settings=found)) for _ in range(DRIVERS)]
-
-
-def stored(rt: Runtime, session_id: str) -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    assert session is not None
-    return list(session.events)
 
 
 def test_turns_are_seen_and_followed_by_every_driver(drivers: list[Runtime]) -> None:

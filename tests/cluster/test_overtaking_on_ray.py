@@ -14,8 +14,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.polling import until
 from tests.support.processes import is_running, stop
-from tests.support.runtimes import Deploy, run_turn
-from tests.support.workflow_agents import stored
+from tests.support.runtimes import Deploy, run_turn, stored
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 

@@ -20,7 +20,8 @@ from actors import (
 )
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.support.workflow_agents import count_begun, stored
+from tests.support.runtimes import stored
+from tests.support.workflow_agents import count_begun
 
 ALWAYS = 1_000
 

@@ -42,3 +42,10 @@ def author_texts(events: list[Event]) -> list[tuple[str, str]]:
 def run_turn(rt: Runtime, message: Any, session_id: str = "s1", user_id: str = "ada", **options: Any) -> list[Event]:
     """Run a turn to its end and return its events."""
     return cast(list[Event], list(rt.run(user_id=user_id, session_id=session_id, message=message, **options)))
+
+
+def stored(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> list[Event]:
+    """All events of a session, as its log has them."""
+    session = rt.sessions.get(user_id, session_id)
+    assert session is not None
+    return list(session.events)

@@ -28,7 +28,7 @@ from actors import (
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.conversation_tools import Gate, forever
-from tests.support.runtimes import run_turn
+from tests.support.runtimes import run_turn, stored
 from tests.support.vector_agents import SayingAgent, lro, lrp
 from tests.support.vector_rendering import is_compared, rendered
 
@@ -143,11 +143,6 @@ def short(events: Sequence[Event], *, branch: bool = False) -> list[str]:
 def log(rt: Runtime, session_id: str = "s1", *, branch: bool = False) -> list[str]:
     """The whole log in short."""
     return short(stored(rt, session_id), branch=branch)
-
-
-def stored(rt: Runtime, session_id: str = "s1") -> list[Event]:
-    session = rt.sessions.get("ada", session_id)
-    return list(session.events) if session is not None else []
 
 
 def state(rt: Runtime, session_id: str = "s1") -> dict[str, Any]:
