@@ -45,19 +45,26 @@ from runtime.telemetry.setup import process_telemetry
 
 
 class LocalLink:
-    """A link to an actor in this process. Messages are encoded as on Ray, so that actors share no object by accident."""
+    """A link to an actor in this process.
+
+    As on Ray, messages are encoded, so that actors share no object by accident; and one that was sent is handled to its end, also
+    when the sender waits for the reply no more.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
+        self._handling: set[asyncio.Task[bytes]] = set()
 
     async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply."""
         loop = asyncio.get_running_loop()
         before = EARLY_REPLY.set(None if early is None else lambda reply: loop.call_soon(early, reply))
-        try:
-            return await self._actor.receive(raw)
-        finally:
-            EARLY_REPLY.reset(before)
+        handling = loop.create_task(self._actor.receive(raw))
+        EARLY_REPLY.reset(before)
+        # The event loop itself holds tasks weakly.
+        self._handling.add(handling)
+        handling.add_done_callback(self._handling.discard)
+        return await asyncio.shield(handling)
 
 
 class LocalDirectory:

@@ -45,7 +45,6 @@ def run_turn(rt: Runtime, message: Any, session_id: str = "s1", user_id: str = "
 
 
 def stored(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> list[Event]:
-    """All events of a session, as its log has them."""
+    """All events of a session, as its log has them; none if there is no such session yet."""
     session = rt.sessions.get(user_id, session_id)
-    assert session is not None
-    return list(session.events)
+    return list(session.events) if session is not None else []
