@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from actors.errors import StoreConflictError, StoreUnavailableError
@@ -139,6 +139,7 @@ class StoreCalls:
         self._free_s = 0.0
         self._hangs_until_s = 0.0
         self._hung: Job | None = None
+        self._is_making = False
 
     def begin(self, function: Callable[..., Any], *args: Any) -> Job:
         """Make a call."""
@@ -158,7 +159,9 @@ class StoreCalls:
                 continue
             if made:
                 made -= 1
-                outside(_make_late if job is self._hung else job.make, *([job] if job is self._hung else []))
+                make = partial(_make_late, job) if job is self._hung else job.make
+                # A process may be lost by what happens in the midst of a call: the next one comes after it.
+                outside(self._loop.call_soon, make) if self._is_making else outside(make)
             if job is self._hung:
                 self._hung = None
 
@@ -173,11 +176,15 @@ class StoreCalls:
             outside(self._loop.call_at, self._hangs_until_s, self._call_next)
         elif self._waiting:
             _, job = self._waiting.popleft()
-            if job is self._hung:
-                self._hung = None
-                _make_late(job)
-            else:
-                job.make()
+            self._is_making = True
+            try:
+                if job is self._hung:
+                    self._hung = None
+                    _make_late(job)
+                else:
+                    job.make()
+            finally:
+                self._is_making = False
 
 
 def _make_late(job: Job) -> None:

@@ -39,6 +39,9 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
         pytest.param(10792, id="the same, with an interruption"),
         pytest.param(11723, id="a turn that was refused, and is on disk, is joined before its end is"),
         pytest.param(11876, id="a turn is closed at a Session actor that cannot read its log yet"),
+        pytest.param(13775, id="a new Runner resumes a turn while the store takes nothing"),
+        pytest.param(15740, id="the same, with a store that is away"),
+        pytest.param(2110, id="a Session actor is lost in the midst of a commit, with more calls behind it"),
     ],
 )
 def test_what_once_did_not_hold_does(seed: int) -> None:

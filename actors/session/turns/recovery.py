@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.errors import StoreError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import OpenTurn
+from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 
@@ -75,7 +78,17 @@ class TurnRecovery:
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
         self._parts.subscriptions.drop_answers(log.key)
-        await self._logs.write(log, [log.put_turn(turn.record())])
+        try:
+            await self._logs.write(log, [log.put_turn(turn.record())])
+            return await self._resumed(log, turn, epoch)
+        except StoreError:
+            if turn.row.epoch == epoch:
+                # Lost as before: the Runner that asks again for open turns has to hear of it.
+                turn.runner = ""
+            raise
+
+    async def _resumed(self, log: SessionLog, turn: OpenTurn, epoch: int) -> p.TurnResumed:
+        """What a Runner needs to go on with a turn. Raises StoreError."""
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
         answered = await self._reader.calls(log.key, scan(event.raw).answered())
