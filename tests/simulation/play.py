@@ -236,7 +236,7 @@ class Simulation:
             # Once: a model of a script begins it again after another turn, and would ask for ever.
             other = f"{invocation_id}-during"
             self._tasks.append(asyncio.create_task(self._put_in_line(other)))
-            await self._begun(other)
+            await self._begins(other)
         async with asyncio.TaskGroup() as answers:
             for act in others:
                 answers.create_task(self._answer_after(act, invocation_id, call_id))
@@ -264,7 +264,8 @@ class Simulation:
 
     async def _follow_in_line(self, invocation_id: str) -> None:
         """A driver puts a turn in line, another one follows it, and the first may be lost."""
-        await self._begun(invocation_id)
+        if not await self._begins(invocation_id):
+            return
         starter, in_line = Driver(self.world), f"{invocation_id}-in-line"
         config = self._config(on_concurrent_turn="enqueue")
         async with asyncio.TaskGroup() as drivers:
@@ -274,10 +275,13 @@ class Simulation:
             await asyncio.sleep(IN_LINE_S)
             self.world.faults.moment(FOLLOWING, starter, "sent")
 
-    async def _begun(self, invocation_id: str) -> None:
-        """Wait until a turn is in the log: another one would be the first to begin."""
-        while not _is_there(self._log(), invocation_id):  # noqa: ASYNC110
+    async def _begins(self, invocation_id: str) -> bool:
+        """Wait until a turn is in the log: another one would be the first to begin. False if it was refused."""
+        while not _is_there(self._log(), invocation_id):
+            if any(told.turn == invocation_id and told.ended for told in self._result.told):
+                return False
             await asyncio.sleep(0.1)
+        return True
 
     async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
         told = Told(invocation_id, how, call_id)
@@ -301,9 +305,8 @@ class Simulation:
             case "follow":
                 await self._follow_in_line(invocation_id)
             case "enqueue" | "interrupt" | "reject":
-                if act.deed == "enqueue":
-                    await self._begun(invocation_id)
-                await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
+                if act.deed != "enqueue" or await self._begins(invocation_id):
+                    await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
             case "cancel":
                 driver = Driver(self.world)
                 told = Told(invocation_id, "cancel")

@@ -41,6 +41,7 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
         pytest.param(11876, id="a turn is closed at a Session actor that cannot read its log yet"),
         pytest.param(13775, id="a new Runner resumes a turn while the store takes nothing"),
         pytest.param(15740, id="the same, with a store that is away"),
+        pytest.param(12733, id="the end of a turn is sent again while the Session actor owes it, before that is lost"),
         pytest.param(2110, id="a Session actor is lost in the midst of a commit, with more calls behind it"),
     ],
 )

@@ -84,15 +84,15 @@ class TurnEnder:
             StoreError: the end is not stored yet.
         """
         await self._settled(self._logs.in_memory(message.turn.key), message.turn.invocation_id)
+        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
+            # Sent again. The Runner keeps the end, too, until it is on disk.
+            raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
         try:
             await self._lookup.current(message.turn)
         except StoreError:
             if self._logs.in_memory(message.turn.key) is None:
                 # Whether the turn is open only the store can tell.
                 raise
-        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
-            # Sent again. The Runner keeps the end, too, until it is on disk.
-            raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
         log, turn = self._lookup.current_in_memory(message.turn)
         try:
             log, turn = await self._lookup.current(message.turn)
