@@ -33,6 +33,9 @@ SETTLE_S = 40.0
 IN_LINE_S = 0.05
 """Virtual seconds that a message takes to get into the line, in most networks."""
 
+BEGINS_S = 60.0
+"""A turn that is not in the log by then was refused, and nobody asks for it again."""
+
 YES = {"confirmed": True, "yes": 1}
 NO = {"confirmed": False, "no": 1}
 """Answers to calls that wait."""
@@ -276,12 +279,12 @@ class Simulation:
             self.world.faults.moment(FOLLOWING, starter, "sent")
 
     async def _begins(self, invocation_id: str) -> bool:
-        """Wait until a turn is in the log: another one would be the first to begin. False if it was refused."""
-        while not _is_there(self._log(), invocation_id):
-            if any(told.turn == invocation_id and told.ended for told in self._result.told):
-                return False
+        """Wait until a turn is in the log: another one would be the first to begin. False if it was refused for good."""
+        for _ in range(round(BEGINS_S / 0.1)):
+            if _is_there(self._log(), invocation_id):
+                return True
             await asyncio.sleep(0.1)
-        return True
+        return False
 
     async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
         told = Told(invocation_id, how, call_id)
