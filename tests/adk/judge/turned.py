@@ -35,14 +35,16 @@ class Bench:
     def __init__(self, *, has_islands: bool) -> None:
         self.refused = ""
         self._has_islands = has_islands
-        self._runners: dict[int, tuple[Runner, TurnedRunner]] = {}
+        self._runners: dict[tuple[int, str], tuple[Runner, TurnedRunner]] = {}
 
     def runner(self, theirs: Runner) -> TurnedRunner:
         """What stands for a test's Runner."""
-        found = self._runners.get(id(theirs))
+        # Runners of one app over one session service are one deployment that is asked several times: its log goes on.
+        key = id(theirs.session_service), theirs.app_name
+        found = self._runners.get(key)
         if found is None:
-            # The test's Runner is kept, so that no other one gets its id.
-            found = self._runners[id(theirs)] = theirs, TurnedRunner(self, theirs)
+            # The test's Runner is kept, so that no other session service gets this id.
+            found = self._runners[key] = theirs, TurnedRunner(self, theirs)
         return found[1]
 
     def runtime(self, theirs: Runner) -> Runtime:
