@@ -8,14 +8,12 @@ import logging
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
+from actors.rules.recovery.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
-FIRST_PAUSE_S = 1.0
-"""How long to wait before the end of a turn that could not be stored is sent again."""
-
-LONGEST_PAUSE_S = 30.0
-"""Each pause is twice as long as the one before, up to this."""
+BACKOFF = Backoff(first_s=1.0, longest_s=30.0)
+"""How long to wait before the ends of turns that could not be stored are sent again."""
 
 
 class TurnCloser:
@@ -33,10 +31,6 @@ class TurnCloser:
         self._session = session
         self._owed: dict[p.TurnRef, p.CloseTurn] = {}
         self._sender: asyncio.Task[None] | None = None
-
-    def __len__(self) -> int:
-        """Ends that are still to be stored."""
-        return len(self._owed)
 
     async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
         """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
@@ -56,14 +50,14 @@ class TurnCloser:
         return True
 
     async def _send_again(self) -> None:
-        pause_s = FIRST_PAUSE_S
+        failed = 1
         while self._owed:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(BACKOFF.after_attempts(failed))
             for turn, message in list(self._owed.items()):
                 try:
                     await self._session.close_turn(message)
                 except (StoreUnavailableError, ActorLostError):
-                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                    failed += 1
                     break
                 except FencedError:
                     # The Session actor has stored it meanwhile, or the turn was given to another Runner.

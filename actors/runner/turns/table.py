@@ -1,4 +1,4 @@
-"""What goes on with each turn in this Runner: it is being opened, its data is being saved, it is being resumed, or it runs."""
+"""What goes on with each turn in this Runner: it is opened, its data is saved, it is resumed, it runs, or it is closed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from actors.errors import RepeatMismatchError
 from actors.runner.running.running_turn import RunningTurn, TurnKey
+from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 
 
@@ -16,6 +17,7 @@ class _Entry:
 
     Attributes:
         running: the turn, while it runs.
+        closing: its task, while the end of the turn is on its way to the store.
         epochs: the newest in which it ran, by the generation of the log: one that was rewound may begin again under its id, with
             the first epoch.
         openings: done when a request that opens it is over; the same turn may be asked for several times at once.
@@ -25,10 +27,11 @@ class _Entry:
         resumers: requests that hold `resuming` or wait for it.
     """
 
-    __slots__ = ("epochs", "fingerprint", "openings", "resumers", "resuming", "running", "saving")
+    __slots__ = ("closing", "epochs", "fingerprint", "openings", "resumers", "resuming", "running", "saving")
 
     def __init__(self) -> None:
         self.running: RunningTurn | None = None
+        self.closing: TurnTask | None = None
         self.epochs: dict[str, int] = {}
         self.openings: set[asyncio.Future[None]] = set()
         self.saving: asyncio.Task[PreparedMessage] | None = None
@@ -39,11 +42,11 @@ class _Entry:
     @property
     def is_idle(self) -> bool:
         """Nothing goes on with the turn."""
-        return self.running is None and not self.openings and self.saving is None and not self.resumers
+        return not (self.running or self.closing or self.openings or self.saving or self.resumers)
 
 
 class TurnTable:
-    """The turns of this Runner that run or are about to.
+    """The turns of this Runner that run, are about to, or are just ending.
 
     The Session actor may have opened a turn while the Runner still waits for the reply. Such a turn is in the table: it is not
     lost, so it must not be resumed, and a cancel has to wait for it. A restarted Session actor does not know that, and has it
@@ -58,9 +61,9 @@ class TurnTable:
         return len(self.running())
 
     def __contains__(self, turn: TurnKey) -> bool:
-        """True when the turn runs or is being opened."""
+        """True when the turn runs, is being opened or is being closed."""
         entry = self._entries.get(turn)
-        return entry is not None and (entry.running is not None or bool(entry.openings))
+        return entry is not None and bool(entry.running or entry.openings or entry.closing)
 
     def running(self) -> list[TurnKey]:
         """The turns that run."""
@@ -88,12 +91,25 @@ class TurnTable:
         entry.epochs[ref.generation] = ref.epoch
         return True
 
-    def remove(self, running: RunningTurn) -> None:
-        """A turn has ended. When it has been replaced, the newer one stays."""
-        entry = self._entries.get(running.key)
-        if entry is not None and entry.running is running:
+    @contextmanager
+    def closing(self, running: RunningTurn) -> Iterator[None]:
+        """A turn runs no more; inside the block it is being closed. When it has been replaced, the newer one runs on."""
+        entry = self._entry(running.key)
+        if entry.running is running:
             entry.running = None
-            self._drop(running.key, entry)
+        entry.closing = running.task
+        try:
+            yield
+        finally:
+            if entry.closing is running.task:
+                entry.closing = None
+                self._drop(running.key, entry)
+
+    async def closed(self, turn: TurnKey) -> None:
+        """Wait while the turn is being closed."""
+        entry = self._entries.get(turn)
+        if entry is not None and entry.closing is not None:
+            await entry.closing.over()
 
     @contextmanager
     def opening(self, turn: TurnKey) -> Iterator[None]:

@@ -16,8 +16,7 @@ from actors.refs.session import SessionRef
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.invoker import Invoker
-from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn, TurnKey
-from actors.runner.running.turn_task import TurnTask
+from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
 from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.table import TurnTable
@@ -62,7 +61,6 @@ class TurnTasks:
         self._hooks = hooks
         self._counts = counts
         self._telemetry = telemetry
-        self._closing: dict[TurnKey, TurnTask] = {}
 
     def launch(self, turn: RunningTurn) -> None:
         """Run a turn that is open, in a task of its own; not if it is out of date: see TurnTable.add."""
@@ -77,10 +75,9 @@ class TurnTasks:
         """Stop a turn that runs, waits in the queue or is being opened; returns when it is closed."""
         key = (message.key, message.invocation_id)
         while (turn := self._table.get(key)) is None:
-            if key in self._closing:
-                await self._closing[key].over()
+            await self._table.closed(key)
             await self._session.cancel_turn(message)
-            if key not in self._table and key not in self._closing:
+            if key not in self._table:
                 return p.Ack()
             await self._table.opened(key, CANCEL_RETRY_S)
         turn.task.cancel()
@@ -100,13 +97,8 @@ class TurnTasks:
         left = turn.runs.all()
         if left:
             await self._invoker.stop(turn, left)
-        self._closing[turn.key] = turn.task
-        self._table.remove(turn)
-        try:
+        with self._table.closing(turn):
             await self._close(turn, outcome)
-        finally:
-            if self._closing.get(turn.key) is turn.task:
-                del self._closing[turn.key]
 
     async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
         is_closed = isinstance(outcome, p.Finished) and outcome.closed

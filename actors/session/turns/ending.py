@@ -11,6 +11,7 @@ from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
+from actors.messages.session import SessionKey
 from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
@@ -62,10 +63,11 @@ class TurnEnder:
             turn.is_ending = False
             raise
 
-    async def _settled(self, log: SessionLog | None, invocation_id: str) -> None:
+    async def _settled(self, key: SessionKey, invocation_id: str) -> None:
         """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
+        log = self._logs.in_memory(key)
         if log is not None and log.turn is not None and log.turn.is_ending and log.open_id() == invocation_id:
-            await self._parts.access.commits.settled(log.key)
+            await self._parts.access.commits.settled(key)
 
     def _end_in_memory(self, log: SessionLog, turn: OpenTurn, outcome: p.AnyOutcome) -> None:
         """Tell the subscribers, and let the next turn begin, unless that was done before."""
@@ -83,19 +85,19 @@ class TurnEnder:
             FencedError: the turn has ended, or was given to another Runner.
             StoreError: the end is not stored yet.
         """
-        await self._settled(self._logs.in_memory(message.turn.key), message.turn.invocation_id)
-        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
+        key, invocation_id = message.turn.key, message.turn.invocation_id
+        await self._settled(key, invocation_id)
+        if self._parts.access.pending_ends.has(key, invocation_id):
             # Sent again. The Runner keeps the end, too, until it is on disk.
             raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
         try:
-            await self._lookup.current(message.turn)
+            log, turn = await self._lookup.current(message.turn)
         except StoreError:
-            if self._logs.in_memory(message.turn.key) is None:
+            if self._logs.in_memory(key) is None:
                 # Whether the turn is open only the store can tell.
                 raise
-        log, turn = self._lookup.current_in_memory(message.turn)
+            log, turn = self._lookup.current_in_memory(message.turn)
         try:
-            log, turn = await self._lookup.current(message.turn)
             if isinstance(message.outcome, p.Cancelled):
                 # From here on the turn takes no event: a call would be answered twice, by its agent after this.
                 turn.is_ending = True
@@ -103,9 +105,9 @@ class TurnEnder:
         except StoreError as error:
             turn.is_ending = False
             # The turn has to end all the same, or the session would be busy for ever.
-            logger.error("turn %s ends without responses to its open calls: %s", turn.row.invocation_id, error)
+            logger.error("turn %s ends without responses to its open calls: %s", invocation_id, error)
             with suppress(StoreError):
-                await self._lookup.current(message.turn)
+                log, turn = await self._lookup.current(message.turn)
         try:
             await self.end(log, turn, message.agent, message.outcome)
         except BaseException as error:
@@ -126,7 +128,7 @@ class TurnEnder:
         if log is None:
             return p.Ack()
         invocation_id = message.invocation_id
-        await self._settled(log, invocation_id)
+        await self._settled(message.key, invocation_id)
         if log.turn is not None and log.open_row(invocation_id) is not None:
             log.queue.cancel(invocation_id)
             if not log.turn.runner:

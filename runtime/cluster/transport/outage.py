@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
 from runtime.transport.io.channel import Channel
 from runtime.transport.io.errors import ConnectionLostError
 
 logger = logging.getLogger(__name__)
 
-MAX_PAUSE_S = 1.0
-"""The longest time between two attempts to reach a process that lives."""
+BACKOFF = Backoff(first_s=RETRY_S, longest_s=1.0)
+"""How long to wait between two attempts to reach a process that lives."""
 
 TOLD_FAILURE = 3
 """With this failed attempt the log tells of an outage. One or two may fail when a process that was stopped goes on."""
@@ -33,7 +34,6 @@ class Outage:
         self._channel = channel
         self._read_bytes = channel.traffic[0]
         self._since_s = self._clock()
-        self._pause_s = RETRY_S
         self._pausing: asyncio.Task[None] | None = None
         self._failures = 0
 
@@ -67,6 +67,5 @@ class Outage:
                     lasts_s,
                     cause,
                 )
-            self._pausing = asyncio.create_task(asyncio.sleep(self._pause_s))
-            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+            self._pausing = asyncio.create_task(asyncio.sleep(BACKOFF.after_attempts(self._failures)))
         await asyncio.shield(self._pausing)

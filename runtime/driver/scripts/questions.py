@@ -60,9 +60,12 @@ def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any
     """
     topology = tree.topology()
     root = topology.root
-    if isinstance(agent, str):
-        agent = topology[agent].name
-    name = root.name if agent is None else agent if isinstance(agent, str) else agent.name
+    if agent is None:
+        name = root.name
+    elif isinstance(agent, str):
+        name = topology[agent].name
+    else:
+        name = agent.name
     schema = tree.output_schema(name)
     wanted = result_type if result_type is not None else schema
     if name == root.name and tree.is_same(agent):

@@ -16,9 +16,10 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import Link
+from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.transport import outage, wires
 from runtime.cluster.transport.detour import PAUSE_S
-from runtime.cluster.transport.link import ProcessUnreachableError
+from runtime.cluster.transport.link import RETRY_S, ProcessUnreachableError
 from runtime.cluster.transport.peer import PATIENCE_S, QUIET_S
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
@@ -468,7 +469,7 @@ async def test_a_process_that_lives_and_is_out_of_reach_is_lost_after_a_while_an
 async def test_a_process_that_is_reached_again_gets_no_message_twice(
     network: Network, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outage, "MAX_PAUSE_S", 0.1)
+    monkeypatch.setattr(outage, "BACKOFF", Backoff(RETRY_S, 0.1))
     found = await held(network, patience_s=60.0)
     found.refuse(6)
     await found.handle.asked_often.wait()

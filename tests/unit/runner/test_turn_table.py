@@ -41,18 +41,40 @@ def test_a_turn_is_there_while_it_is_opened_and_while_it_runs() -> None:
         assert TURN in table
         assert not table.is_opening(TURN)
         assert (table.get(TURN), table.running(), len(table)) == (turn, [TURN], 1)
-        table.remove(turn)
+        with table.closing(turn):
+            assert TURN in table
+            assert (table.get(TURN), table.running(), len(table)) == (None, [], 0)
         assert TURN not in table
-        assert (table.get(TURN), table.running(), len(table)) == (None, [], 0)
 
     asyncio.run(play())
+
+
+async def test_who_asks_for_a_turn_that_is_being_closed_waits_for_its_task() -> None:
+    table, turn = TurnTable(), running()
+    may_end = asyncio.Event()
+
+    async def run() -> None:
+        with table.closing(turn):
+            await may_end.wait()
+
+    table.add(turn)
+    await table.closed(TURN)
+    turn.task.start(run())
+    await settled()
+    waiting = asyncio.create_task(table.closed(TURN))
+    await settled()
+    assert not waiting.done()
+    may_end.set()
+    await waiting
+    assert TURN not in table
 
 
 def test_the_end_of_a_turn_that_was_replaced_leaves_the_newer_one() -> None:
     table, old, new = TurnTable(), running(1), running(2)
     table.add(old)
     table.add(new)
-    table.remove(old)
+    with table.closing(old):
+        assert table.get(TURN) is new
     assert table.get(TURN) is new
 
 
@@ -64,7 +86,8 @@ def test_a_turn_is_not_added_in_an_epoch_that_is_over() -> None:
             assert not table.add(running(1))
             assert not table.add(running(2))
             assert table.get(TURN) is new
-            table.remove(new)
+            with table.closing(new):
+                assert not table.add(running(2))
             assert not table.add(running(1))
             assert table.get(TURN) is None
             # The turn was rewound, and another one begins under its id.
@@ -156,7 +179,7 @@ async def test_the_lock_of_a_turn_is_the_same_for_who_comes_while_others_wait_fo
     assert most_at_once == 1
 
 
-STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "save"]), max_size=12)
+STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed", "save"]), max_size=12)
 
 
 @settings(max_examples=tries(100))
@@ -168,6 +191,7 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
     async def play() -> None:
         table = TurnTable()
         blocks: list[ExitStack] = []
+        closings: list[ExitStack] = []
         runs: list[RunningTurn] = []
         for step in steps:
             match step:
@@ -175,18 +199,23 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
                     block = ExitStack()
                     block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, "", prepare))
                     blocks.append(block)
+                case "closed" if closings:
+                    closings.pop().close()
                 case "close" if blocks:
                     blocks.pop(0).close()
                 case "add":
                     runs.append(running(len(runs) + 1))
                     table.add(runs[-1])
                 case "end" if runs:
-                    table.remove(runs.pop(0))
-            assert (TURN in table) == (table.get(TURN) is not None or table.is_opening(TURN))
-        for block in blocks:
+                    closings.append(ExitStack())
+                    closings[-1].enter_context(table.closing(runs.pop(0)))
+            assert TURN in table or not (table.get(TURN) or table.is_opening(TURN))
+            assert TURN not in table or table.get(TURN) or table.is_opening(TURN) or closings
+        for block in [*blocks, *closings]:
             block.close()
         for turn in runs:
-            table.remove(turn)
+            with table.closing(turn):
+                pass
         assert table._entries == {}
         await settled()
 
