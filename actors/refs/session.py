@@ -76,9 +76,9 @@ class SessionRef(Ref):
         """End a turn. Raises FencedError, StoreError."""
         await self._ask(message, p.Ack)
 
-    async def cancel_turn(self, message: p.CancelTurn) -> None:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
-        await self._ask(message, p.Ack)
+        return await self._ask(message, (p.Ack, p.TurnKept, p.AnnounceFirst))
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events. Raises FencedError, StoreError."""

@@ -26,6 +26,7 @@ from actors.runner.dispatch.invoker import Invoker
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.agent_requests import AgentRequests
+from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnRecovery
 from actors.runner.turns.start import TurnStarter
@@ -51,7 +52,7 @@ class RunnerActor(Actor):
 
     def __init__(self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> None:
         session, directory = environment.session, environment.directory
-        runner_id = f"{name}/{uuid.uuid4().hex}"
+        place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard)
         self._directory = directory
         self._host_limit = environment.host_limit
         self._telemetry = environment.telemetry
@@ -61,10 +62,12 @@ class RunnerActor(Actor):
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)
-        self._tasks = tasks = TurnTasks(session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry)
-        self._recovery = TurnRecovery(runner_id, app, shard, session, routing, table, tasks)
+        self._tasks = tasks = TurnTasks(
+            place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
+        )
+        self._recovery = TurnRecovery(place, app, session, routing, table, tasks)
         user_messages = UserMessages(environment, routing, hooks)
-        self._starter = TurnStarter(runner_id, session, routing, user_messages, table, tasks, self._recovery)
+        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:

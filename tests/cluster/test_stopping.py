@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,3 +141,13 @@ def test_an_agent_that_does_not_listen_is_replaced(rt: Runtime, tools: ProcessTo
     assert ends(before)
     assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
     assert rt.statistics().agents["root"].pid != before
+
+
+@pytest.mark.full
+def test_a_turn_whose_runner_is_lost_just_then_is_cancelled_all_the_same(rt: Runtime) -> None:
+    for _ in range(3):
+        turn = start(rt, "forever")
+        assert any(next(iter(turn)).function_calls())
+        os.kill(rt.statistics().runner.pid, signal.SIGKILL)
+        ends_soon(rt, turn)
+        assert rt.turns.get("ada", "s1", turn.invocation_id).state == "cancelled"

@@ -24,6 +24,12 @@ What = Literal[
     "store hangs",
 ]
 
+PASSING = frozenset({"store away", "store unsure", "commits fail", "store hangs"})
+"""Faults of the store that pass: what comes meanwhile is waited for, if the Session actor has the patience."""
+
+AT_STORE = PASSING | {"commit conflicts"}
+"""All faults of the store."""
+
 COMMIT = "Commit"
 """A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
 that it is."""

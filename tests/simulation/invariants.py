@@ -9,7 +9,7 @@ from typing import Any
 
 from actors import Event
 from actors.rules.prompt.branches import tool_root
-from tests.simulation.faults import PATIENT_S
+from tests.simulation.faults import PASSING, PATIENT_S
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
 from tests.support.failing_agents import decisions_in
@@ -23,9 +23,6 @@ OUTCOMES = frozenset({"Finished", "Paused", "AgentFailedError", "TurnCancelledEr
 
 STORE_ERRORS = frozenset({"StoreError", "StoreUnavailableError", "StoreConflictError"})
 """How turns end that cannot be stored."""
-
-PASSING = frozenset({"store away", "store unsure", "commits fail", "store hangs"})
-"""Faults of the store that pass: what comes meanwhile is waited for, if the Session actor has the patience."""
 
 
 def problems(scenario: Scenario, result: Result, reference: Result | None) -> list[str]:

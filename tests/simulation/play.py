@@ -317,6 +317,8 @@ class Simulation:
                     {driver.spawn(_cancel(driver, told)), asyncio.create_task(driver.gone.wait())},
                     return_when=asyncio.FIRST_COMPLETED,
                 )
+                if told.ended == "FencedError":
+                    self._result.problems.append(f"a cancel of {invocation_id} failed: {told.error}")
 
     def _log(self) -> list[Event]:
         return [decode_event(raw, seq) for seq, raw in self.world.disk.store.events(KEY)]

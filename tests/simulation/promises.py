@@ -1,12 +1,14 @@
-"""What replies of the Session actor promise: all that they acknowledge, and all that they show, is on disk by then.
+"""What replies promise: all that the Session actor acknowledges or shows is on disk by then, and so is the end of a turn when the
+Runner says that it was cancelled.
 
-Early replies promise nothing.
+Early replies promise nothing. While the store fails, a cancelled turn ends at once all the same, and is stored later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import StoredEvent
@@ -15,7 +17,10 @@ from tests.simulation.cluster import Sent
 from tests.simulation.stores import Disk
 
 PROMISING = frozenset({"Append", "OpenTurn", "ResumeTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"})
-"""Classes of messages whose replies are looked at."""
+"""Classes of messages whose replies are looked at, whoever sends them."""
+
+CANCEL = "CancelTurn"
+"""A message that is looked at when a driver sends it to the Runner."""
 
 
 class Promises:
@@ -23,20 +28,35 @@ class Promises:
 
     Args:
         disk: what is stored.
+        has_failed: tells whether the store has ever failed.
 
     Attributes:
         broken: each promise that did not hold when it was made.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, has_failed: Callable[[], bool]) -> None:
         self._disk = disk
+        self._has_failed = has_failed
+        self._to_cancel: dict[int, TurnRow] = {}
         self.broken: list[str] = []
+
+    def note(self, sent: Sent) -> None:
+        """Look at a message that is sent."""
+        if sent.kind == CANCEL and sent.receiver is not None and sent.receiver.name.startswith("runner"):
+            message = decode_message(sent.raw)
+            assert isinstance(message, p.CancelTurn)
+            row = self._disk.turns.get(message.invocation_id)
+            if row is not None and row.status == "running":
+                self._to_cancel[sent.nth] = row
 
     def check(self, sent: Sent, raw: bytes) -> None:
         """Look at the reply to a message."""
+        missing: Sequence[str] = ()
         if sent.kind in PROMISING:
             missing = self._missing(decode_message(sent.raw), decode_message(raw))
-            self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
+        elif sent.kind == CANCEL and sent.nth in self._to_cancel and isinstance(decode_message(raw), p.Ack):
+            missing = self._still_open(self._to_cancel[sent.nth])
+        self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
 
     def _missing(self, message: p.Message, reply: p.Message) -> Sequence[str]:
         match message, reply:
@@ -64,6 +84,12 @@ class Promises:
             for event in events
             if self._disk.events.get((found := scan(event.raw)).id) != event.seq
         ]
+
+    def _still_open(self, before: TurnRow) -> list[str]:
+        now = self._disk.turns[before.invocation_id]
+        # An answer may have begun it again.
+        is_open = now.status == "running" and now.opened_seq == before.opened_seq
+        return [f"the end of {now.invocation_id} was not stored"] if is_open and not self._has_failed() else []
 
     def _open_turns(self, turn: p.TurnRef) -> list[str]:
         row = self._disk.turns.get(turn.invocation_id)

@@ -42,6 +42,8 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
         pytest.param(13775, id="a new Runner resumes a turn while the store takes nothing"),
         pytest.param(15740, id="the same, with a store that is away"),
         pytest.param(12733, id="the end of a turn is sent again while the Session actor owes it, before that is lost"),
+        pytest.param(595, id="a turn is cancelled whose Runner was lost, before that is started again"),
+        pytest.param(610, id="the same, before its successor has announced itself"),
         pytest.param(2110, id="a Session actor is lost in the midst of a commit, with more calls behind it"),
     ],
 )

@@ -40,7 +40,7 @@ from runtime.engine.interface import Engine
 from runtime.models.registry import resolve
 from runtime.settings import Settings
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
-from tests.simulation.faults import COMMIT, FaultPlan, Phase
+from tests.simulation.faults import AT_STORE, COMMIT, FaultPlan, Phase
 from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls
@@ -143,7 +143,7 @@ class World:
         self.trace = Trace()
         self.disk = Disk(loop)
         self.calls = calls
-        self.promises = Promises(self.disk)
+        self.promises = Promises(self.disk, lambda: any(fault.what in AT_STORE for _, fault in self.faults.fired))
         self.plans = FlowRegistry(deployment.plans())
         self.drivers: list[Driver] = []
         self._deployment = deployment
@@ -152,7 +152,7 @@ class World:
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
-        self._wires.on_sent, self._wires.on_handled = self.faults.on_sent, self._on_handled
+        self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
         self.disk.on_commit = self._on_commit
         self._incarnations = 0
         self.session: HostProcess | None = None
@@ -291,6 +291,10 @@ class World:
         process.is_held = True
         self.trace.add(self.loop.time(), f"{process.name} is stopped")
         outside(self.loop.call_later, seconds, process.go_on)
+
+    def _on_sent(self, sent: Sent) -> float:
+        self.promises.note(sent)
+        return self.faults.on_sent(sent)
 
     def _on_handled(self, sent: Sent, raw: bytes) -> bool:
         self.promises.check(sent, raw)

@@ -73,11 +73,18 @@ class RecoverTurn(Message, frozen=True, kw_only=True):
 class CancelTurn(Message, frozen=True, kw_only=True):
     """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
 
-    A turn that has ended stays as it is.
+    A turn that has ended stays as it is. The Runner replies with Ack; the Session actor with Ack when the turn is open no more,
+    TurnKept when its Runner has to stop it, or AnnounceFirst.
+
+    Attributes:
+        runner: of a Runner that asks the Session actor: its id.
+        begins: that Runner opens, resumes or ends the turn just now.
     """
 
     key: SessionKey
     invocation_id: str
+    runner: str = ""
+    begins: bool = False
 
 
 class GetTopology(Message, frozen=True, kw_only=True):
@@ -323,7 +330,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
 
 
 class TurnKept(Message, frozen=True, kw_only=True):
-    """The Runner that asked runs the turn with its newest epoch, and goes on with it."""
+    """The Runner that asked runs the turn with its newest epoch, or is about to, and is the one that goes on with it."""
 
 
 class NothingToResume(Message, frozen=True, kw_only=True):

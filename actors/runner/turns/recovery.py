@@ -7,11 +7,11 @@ import asyncio
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
-from actors.messages.session import Shard
 from actors.refs.session import SessionRef
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Recovered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
@@ -23,9 +23,8 @@ class TurnRecovery:
     """Resumes turns that are open in the log.
 
     Args:
-        runner_id: this Runner's, as the Session actor knows it.
+        place: this Runner's.
         app: the app whose open turns are recovered after this Runner's process was lost.
-        shard: the sessions whose turns this Runner runs.
         session: the Session actor.
         routing: which agent gets a turn.
         table: the turns that run or are being opened.
@@ -34,17 +33,15 @@ class TurnRecovery:
 
     def __init__(
         self,
-        runner_id: str,
+        place: RunnerPlace,
         app: str,
-        shard: Shard,
         session: SessionRef,
         routing: Routing,
         table: TurnTable,
         tasks: TurnTasks,
     ) -> None:
-        self._runner_id = runner_id
+        self._place = place
         self._app = app
-        self._shard = shard
         self._session = session
         self._routing = routing
         self._table = table
@@ -59,16 +56,11 @@ class TurnRecovery:
 
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
-        message = p.ListOpenTurns(app=self._app, runner=self._runner_id, shard=self._shard)
-        while isinstance(listed := await session.list_open_turns(message), p.AnnounceFirst):
-            await self.announce(session, listed)
+        message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
+        listed = await self._place.heard(session, lambda: session.list_open_turns(message))
         # Those that are being opened come last, since they may take longer.
         for turn in sorted(listed.turns, key=self._table.is_opening):
             await self.take_up(turn)
-
-    async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
-        """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
-        await session.announce_runner(p.AnnounceRunner(runner=self._runner_id, shard=self._shard, number=asked.number))
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended."""
@@ -92,9 +84,8 @@ class TurnRecovery:
                 # Another request has resumed it meanwhile.
                 return
             running_ref = running.ref if running is not None else None
-            message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._runner_id, running=running_ref)
-            while isinstance(reply := await self._session.resume_turn(message), p.AnnounceFirst):
-                await self.announce(self._session.of(key[0]), reply)
+            message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, running=running_ref)
+            reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
             if isinstance(reply, p.TurnResumed):
                 self.run(key, reply)
 

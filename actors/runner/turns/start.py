@@ -22,6 +22,7 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Answered, New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnRecovery
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -34,7 +35,7 @@ class TurnStarter:
     """Starts turns.
 
     Args:
-        runner_id: this Runner's, as the Session actor knows it.
+        place: this Runner's.
         session: the Session actor.
         routing: which agent gets a turn.
         user_messages: prepares the messages.
@@ -45,7 +46,7 @@ class TurnStarter:
 
     def __init__(
         self,
-        runner_id: str,
+        place: RunnerPlace,
         session: SessionRef,
         routing: Routing,
         user_messages: UserMessages,
@@ -53,7 +54,7 @@ class TurnStarter:
         tasks: TurnTasks,
         recovery: TurnRecovery,
     ) -> None:
-        self._runner_id = runner_id
+        self._place = place
         self._session = session
         self._routing = routing
         self._user_messages = user_messages
@@ -154,7 +155,7 @@ class TurnStarter:
             config=message.config,
             subscriber=message.subscriber,
             fingerprint=message.fingerprint,
-            runner=self._runner_id,
+            runner=self._place.runner_id,
             traceparent=message.traceparent,
         )
 
@@ -181,7 +182,7 @@ class TurnStarter:
                 case p.ResumeFirst():
                     await self._recovery.take_up((request.key, opened.invocation_id))
                 case p.AnnounceFirst():
-                    await self._recovery.announce(self._session.of(request.key), opened)
+                    await self._place.announce(self._session.of(request.key), opened)
                 case _:
                     return opened
 

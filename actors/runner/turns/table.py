@@ -61,9 +61,8 @@ class TurnTable:
         return len(self.running())
 
     def __contains__(self, turn: TurnKey) -> bool:
-        """True when the turn runs, is being opened or is being closed."""
-        entry = self._entries.get(turn)
-        return entry is not None and bool(entry.running or entry.openings or entry.closing)
+        """True when anything goes on with the turn."""
+        return turn in self._entries
 
     def running(self) -> list[TurnKey]:
         """The turns that run."""

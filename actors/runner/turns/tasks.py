@@ -16,8 +16,9 @@ from actors.refs.session import SessionRef
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.invoker import Invoker
-from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
+from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn, TurnKey
 from actors.runner.turns.closer import TurnCloser
+from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.table import TurnTable
 
@@ -31,6 +32,7 @@ class TurnTasks:
     """Launches and cancels turns.
 
     Args:
+        place: this Runner's.
         session: the Session actor.
         table: where running turns are entered.
         dispatch: runs a turn's agents.
@@ -43,6 +45,7 @@ class TurnTasks:
 
     def __init__(
         self,
+        place: RunnerPlace,
         session: SessionRef,
         table: TurnTable,
         dispatch: Dispatch,
@@ -52,6 +55,7 @@ class TurnTasks:
         counts: Counter[str],
         telemetry: Telemetry,
     ) -> None:
+        self._place = place
         self._session = session
         self._closer = TurnCloser(session)
         self._table = table
@@ -72,17 +76,22 @@ class TurnTasks:
         turn.task.start(self._run(turn))
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
-        """Stop a turn that runs, waits in the queue or is being opened; returns when it is closed."""
+        """Stop a turn that runs, waits in the queue, is being opened or was lost; returns when it is closed."""
         key = (message.key, message.invocation_id)
         while (turn := self._table.get(key)) is None:
             await self._table.closed(key)
-            await self._session.cancel_turn(message)
-            if key not in self._table:
+            if isinstance(await self._cancel_in_log(key), p.TurnKept):
+                await self._table.resumed(key)
+            elif not self._table.is_opening(key):
                 return p.Ack()
             await self._table.opened(key, CANCEL_RETRY_S)
         turn.task.cancel()
         await turn.task.over()
         return p.Ack()
+
+    async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.TurnKept:
+        asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=key in self._table)
+        return await self._place.heard(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))
 
     async def cancel_all(self) -> None:
         """Stop every turn that runs."""

@@ -117,13 +117,19 @@ class TurnEnder:
             raise
         return p.Ack()
 
-    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack | p.TurnKept | p.AnnounceFirst:
         """Remove a turn from the queue, or seal one that is open without a Runner, or one that is paused.
+
+        A turn is without a Runner if the one that lives knows nothing of it: it was another one's, which was lost, or was opened
+        for a request that is over.
 
         Raises:
             SessionBusyError: it is paused, and another turn runs; if its answer waits in the queue, that stays there.
             StoreError: it could not be sealed.
         """
+        refusal = self._parts.runners.refusal(message.runner)
+        if refusal is not None:
+            return refusal
         log = await self._logs.find(message.key)
         if log is None:
             return p.Ack()
@@ -131,10 +137,11 @@ class TurnEnder:
         await self._settled(message.key, invocation_id)
         if log.turn is not None and log.open_row(invocation_id) is not None:
             log.queue.cancel(invocation_id)
-            if not log.turn.runner:
-                row = log.turn.row
-                turn = p.TurnRef(message.key, invocation_id, row.epoch, generation=log.generation)
-                await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
+            if message.begins and log.turn.runner == message.runner:
+                return p.TurnKept()
+            row = log.turn.row
+            turn = p.TurnRef(message.key, invocation_id, row.epoch, generation=log.generation)
+            await self.close_turn(p.CloseTurn(turn=turn, agent=row.agent, outcome=p.Cancelled()))
         elif log.queue.has_new(invocation_id):
             log.queue.cancel(invocation_id)
             self._subscriptions.publish_end(message.key, invocation_id, p.Cancelled())

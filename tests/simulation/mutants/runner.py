@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -16,6 +16,7 @@ from actors.runner.dispatch.invoker import Invoker
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
 from actors.runner.running.turn_task import TurnTask
+from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.recovery import TurnRecovery
 from actors.runner.turns.table import TurnTable
 
@@ -116,3 +117,25 @@ def turns_of_lost_runners_stay_open() -> AbstractContextManager[object]:
         """Ask for no turn."""
 
     return mock.patch.object(TurnRecovery, "_recover_from", nothing)
+
+
+def ends_that_failed_are_not_sent_again() -> AbstractContextManager[object]:
+    """The Runner leaves the end of a turn that could not be stored to the Session actor alone."""
+
+    async def nothing(self: TurnCloser) -> None:
+        """Send nothing."""
+
+    return mock.patch.object(TurnCloser, "_send_again", nothing)
+
+
+def turns_being_closed_are_not_known() -> AbstractContextManager[object]:
+    """A cancel that comes while a turn is being closed takes it for one that has ended."""
+
+    @contextmanager
+    def nothing(self: TurnTable, running: RunningTurn) -> Iterator[None]:
+        entry = self._entry(running.key)
+        entry.running = None if entry.running is running else entry.running
+        self._drop(running.key, entry)
+        yield
+
+    return mock.patch.object(TurnTable, "closing", nothing)

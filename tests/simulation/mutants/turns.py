@@ -9,14 +9,18 @@ from unittest import mock
 
 import msgspec
 
+from actors.errors import FencedError, StoreError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
+from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
+from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns import opening, recovery, writing
 from actors.session.turns.ending import TurnEnder
+from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
@@ -199,3 +203,79 @@ def turns_that_cannot_begin_keep_the_session() -> AbstractContextManager[object]
             let_go(self, request, error)
 
     return mock.patch.object(TurnOpener, "_let_go", keeping)
+
+
+def ends_under_way_count_as_stored() -> AbstractContextManager[object]:
+    """A cancel does not wait for the end of a turn that is on its way to the disk."""
+
+    async def at_once(self: TurnEnder, key: SessionKey, invocation_id: str) -> None:
+        """Wait for nothing."""
+
+    return mock.patch.object(TurnEnder, "_settled", at_once)
+
+
+def ends_that_are_owed_count_as_stored() -> AbstractContextManager[object]:
+    """While the Session actor owes the end of a turn to the store, one that is sent again is refused as over."""
+    close_turn: Any = TurnEnder.close_turn
+
+    async def fenced(self: TurnEnder, message: p.CloseTurn) -> p.Ack:
+        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
+            raise FencedError(message.turn.invocation_id, message.turn.epoch)
+        ack: p.Ack = await close_turn(self, message)
+        return ack
+
+    return mock.patch.object(TurnEnder, "close_turn", fenced)
+
+
+def turns_of_unread_logs_are_over() -> AbstractContextManager[object]:
+    """The end of a turn is refused as that of one that is over when the log cannot be read."""
+    current: Any = TurnLookup.current
+
+    async def fenced(self: TurnLookup, turn: TurnRef) -> tuple[SessionLog, OpenTurn]:
+        try:
+            found: tuple[SessionLog, OpenTurn] = await current(self, turn)
+            return found
+        except StoreError:
+            return self.current_in_memory(turn)
+
+    return mock.patch.object(TurnLookup, "current", fenced)
+
+
+def turns_that_were_not_resumed_count_as_running() -> AbstractContextManager[object]:
+    """A Runner that could not resume a turn, since the store took nothing, hears of it no more."""
+    resume_turn: Any = TurnRecovery.resume_turn
+
+    async def kept(self: TurnRecovery, message: p.ResumeTurn) -> p.ResumeTurnReply:
+        try:
+            reply: p.ResumeTurnReply = await resume_turn(self, message)
+        except StoreError:
+            log = self._logs.in_memory(message.key)
+            if log is not None and log.open_id() == message.invocation_id and log.turn is not None:
+                log.turn.runner = message.runner
+            raise
+        return reply
+
+    return mock.patch.object(TurnRecovery, "resume_turn", kept)
+
+
+def writes_of_unknown_outcome_are_not_shown() -> AbstractContextManager[object]:
+    """Subscribers do not get what the store has of a commit that counted as failed."""
+
+    def nothing(self: Subscriptions, key: SessionKey, invocation_id: str, head_seq: int) -> None:
+        """Show nothing."""
+
+    return mock.patch.object(Subscriptions, "expect", nothing)
+
+
+def cancels_of_lost_turns_do_nothing() -> AbstractContextManager[object]:
+    """The cancel of a turn that a lost Runner has left open is acknowledged, and the next Runner goes on with the turn."""
+    cancel_turn: Any = TurnEnder.cancel_turn
+
+    async def lenient(self: TurnEnder, message: p.CancelTurn) -> p.Ack:
+        log = self._logs.in_memory(message.key)
+        if log is not None and log.turn is not None and log.turn.runner and log.open_id() == message.invocation_id:
+            return p.Ack()
+        reply: p.Ack = await cancel_turn(self, message)
+        return reply
+
+    return mock.patch.object(TurnEnder, "cancel_turn", lenient)
