@@ -82,7 +82,7 @@ class Call:
         try:
             return msgspec.convert(given, type, strict=False)
         except msgspec.ValidationError as error:
-            raise BadRequestError(f"the query is wrong: {explained(error, type)}") from None
+            raise BadRequestError(f"the query is wrong: {explained(error, type, also=['user'])}") from None
 
     async def raw_body(self) -> bytes:
         """The body. Raises HttpError, see `Body.read`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -13,12 +13,13 @@ from actors.errors.suggestions import did_you_mean
 _UNKNOWN = re.compile(r"unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
-def explained(error: Exception, expected: Any) -> str:
+def explained(error: Exception, expected: Any, also: Sequence[str] = ()) -> str:
     """What is wrong with a request, and the field that was meant when one is not known.
 
     Args:
         error: from reading it.
         expected: the struct that it should be.
+        also: names that are known beside those of its fields.
     """
     found = _UNKNOWN.search(str(error))
     if found is None:
@@ -26,7 +27,7 @@ def explained(error: Exception, expected: Any) -> str:
     fields = _fields(expected)
     for part in filter(None, (found["path"] or "").split(".")):
         fields = _fields(fields.get(part))
-    names = list(fields)
+    names = [*also, *fields]
     return f"{error}.{did_you_mean(found['name'], names) or _listed(names)}"
 
 

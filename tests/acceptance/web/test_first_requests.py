@@ -72,11 +72,12 @@ async def test_a_body_with_a_misspelt_field_is_refused_with_the_one_that_was_mea
     assert refused.json()["detail"].endswith(sentence)
 
 
+@pytest.mark.parametrize(("given", "meant"), [("limt=3", "limit"), ("usr=ada", "user")])
 async def test_a_query_with_a_misspelt_field_is_refused_with_the_one_that_was_meant(
-    client: httpx2.AsyncClient, user: str
+    client: httpx2.AsyncClient, user: str, given: str, meant: str
 ) -> None:
-    refused = await client.get(turns(user) + "&limt=3")
-    assert (refused.status_code, refused.json()["detail"].endswith("Did you mean 'limit'?")) == (400, True)
+    refused = await client.get(f"{turns(user)}&{given}")
+    assert (refused.status_code, refused.json()["detail"].endswith(f"Did you mean '{meant}'?")) == (400, True)
 
 
 HUGE = 2**64
