@@ -9,7 +9,7 @@ from typing import Any
 
 from actors import Event
 from actors.rules.prompt.branches import tool_root
-from tests.simulation.faults import PASSING, PATIENT_S
+from tests.simulation.faults import AT_STORE, PASSING, PATIENT_S
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
 from tests.support.failing_agents import decisions_in
@@ -72,13 +72,15 @@ def _calls(result: Result) -> Iterator[str]:
         for each in event.function_responses()
     )
     by_user = Counter(each.id for event in result.log if event.author == "user" for each in event.function_responses())
-    for answered, who in ((by_agent, "its agent"), (by_user, "the user")):
-        yield from (f"call {each} is answered {often} times by {who}" for each, often in answered.items() if often > 1)
+    for answers, who in ((by_agent, "its agent"), (by_user, "the user")):
+        yield from (f"call {each} is answered {often} times by {who}" for each, often in answers.items() if often > 1)
     declined = [each.id or "" for event in result.log for each in event.function_responses() if each.response == NO]
     yield from (f"a tool ran for call {each}, which the user has declined" for each in declined if result.begun[each])
     yield from (f"a tool ran for call {each}, which is not in the log" for each in result.begun if each not in made)
+    # What is cancelled while the store takes nothing ends all the same, and its calls may stay open.
+    answered = ("finished", "cancelled") if not _store_has_failed(result) else ("finished",)
     for event in result.log:
-        if result.turns.get(event.invocation_id) in ("finished", "cancelled"):
+        if result.turns.get(event.invocation_id) in answered:
             for call in event.function_calls():
                 # An agent that is a tool cannot pause the turn: a question of its own stays open.
                 waits = call.id in event.long_running_tool_ids and tool_root(event.branch) is not None
@@ -109,6 +111,10 @@ def _store_errors(result: Result) -> Iterator[str]:
     lasted = "commit conflicts" in happened or (result.store_timeout_s < PATIENT_S and not happened.isdisjoint(PASSING))
     if failed and not lasted:
         yield f"the store was well, or came back in time, and there are failures by it: {failed}"
+
+
+def _store_has_failed(result: Result) -> bool:
+    return any(fault.what in AT_STORE for _, fault in result.fired)
 
 
 def _failed_at_store(result: Result) -> list[str]:
@@ -146,7 +152,8 @@ def _told_is_log(told: Told, log: Sequence[Event]) -> Iterator[str]:
         # More came only after a later answer of the user.
         next_seq = agents[len(heard)].seq
         after = told.events[-1].seq if told.events else (opened[0].seq if opened else 0)
-        was_sealed = told.ended == "Paused" and _is_seal(agents[len(heard)])
+        was_in_line = told.how == "answer" and told.ended == "TurnCancelledError"
+        was_sealed = (told.ended == "Paused" or was_in_line) and _is_seal(agents[len(heard)])
         if not was_sealed and not any(after < event.seq < next_seq for event in users):
             yield f"a driver ({told.how} {told.turn}: {told.ended}) was told {_seqs(told.events)} of {_seqs(agents)}"
 

@@ -7,6 +7,7 @@ import logging
 
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
 
@@ -53,18 +54,32 @@ class TurnCloser:
         failed = 1
         while self._owed:
             await asyncio.sleep(BACKOFF.after_attempts(failed))
-            for turn, message in list(self._owed.items()):
-                try:
-                    await self._session.close_turn(message)
-                except (StoreUnavailableError, ActorLostError):
-                    failed += 1
-                    break
-                except FencedError:
-                    # The Session actor has stored it meanwhile, or the turn was given to another Runner.
-                    pass
-                except RaygroveError as error:
-                    logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
-                del self._owed[turn]
+            try:
+                for turn in list(self._owed):
+                    await self._store(turn)
+            except (StoreUnavailableError, ActorLostError):
+                failed += 1
+
+    async def settle(self, key: SessionKey, invocation_id: str) -> None:
+        """Store the end of a turn now, if it is still to be stored. Raises StoreUnavailableError, ActorLostError."""
+        for turn in list(self._owed):
+            if (turn.key, turn.invocation_id) == (key, invocation_id):
+                await self._store(turn)
+
+    async def _store(self, turn: p.TurnRef) -> None:
+        message = self._owed.get(turn)
+        if message is None:
+            return
+        try:
+            await self._session.close_turn(message)
+        except (StoreUnavailableError, ActorLostError):
+            raise
+        except FencedError:
+            # The Session actor has stored it meanwhile, or the turn was given to another Runner.
+            pass
+        except RaygroveError as error:
+            logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
+        self._owed.pop(turn, None)
 
     def stop(self) -> None:
         """Send nothing more. The Session actor tries once more when it stops itself."""

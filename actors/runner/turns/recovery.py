@@ -78,6 +78,8 @@ class TurnRecovery:
 
     async def resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
+        # A new Session actor does not know that it has ended here.
+        await self._tasks.settle(key)
         running = self._table.get(key)
         async with self._table.resuming(key):
             if running is None and self._table.get(key) is not None:

@@ -99,6 +99,7 @@ class TurnStarter:
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
+        await self._tasks.settle(key)
         await self._table.resumed(key)
         running = self._table.get(key)
         if (

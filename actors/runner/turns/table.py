@@ -61,8 +61,9 @@ class TurnTable:
         return len(self.running())
 
     def __contains__(self, turn: TurnKey) -> bool:
-        """True when anything goes on with the turn."""
-        return turn in self._entries
+        """True when the turn runs, is being opened or is being closed."""
+        entry = self._entries.get(turn)
+        return entry is not None and bool(entry.running or entry.openings or entry.closing)
 
     def running(self) -> list[TurnKey]:
         """The turns that run."""
@@ -169,10 +170,14 @@ class TurnTable:
             entry.resumers -= 1
             self._drop(turn, entry)
 
+    def is_resuming(self, turn: TurnKey) -> bool:
+        """True while a request resumes the turn."""
+        entry = self._entries.get(turn)
+        return entry is not None and bool(entry.resumers)
+
     async def resumed(self, turn: TurnKey) -> None:
         """Wait until the requests that resume the turn now are over."""
-        entry = self._entries.get(turn)
-        if entry is not None and entry.resumers:
+        if self.is_resuming(turn):
             async with self.resuming(turn):
                 pass
 

@@ -82,15 +82,21 @@ class TurnTasks:
             await self._table.closed(key)
             if isinstance(await self._cancel_in_log(key), p.TurnKept):
                 await self._table.resumed(key)
-            elif not self._table.is_opening(key):
+            elif key not in self._table:
                 return p.Ack()
             await self._table.opened(key, CANCEL_RETRY_S)
         turn.task.cancel()
         await turn.task.over()
         return p.Ack()
 
+    async def settle(self, key: TurnKey) -> None:
+        """Wait until the end of a turn that has ended here is stored. Raises StoreUnavailableError, ActorLostError."""
+        await self._table.closed(key)
+        await self._closer.settle(*key)
+
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.TurnKept:
-        asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=key in self._table)
+        begins = key in self._table or self._table.is_resuming(key)
+        asked = p.CancelTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, begins=begins)
         return await self._place.heard(self._session.of(key[0]), lambda: self._session.cancel_turn(asked))
 
     async def cancel_all(self) -> None:

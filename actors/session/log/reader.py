@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from actors.errors import StoreError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
 from actors.messages.codec import decode
@@ -120,25 +122,25 @@ class LogReader:
         """The record of a turn, or None. One that has ended says so, also while its end is still to be stored."""
         await self._access.commits.flush()
         row = await self._access.read(self._store.turn, key, invocation_id)
-        if row is None or row.status != "running":
-            return row
-        return self._access.pending_ends.row(key, invocation_id) or row
+        return self._access.pending_ends.newest(key, row) if row is not None else None
 
     async def turns(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
-        """The records of turns, the one that began last first: see `SessionStore.turns`."""
+        """The records of turns, the one that began last first: see `SessionStore.turns`. Ended ones say so, as in `turn`."""
         if not hasattr(self._store, "turns"):
             raise StoreError(f"{type(self._store).__name__} lists no turns: it has no method 'turns' of SessionStore")
         await self._access.commits.flush()
-        rows = await self._access.read(self._store.turns, wanted)
-        ends = self._access.pending_ends
-        return [(key, ends.row(key, row.invocation_id) or row) for key, row in rows]
+        owed = self._access.pending_ends.of(wanted)
+        rows = await self._access.read(self._store.turns, msgspec.structs.replace(wanted, limit=wanted.limit + len(owed)))
+        return with_ends(rows, owed, wanted) if owed else rows
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
         """How many turns of the app have a status: see `SessionStore.count_turns`."""
         if not hasattr(self._store, "count_turns"):
             raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of SessionStore")
         await self._access.commits.flush()
-        return await self._access.read(self._store.count_turns, app, status)
+        owed = self._access.pending_ends.of(TurnFilter(app=app))
+        count = await self._access.read(self._store.count_turns, app, status)
+        return max(0, count - len(owed)) if status == "running" else count + sum(end.status == status for _, end in owed)
 
     async def part(
         self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, *, newest: bool
@@ -175,7 +177,7 @@ class LogReader:
         Args:
             row: its record; None when there is none.
         """
-        if row is None or self._access.pending_ends.has(key, row.invocation_id):
+        if row is None or self._access.pending_ends.has(key, row.invocation_id, row.epoch):
             return None
         turn = OpenTurn.of(row)
         turn.is_recalled = True
@@ -212,3 +214,29 @@ class LogReader:
         """The state that events from a position on have overwritten, newest first: see `rules.checks.state.overwritten`."""
         found = await self._access.read(self._store.undos, key, first_seq)
         return [decode(undo, dict) for _, undo in found]
+
+
+def with_ends(
+    stored: Sequence[tuple[SessionKey, TurnRow]], owed: Sequence[tuple[SessionKey, TurnRow]], wanted: TurnFilter
+) -> list[tuple[SessionKey, TurnRow]]:
+    """Records of turns as the store has them, with the ends of some that it does not know yet.
+
+    Args:
+        stored: those that the filter wants, the one that began last first, and so many more than its limit as there are ends.
+        owed: the ends, also of turns that the filter does not want.
+    """
+    found = {(key, row.invocation_id): (key, row) for key, row in stored}
+    for key, end in owed:
+        _, row = found.get((key, end.invocation_id), (key, end))
+        if row.epoch <= end.epoch:
+            found[key, end.invocation_id] = (key, end)
+    listed = [(key, row) for key, row in found.values() if _is_wanted(row, wanted)]
+    return sorted(listed, key=lambda each: _place(each[1]), reverse=True)[: wanted.limit]
+
+
+def _is_wanted(row: TurnRow, wanted: TurnFilter) -> bool:
+    return wanted.status in ("", row.status) and (wanted.before is None or _place(row) < wanted.before)
+
+
+def _place(row: TurnRow) -> tuple[float, str]:
+    return row.begun_s, row.invocation_id

@@ -124,7 +124,7 @@ class LogComparison:
         row, running = stored.row, stored.running
         if row is None:
             return None
-        is_over = running is None or self._access.pending_ends.has(row.key, running.invocation_id)
+        is_over = running is None or self._access.pending_ends.has(row.key, running.invocation_id, running.epoch)
         return LogMark(row.created_s, row.rewinds, row.head_seq, raw, "" if running is None or is_over else running.invocation_id)
 
 

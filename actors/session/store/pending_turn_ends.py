@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from actors.errors import StoreError, StoreRevertedError, StoreUnavailableError
-from actors.interfaces.records import PutTurn, TurnRow
+from actors.interfaces.records import PutTurn, TurnFilter, TurnRow
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
 from actors.session.store.store_thread import StoreThread
@@ -43,20 +43,37 @@ class PendingTurnEnds:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def has(self, key: SessionKey, invocation_id: str) -> bool:
-        """True when the turn has ended and the store does not know it yet."""
-        return (key, invocation_id) in self._pending
-
-    def row(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
-        """The record of a turn that has ended, if the store does not know it yet."""
+    def has(self, key: SessionKey, invocation_id: str, epoch: int) -> bool:
+        """True when the turn has ended in that epoch and the store does not know it yet."""
         record = self._pending.get((key, invocation_id))
-        return record.row if record is not None else None
+        return record is not None and record.row.epoch == epoch
+
+    def newest(self, key: SessionKey, stored: TurnRow) -> TurnRow:
+        """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
+        is_owed = stored.status == "running" and self.has(key, stored.invocation_id, stored.epoch)
+        return self._pending[key, stored.invocation_id].row if is_owed else stored
+
+    def of(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
+        """Ends that the store does not know yet, of turns of an app, or of its user or session."""
+        return [
+            (record.key, record.row)
+            for record in self._pending.values()
+            if record.key.app == wanted.app
+            and wanted.user in (None, record.key.user)
+            and wanted.session in (None, record.key.session)
+        ]
 
     def add(self, record: PutTurn) -> None:
         """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then."""
         self._pending[record.key, record.row.invocation_id] = record
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
+
+    def forget(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
+        """The turn is open in that epoch: its ends in older ones need not be stored any more."""
+        record = self._pending.get((key, invocation_id))
+        if record is not None and record.row.epoch < epoch:
+            del self._pending[key, invocation_id]
 
     async def flush(self) -> None:
         """Try to store all of them now. Raises StoreUnavailableError, StoreRevertedError."""

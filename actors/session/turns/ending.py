@@ -87,7 +87,7 @@ class TurnEnder:
         """
         key, invocation_id = message.turn.key, message.turn.invocation_id
         await self._settled(key, invocation_id)
-        if self._parts.access.pending_ends.has(key, invocation_id):
+        if self._parts.access.pending_ends.has(key, invocation_id, message.turn.epoch):
             # Sent again. The Runner keeps the end, too, until it is on disk.
             raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
         try:

@@ -256,6 +256,8 @@ class TurnOpener:
             begun_s=turn.row.begun_s or now_s(),
         )
         begun = await self._store(request, turn)
+        # What is open again has not ended, also if the store never knew that it was paused.
+        self._parts.access.pending_ends.forget(message.key, message.invocation_id, turn.row.epoch)
         progress = turn.progress()
         if before is not None and before.status in OVER:
             # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.

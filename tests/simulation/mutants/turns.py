@@ -219,8 +219,9 @@ def ends_that_are_owed_count_as_stored() -> AbstractContextManager[object]:
     close_turn: Any = TurnEnder.close_turn
 
     async def fenced(self: TurnEnder, message: p.CloseTurn) -> p.Ack:
-        if self._parts.access.pending_ends.has(message.turn.key, message.turn.invocation_id):
-            raise FencedError(message.turn.invocation_id, message.turn.epoch)
+        turn = message.turn
+        if self._parts.access.pending_ends.has(turn.key, turn.invocation_id, turn.epoch):
+            raise FencedError(turn.invocation_id, turn.epoch)
         ack: p.Ack = await close_turn(self, message)
         return ack
 
