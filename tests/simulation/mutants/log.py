@@ -9,8 +9,9 @@ from typing import Any
 from unittest import mock
 
 from actors.errors import SessionExistsError, StoreConflictError
-from actors.interfaces.records import PutTurn, Write
+from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
+from actors.session.log import reader
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import OpenTurn
 from actors.session.log.session_log import SessionLog
@@ -126,3 +127,12 @@ def ends_that_failed_are_not_owed() -> AbstractContextManager[object]:
 def failing_stores_are_not_waited_for() -> AbstractContextManager[object]:
     """A request fails at once when the store is away."""
     return mock.patch("actors.rules.recovery.store_outage.pause_s", return_value=None)
+
+
+def owed_ends_are_not_listed() -> AbstractContextManager[object]:
+    """Turns that have ended, and whose ends the store does not know yet, are listed as running."""
+
+    def as_stored(stored: Sequence[Any], owed: Sequence[Any], wanted: TurnFilter) -> Sequence[Any]:
+        return stored[: wanted.limit]
+
+    return mock.patch.object(reader, "with_ends", as_stored)

@@ -13,12 +13,13 @@ from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.rules.routing import turn_life
 from actors.runner.dispatch.invoker import Invoker
-from actors.runner.running.running_turn import RunningTurn
+from actors.runner.running.running_turn import RunningTurn, TurnKey
 from actors.runner.running.runs import Run
 from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.recovery import TurnRecovery
 from actors.runner.turns.table import TurnTable
+from actors.runner.turns.tasks import TurnTasks
 
 
 def turns_begin_again_in_the_same_epoch() -> AbstractContextManager[object]:
@@ -139,3 +140,12 @@ def turns_being_closed_are_not_known() -> AbstractContextManager[object]:
         yield
 
     return mock.patch.object(TurnTable, "closing", nothing)
+
+
+def turns_being_closed_are_resumed() -> AbstractContextManager[object]:
+    """A turn whose end is on its way is resumed for a new Session actor, which does not know that it has ended."""
+
+    async def nothing(self: TurnTasks, key: TurnKey) -> None:
+        """Wait for nothing."""
+
+    return mock.patch.object(TurnTasks, "settle", nothing)
