@@ -19,7 +19,7 @@ from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.refs.access import SessionArtifacts, SessionLog, UserMemory
+from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
@@ -80,7 +80,7 @@ class Invocation:
         kind = spec.definition.kind
         reads_state = kind == "custom" or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         self.reader = SessionReader(session, message, view, compiles=kind == "llm", reads_state=reads_state)
-        self.log: LogAccess = SessionLog(key, self.reader.all_events)
+        self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)

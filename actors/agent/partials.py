@@ -6,7 +6,7 @@ import asyncio
 
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
-from actors.rules.delivery.answers import Answer
+from actors.rules.delivery.answers import AnswerPartials
 
 
 class PartialEvents:
@@ -21,7 +21,7 @@ class PartialEvents:
         self._waiting: list[bytes] = []
         self._sender: asyncio.Task[None] | None = None
         self._number = 0
-        self._answer = Answer()
+        self._answer = AnswerPartials()
         self._is_mute = False
 
     async def send(self, raw: bytes) -> None:
@@ -55,7 +55,7 @@ class PartialEvents:
         if self._is_mute:
             return
         partials = self._answer.partials()
-        self._answer = Answer()
+        self._answer = AnswerPartials()
         self._answer.add(partials)
         raws = [partial.raw for partial in partials]
         await self._session.tell_partial(p.TellPartial(turn=self._turn, events=raws, answer=self._number, again=True))
@@ -66,5 +66,5 @@ class PartialEvents:
             await self._sender
             self._sender = None
             self._number += 1
-            self._answer = Answer()
+            self._answer = AnswerPartials()
             self._is_mute = False

@@ -81,7 +81,7 @@ class McpAccess(Protocol):
         ...
 
 
-class RunFacts(Protocol):
+class RunContext(Protocol):
     """What InvocationContext and Context have in common; its attributes are described at InvocationContext."""
 
     agent_name: str
@@ -100,7 +100,7 @@ class RunFacts(Protocol):
         ...
 
 
-class InvocationContext(RunFacts, Protocol):
+class InvocationContext(RunContext, Protocol):
     """What a CustomAgent is given.
 
     Attributes:
@@ -151,7 +151,7 @@ class InvocationContext(RunFacts, Protocol):
         ...
 
 
-class Context(RunFacts, Protocol):
+class Context(RunContext, Protocol):
     """What a behaviour is given.
 
     Attributes:

@@ -38,7 +38,7 @@ class SessionArtifacts:
         return await asyncio.to_thread(self._store.keys, self._key)
 
 
-class SessionLog:
+class RemoteLog:
     """Implements `LogAccess`.
 
     Args:

@@ -28,7 +28,7 @@ from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
-from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -65,7 +65,7 @@ class RunnerActor(Actor):
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
-        self._recovery = TurnRecovery(place, app, session, routing, table, tasks)
+        self._recovery = TurnResumer(place, app, session, routing, table, tasks)
         user_messages = UserMessages(environment, routing, hooks)
         self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery)
         super().__init__(name)

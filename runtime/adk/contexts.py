@@ -30,7 +30,7 @@ from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.adk.contents import adk_event, genai_content
-from runtime.adk.services import Artifacts, Memory, Sessions, refuse
+from runtime.adk.services import Artifacts, RunMemory, Sessions, refuse
 from runtime.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()
@@ -145,7 +145,7 @@ class UnreadContext(AdkContext):
         Context.__init__(self, make(), function_call_id=call_id)
 
 
-class RunSession(Session):  # type: ignore[misc]
+class ContextSession(Session):  # type: ignore[misc]
     """The session of a callback or a tool: its events are read when user code looks at them.
 
     Args:
@@ -186,7 +186,7 @@ def invocation_context(
         state: the session's state; by default as `ours` has it.
         events: the session's events, oldest first; None: they are read when user code looks at them.
     """
-    session = RunSession(ours, app_name)
+    session = ContextSession(ours, app_name)
     given = ours.state if state is None else state
     session.state = LiveState(given) if isinstance(given, State) else StateCopy(given)
     if events is not None:
@@ -194,7 +194,7 @@ def invocation_context(
     return InvocationContext(
         artifact_service=Artifacts(ours),
         session_service=Sessions(session, ours),
-        memory_service=Memory(ours),
+        memory_service=RunMemory(ours),
         invocation_id=ours.invocation_id,
         branch=getattr(ours, "branch", None),
         agent=agent,

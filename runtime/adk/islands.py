@@ -21,7 +21,7 @@ from actors.messages.event import USER, Event
 from actors.rules.prompt.branches import tool_root
 from runtime.adk.contents import ADK_FIELDS, adk_event, genai_content, own_event
 from runtime.adk.contexts import adk_run_config
-from runtime.adk.services import Artifacts, Memory
+from runtime.adk.services import Artifacts, RunMemory
 
 _UNKEPT = {"content", "usage_metadata"}
 """Fields of an ADK event that raygrove's event has, so they need not be kept twice."""
@@ -60,7 +60,7 @@ class Island(CustomAgent):
             name=self.app_name, root_agent=self.source, plugins=[], resumability_config=begin.resumability or self.resumability
         )
         runner = _Runner(
-            app=app, artifact_service=Artifacts(context), memory_service=Memory(context), session_service=_Sessions(session)
+            app=app, artifact_service=Artifacts(context), memory_service=RunMemory(context), session_service=_Sessions(session)
         )
         produced = runner.run_async(
             user_id=context.user_id,

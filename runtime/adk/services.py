@@ -94,7 +94,7 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
         return ArtifactVersion(version=version, canonical_uri=address, create_time=0, mime_type=mime_type)
 
 
-class Memory(BaseMemoryService):  # type: ignore[misc]
+class RunMemory(BaseMemoryService):  # type: ignore[misc]
     """The memory of a run's user.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
-from runtime.driver.event_loop import Call, HomeProcess, Portal, Work
+from runtime.driver.event_loop import HomeProcess, LoopCall, Portal, Work
 from runtime.engine.interface import Engine
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class EngineClient:
         """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
         return await self._open_portal(work).run_async(self._joined(work))
 
-    def begin(self, work: Work[T], ended: Callable[[Call[T]], object]) -> Call[T]:
+    def begin(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
         """Start a coroutine on the loop, which calls `ended` with it at its end."""
         return self._open_portal(work).begin(self._joined(work), ended)
 

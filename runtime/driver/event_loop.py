@@ -80,7 +80,7 @@ class Bell:
         self._lock.release()
 
 
-class Call(Generic[T]):
+class LoopCall(Generic[T]):
     """A coroutine that a portal's loop runs for another thread.
 
     Args:
@@ -89,7 +89,7 @@ class Call(Generic[T]):
         ended: called on the loop when it has ended.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, work: Work[T], ended: Callable[[Call[T]], object]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> None:
         self._loop = loop
         self._ended = ended
         self._task: asyncio.Task[T]
@@ -143,9 +143,9 @@ class Portal:
         """Have the loop call a function, without waiting for it."""
         self._loop.call_soon_threadsafe(callback)
 
-    def begin(self, work: Work[T], ended: Callable[[Call[T]], object]) -> Call[T]:
+    def begin(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
         """Start a coroutine, and have the loop call `ended` with it at its end."""
-        return Call(self._loop, work, ended)
+        return LoopCall(self._loop, work, ended)
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine and wait for its result. Raises what it raises."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
-from actors.rules.delivery.answers import Answer
+from actors.rules.delivery.answers import AnswerPartials
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.delivery.partials import Stream, rest_of, stream_of
 
@@ -26,7 +26,7 @@ class TurnReaders:
     def __init__(self, after_seq: int, *, keeps: bool = True) -> None:
         self._kept = EventBuffer(after_seq)
         self._keeps = self._keeps_partials = keeps
-        self._answers: dict[Stream, Answer] = {}
+        self._answers: dict[Stream, AnswerPartials] = {}
         self._open: list[EventBuffer] = []
         # Those that read the log up to now, and then get the answers under way.
         self._late: list[EventBuffer] = []
@@ -43,7 +43,7 @@ class TurnReaders:
                 if self._answers:
                     self._answers.pop(stream_of(event.raw), None)
             else:
-                self._answers.setdefault(stream_of(event.raw), Answer()).add([event])
+                self._answers.setdefault(stream_of(event.raw), AnswerPartials()).add([event])
             self._give(event)
 
     def _give(self, event: StoredEvent) -> None:
@@ -65,14 +65,14 @@ class TurnReaders:
             if known is None or known.is_whole:
                 for partial in rest_of(known.partials() if known is not None else (), whole):
                     self._give(partial)
-            self._answers[stream] = answer = Answer()
+            self._answers[stream] = answer = AnswerPartials()
             answer.add(whole)
 
-    def answers_under_way(self) -> dict[Stream, Answer]:
+    def answers_under_way(self) -> dict[Stream, AnswerPartials]:
         """What has been streamed of the answers that are not complete."""
         return {stream: answer.copy() for stream, answer in self._answers.items()}
 
-    def join(self, head_seq: int, answers: dict[Stream, Answer]) -> None:
+    def join(self, head_seq: int, answers: dict[Stream, AnswerPartials]) -> None:
         """Begin after others: read events up to `head_seq` from the log, and know what has been streamed of answers by now."""
         self._keeps = self._keeps_partials = False
         self._kept.expect(head_seq)

@@ -40,7 +40,7 @@ from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.logs.records import mark_records
 from runtime.models.pool import ModelPool
-from runtime.stores.owner import Owner, this_process, this_program
+from runtime.stores.owner import StoreOwner, this_process, this_program
 from runtime.telemetry.setup import process_telemetry
 
 
@@ -137,7 +137,7 @@ class LocalEngine:
         self.loop_clock = deployment.clock
         self._deployment = deployment
         # Where the time stands still, nothing can be done from time to time.
-        self._owner = Owner(
+        self._owner = StoreOwner(
             deployment.app_name,
             secrets.token_hex(8),
             this_process(),

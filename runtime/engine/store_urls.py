@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from actors.errors import DefinitionError, StoreError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.settings import Settings
-from runtime.stores.owner import Owner, TakesOwner
+from runtime.stores.owner import StoreOwner, TakesOwner
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
@@ -136,7 +136,7 @@ def _absolute(store: str | StoreT) -> str | StoreT:
     return store
 
 
-def open_session_store(store: str | SessionStore, settings: Settings, owner: Owner | None = None) -> SessionStore:
+def open_session_store(store: str | SessionStore, settings: Settings, owner: StoreOwner | None = None) -> SessionStore:
     """Open the session store of a URL; a store itself is returned as it is.
 
     Args:

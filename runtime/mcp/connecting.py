@@ -15,10 +15,10 @@ Connect = Callable[[p.McpServer, Mapping[str, str], Callable[[], None], float | 
 def connect(server: p.McpServer, headers: Mapping[str, str], on_change: Callable[[], None], idle_s: float | None) -> ServerLink:
     """Make a connection with the library for MCP, which is imported now. Raises DefinitionError when it is missing."""
     try:
-        from runtime.mcp.connection import Connection
+        from runtime.mcp.connection import McpConnection
     except ModuleNotFoundError as error:
         raise DefinitionError(
             f"McpTools {server.name!r} needs the package {error.name!r} where the actor of the server runs: "
             "pip install 'raygrove[mcp]'"
         ) from error
-    return Connection(server, headers, on_change, idle_s)
+    return McpConnection(server, headers, on_change, idle_s)

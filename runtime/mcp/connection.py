@@ -64,7 +64,7 @@ class _Call:
         self.ended = asyncio.Event()
 
 
-class Connection:
+class McpConnection:
     """Implements `runtime.mcp.link.ServerLink` with the library.
 
     Args:

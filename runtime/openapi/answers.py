@@ -14,7 +14,7 @@ from actors.messages.json_types import JsonObject
 from runtime.openapi.wire import WireRequest
 
 if TYPE_CHECKING:
-    from runtime.openapi.client import Answer, Files
+    from runtime.openapi.client import Files, HttpAnswer
 
 
 async def attached(request: WireRequest, context: ToolContext) -> Files:
@@ -38,7 +38,7 @@ async def _loaded(name: str, context: ToolContext) -> tuple[str, bytes, str]:
     return shown, (part.text or "").encode(), "text/plain"
 
 
-async def result_of(tool: str, request: WireRequest, answer: Answer, context: ToolContext) -> JsonObject:
+async def result_of(tool: str, request: WireRequest, answer: HttpAnswer, context: ToolContext) -> JsonObject:
     """What the model gets of an answer."""
     from runtime.openapi.client import is_text
 
@@ -65,14 +65,14 @@ async def result_of(tool: str, request: WireRequest, answer: Answer, context: To
     return {**result, "artifact": filename, "mime_type": media_type, "bytes": len(answer.data)}
 
 
-def _as_text(answer: Answer) -> str | None:
+def _as_text(answer: HttpAnswer) -> str | None:
     try:
         return answer.data.decode(answer.charset, errors="replace" if answer.is_cut or answer.media_type else "strict")
     except (LookupError, UnicodeDecodeError):
         return None
 
 
-def _readable(answer: Answer, text: str) -> JsonObject:
+def _readable(answer: HttpAnswer, text: str) -> JsonObject:
     from runtime.openapi.client import is_json
 
     if answer.is_cut:

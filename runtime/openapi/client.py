@@ -17,7 +17,7 @@ Files = Sequence[tuple[str, tuple[str, bytes, str]]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """The answer to a request.
 
     Attributes:
@@ -38,7 +38,7 @@ class Answer:
     retry_after: str
 
 
-class Limits:
+class AnswerLimits:
     """How much of an answer is read.
 
     Args:
@@ -62,7 +62,7 @@ class Client:
         # The call as a whole has a time limit.
         self._http = httpx.AsyncClient(cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())), timeout=None)
 
-    async def send(self, request: WireRequest, files: Files, limits: Limits) -> Answer:
+    async def send(self, request: WireRequest, files: Files, limits: AnswerLimits) -> HttpAnswer:
         """Send a request, and follow redirects of GET and HEAD to the same server.
 
         Raises:
@@ -83,7 +83,7 @@ class Client:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise ApiError(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
 
-    async def _send(self, request: WireRequest, url: httpx.URL, files: Files, limits: Limits) -> Answer:
+    async def _send(self, request: WireRequest, url: httpx.URL, files: Files, limits: AnswerLimits) -> HttpAnswer:
         headers = {"Accept": "application/json, */*;q=0.8", **request.headers}
         if request.cookies:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in request.cookies.items())
@@ -96,7 +96,7 @@ class Client:
                 data += chunk
                 if len(data) > limit:
                     break
-            return Answer(
+            return HttpAnswer(
                 status=response.status_code,
                 reason=response.reason_phrase,
                 media_type=media_type,

@@ -229,7 +229,7 @@ class OpenApiTool(Tool):
             ValueError: an argument is missing, or cannot be sent.
             Exception: what the function raises that gives the credentials.
         """
-        from runtime.openapi.client import ApiError, Limits
+        from runtime.openapi.client import AnswerLimits, ApiError
 
         known = without_unknown(args, known_arguments(self.operation), self.name, context.agent_name)
         request = request_of(self.operation, known)
@@ -241,7 +241,7 @@ class OpenApiTool(Tool):
         files = await attached(request, context)
         try:
             async with asyncio.timeout(self._api.timeout_s):
-                limits = Limits(self._api.max_response_bytes, self._api.max_artifact_bytes)
+                limits = AnswerLimits(self._api.max_response_bytes, self._api.max_artifact_bytes)
                 answer = await self._api.client().send(request, files, limits)
         except TimeoutError:
             return {"error": f"{request.shown} was not answered within {self._api.timeout_s:g} s"}

@@ -48,7 +48,7 @@ class ProcessPlace(msgspec.Struct, frozen=True):
         return Presence.GONE if started is None or is_another else Presence.LIVES
 
 
-class Owner(msgspec.Struct, frozen=True):
+class StoreOwner(msgspec.Struct, frozen=True):
     """A deployment that opens a store.
 
     Attributes:
@@ -96,7 +96,7 @@ class Owner(msgspec.Struct, frozen=True):
 class TakesOwner(Protocol):
     """What a SessionStore has that one deployment of an app owns at a time."""
 
-    owner: Owner | None
+    owner: StoreOwner | None
 
 
 def this_process() -> ProcessPlace:

@@ -24,7 +24,7 @@ from runtime.web.auth.principal import Auth
 from runtime.web.bodies import Bodies, BodyLimits
 from runtime.web.guard import Guard
 from runtime.web.openapi import describing
-from runtime.web.operation import Operation, routes
+from runtime.web.operation import HttpOperation, routes
 from runtime.web.problems import HttpError, problem_response
 from runtime.web.served import Served
 from runtime.web.streams.response import KEEP_ALIVE_S
@@ -106,7 +106,7 @@ def app_for(
     return app
 
 
-def _page_operations(adk_web: bool | str | os.PathLike[str], *, has_paths: bool, needs_credentials: bool) -> list[Operation]:
+def _page_operations(adk_web: bool | str | os.PathLike[str], *, has_paths: bool, needs_credentials: bool) -> list[HttpOperation]:
     if needs_credentials:
         raise DefinitionError("the page of ADK sends no credentials: adk_web goes with auth=None, which serves this machine only")
     if not has_paths:

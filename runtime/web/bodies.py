@@ -76,7 +76,7 @@ class Bodies:
             del self._held[user_id]
 
 
-class Body:
+class RequestBody:
     """The body of one request.
 
     Args:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from runtime.driver.runtime import Runtime
 from runtime.web.api.wrong_fields import explained
 from runtime.web.auth.principal import Principal
-from runtime.web.bodies import Body
+from runtime.web.bodies import RequestBody
 from runtime.web.problems import BadRequestError, HttpError
 from runtime.web.served import Served
 
@@ -36,7 +36,7 @@ class Call:
         self.request = request
         self.served = served
         self.principal = principal
-        self._body = Body(served.bodies, principal.user_id)
+        self._body = RequestBody(served.bodies, principal.user_id)
 
     @property
     def runtime(self) -> Runtime:
@@ -85,7 +85,7 @@ class Call:
             raise BadRequestError(f"the query is wrong: {explained(error, type, also=['user'])}") from None
 
     async def raw_body(self) -> bytes:
-        """The body. Raises HttpError, see `Body.read`."""
+        """The body. Raises HttpError, see `RequestBody.read`."""
         return await self._body.read(self.request.stream())
 
     def release(self) -> None:

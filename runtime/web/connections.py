@@ -58,7 +58,7 @@ class ConnectionLimits:
         return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
 
 
-class Connections:
+class HttpConnections:
     """All connections of a server. They belong to one event loop.
 
     Args:
@@ -69,8 +69,8 @@ class Connections:
         self.limits = limits
         self._most = limits.most
         # By age: dictionaries keep the order.
-        self._all: dict[Connection, None] = {}
-        self._unknown: dict[str, dict[Connection, None]] = {}
+        self._all: dict[HttpConnection, None] = {}
+        self._unknown: dict[str, dict[HttpConnection, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -78,9 +78,9 @@ class Connections:
 
     def protocol(self, *args: Any, **named: Any) -> asyncio.Protocol:
         """A connection that begins: what uvicorn takes for a class of protocols."""
-        return Connection(self, *args, **named)
+        return HttpConnection(self, *args, **named)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: HttpConnection) -> None:
         """Take a connection, for which an older one may have to go. Where none may, it is refused itself."""
         of_client = self._unknown.setdefault(connection.address, {})
         if len(of_client) >= self.limits.max_unknown_per_client:
@@ -96,20 +96,20 @@ class Connections:
         if self._timer is None:
             self._look_later()
 
-    def know(self, connection: Connection) -> None:
+    def know(self, connection: HttpConnection) -> None:
         """Valid credentials have come over a connection."""
         self._forget_unknown(connection)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: HttpConnection) -> None:
         """A connection has ended."""
         self._all.pop(connection, None)
         self._forget_unknown(connection)
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: HttpConnection) -> None:
         self.discard(connection)
         connection.transport.abort()
 
-    def _forget_unknown(self, connection: Connection) -> None:
+    def _forget_unknown(self, connection: HttpConnection) -> None:
         of_client = self._unknown.get(connection.address, {})
         of_client.pop(connection, None)
         if not of_client:
@@ -128,7 +128,7 @@ class Connections:
         self._timer = asyncio.get_running_loop().call_later(pause_s, self._look)
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """One connection.
 
     Args:
@@ -138,7 +138,7 @@ class Connection(H11Protocol):
         is_known: valid credentials have come over it.
     """
 
-    def __init__(self, connections: Connections, *args: Any, **named: Any) -> None:
+    def __init__(self, connections: HttpConnections, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._connections = connections
         self._limits = connections.limits

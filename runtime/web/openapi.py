@@ -15,7 +15,7 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from runtime.web.call import JSON, Call, json_response
 from runtime.web.ids import ARTIFACT_NAME, ID
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import PROBLEM, Problem
 from runtime.web.streams.turns import TurnEnd
 
@@ -34,7 +34,7 @@ _PARTS: dict[str, tuple[str, JsonObject]] = {
 """What the parts of paths are, and their schemas."""
 
 
-def document(operations: Sequence[Operation], apps: Sequence[str], *, needs_credentials: bool) -> JsonObject:
+def document(operations: Sequence[HttpOperation], apps: Sequence[str], *, needs_credentials: bool) -> JsonObject:
     """The description of some operations.
 
     Args:
@@ -61,7 +61,7 @@ def document(operations: Sequence[Operation], apps: Sequence[str], *, needs_cred
 
 
 def _operation(
-    operation: Operation, schemas: dict[object, JsonObject], apps: Sequence[str], needs_credentials: bool
+    operation: HttpOperation, schemas: dict[object, JsonObject], apps: Sequence[str], needs_credentials: bool
 ) -> JsonObject:
     says = inspect.getdoc(operation.handle) or ""
     answers: JsonObject = {media: {} for media in operation.gives_media}
@@ -93,11 +93,11 @@ def _is_optional(body: type[msgspec.Struct]) -> bool:
     return not any(field.required for field in msgspec.structs.fields(body))
 
 
-def _more(operation: Operation) -> JsonObject:
+def _more(operation: HttpOperation) -> JsonObject:
     return {str(status): {"description": says} for status, says in operation.statuses}
 
 
-def _parameters(operation: Operation, apps: Sequence[str], needs_credentials: bool) -> Iterator[JsonObject]:
+def _parameters(operation: HttpOperation, apps: Sequence[str], needs_credentials: bool) -> Iterator[JsonObject]:
     for part in _PART.findall(operation.path):
         says, schema = ("the app", {"enum": list(apps)}) if part == "app" else _PARTS[part]
         yield {"name": part, "in": "path", "required": True, "description": says, "schema": schema}
@@ -114,13 +114,13 @@ def _parameters(operation: Operation, apps: Sequence[str], needs_credentials: bo
         yield {"name": name, "in": "header", "required": False, "description": says, "schema": dict(of_header)}
 
 
-def describing(operations: Sequence[Operation], apps: Sequence[str], *, needs_credentials: bool) -> Operation:
+def describing(operations: Sequence[HttpOperation], apps: Sequence[str], *, needs_credentials: bool) -> HttpOperation:
     """The operation that gives the description of others, and of itself: see `document`."""
 
     async def get_openapi(call: Call) -> Response:
         """Read this description."""
         return json_response(whole)
 
-    operation = Operation("GET", "/openapi.json", get_openapi, gives_media=[JSON], users="none", is_open=True)
+    operation = HttpOperation("GET", "/openapi.json", get_openapi, gives_media=[JSON], users="none", is_open=True)
     whole = document([*operations, operation], apps, needs_credentials=needs_credentials)
     return operation

@@ -52,7 +52,7 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Operation:
+class HttpOperation:
     """What a client can do.
 
     Attributes:
@@ -136,15 +136,15 @@ class Operation:
         return Response(status_code=204) if answer is None else json_response(answer, self.status)
 
 
-def routes(operations: Sequence[Operation], served: Served) -> list[Route]:
+def routes(operations: Sequence[HttpOperation], served: Served) -> list[Route]:
     """The routes of operations: one for each path, so that a wrong method gets to know the right ones."""
-    by_path: dict[str, dict[str, Operation]] = {}
+    by_path: dict[str, dict[str, HttpOperation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
     return [_route(path, by_method, served) for path, by_method in by_path.items()]
 
 
-def _route(path: str, by_method: Mapping[str, Operation], served: Served) -> Route:
+def _route(path: str, by_method: Mapping[str, HttpOperation], served: Served) -> Route:
     async def endpoint(request: Request) -> Response:
         return await by_method["GET" if request.method == "HEAD" else request.method].answer(request, served)
 

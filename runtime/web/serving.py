@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from actors.errors import DefinitionError
 from runtime.web.auth.loopback import is_loopback
-from runtime.web.connections import ConnectionLimits, Connections
+from runtime.web.connections import ConnectionLimits, HttpConnections
 
 GRACE_S = 10
 """How long requests under way may go on when the server stops."""
@@ -51,7 +51,7 @@ class WebServer(uvicorn.Server):
             )
         self._app = app
         self._on_ready = on_ready
-        self.connections = Connections(limits or ConnectionLimits())
+        self.connections = HttpConnections(limits or ConnectionLimits())
         config = uvicorn.Config(
             app,
             host=host,

@@ -18,7 +18,7 @@ import uvloop
 
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import Channel
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.server import Server
 
 SECRET = b"of this benchmark"
@@ -65,7 +65,7 @@ async def serve(folder: str) -> None:
 async def report(endpoint: Endpoint, calls: int) -> None:
     """Print the costs of both kinds of socket, three times each: how far they differ says how quiet the machine is."""
     for node in (NODE, "elsewhere"):
-        connections = Connections(SECRET, node)
+        connections = Channels(SECRET, node)
         for _ in range(3):
             costs = await measure(connections.to(endpoint), calls)
             kind = "Unix socket" if node == NODE else "TCP"

@@ -17,7 +17,7 @@ from hypothesis.errors import Unsatisfiable
 from runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from runtime.web.app import OPERATIONS
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from tests.support.runtimes import Deploy
 from tests.support.web_agents import SteppedModel, desk
 from tests.support.web_server import TIMEOUT_S, serving
@@ -68,7 +68,7 @@ def sent() -> Counter[str]:
 @pytest.mark.parametrize("mode", schemathesis.GenerationMode, ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_no_answer_is_outside_of_its_schema(
-    schema: Any, rt: Runtime, sent: Counter[str], operation: Operation, mode: Any
+    schema: Any, rt: Runtime, sent: Counter[str], operation: HttpOperation, mode: Any
 ) -> None:
     is_allowed = mode is schemathesis.GenerationMode.POSITIVE
     if not rt.sessions.list("ada"):

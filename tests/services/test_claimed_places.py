@@ -125,7 +125,7 @@ class Standing:
         claim = self._store._claim
         assert claim is not None
 
-        class Slow(writers.Claim):
+        class Slow(writers.WriterClaim):
             def count(claimed, connection: Any) -> None:
                 super().count(connection)
                 self._stands.set()

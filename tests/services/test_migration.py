@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, inspect
 
 from actors.errors import SchemaVersionError, StoreError
 from actors.messages.session import SessionKey
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from runtime.stores import memory
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
@@ -61,8 +61,8 @@ def assert_everything_works(url: str) -> None:
     assert store.events(KEY) == list(enumerate(RAWS, start=1))
     assert store.state("test", "ada") == ({}, {"name": "Ada"})
     assert store.turn(KEY, "e-old").status == "finished"  # type: ignore[union-attr]
-    assert OpenTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
-    assert OpenTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
+    assert SessionTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
+    assert SessionTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
     old, paused = store.turn(KEY, "e-old"), store.turn(KEY, "e-paused")
     assert old is not None
     assert paused is not None

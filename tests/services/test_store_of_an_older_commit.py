@@ -19,7 +19,7 @@ from actors import Event, Finished, Paused
 from actors.errors import FlowNotFoundError, InvocationNotFoundError, RaygroveError
 from actors.messages.protocol.outcomes import decode_outcome
 from actors.messages.session import SessionKey
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from runtime import Runtime
 from runtime.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -175,7 +175,7 @@ def test_the_records_of_turns_are_understood(folder: Path, expected: Any) -> Non
         assert [getattr(row, name) for name in names] == [was[name] for name in names]
         assert (plain(decode_outcome(row.outcome)) if row.outcome else None) == was["outcome"]
         temp, config = [*(was["temp"] or ()), {}, {}][:2]
-        opened = OpenTurn.of(row)
+        opened = SessionTurn.of(row)
         assert (opened.temp, plain(opened.config)) == (temp, config)
         statuses.add(row.status)
     store.close()

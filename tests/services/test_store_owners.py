@@ -14,12 +14,12 @@ from sqlalchemy import text
 
 from actors.errors import StoreInUseError, StoreRevertedError, StoreUnavailableError, WriterReplacedError
 from actors.interfaces.stores import RenewsClaims
-from runtime.stores.owner import Owner, ProcessPlace, TakesOwner, this_process
+from runtime.stores.owner import ProcessPlace, StoreOwner, TakesOwner, this_process
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import own_tables
 from tests.support.store_writes import S1, event, fill_sessions, seqs
 
-Open = Callable[[Owner], SqlSessionStore]
+Open = Callable[[StoreOwner], SqlSessionStore]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -28,7 +28,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     url = f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else own_tables(request.getfixturevalue("server"))
     stores = []
 
-    def open_one(owner: Owner) -> SqlSessionStore:
+    def open_one(owner: StoreOwner) -> SqlSessionStore:
         store = SqlSessionStore(url)
         store.owner = owner
         store.open()
@@ -40,8 +40,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         store.close()
 
 
-def owner(deployment: str, app: str = "app", **more: Any) -> Owner:
-    return Owner(app, deployment, **{"process": this_process(), **more})
+def owner(deployment: str, app: str = "app", **more: Any) -> StoreOwner:
+    return StoreOwner(app, deployment, **{"process": this_process(), **more})
 
 
 def elsewhere() -> ProcessPlace:

@@ -13,7 +13,7 @@ from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow,
 from actors.messages.session import SessionKey
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
-from runtime.stores.sql.writers import Claim
+from runtime.stores.sql.writers import WriterClaim
 from tests.simulation.faults import Phase
 from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
 
@@ -49,7 +49,7 @@ class Disk:
         if self._loop.time() < self.away_until_s:
             raise StoreUnavailableError("the simulated store", "it is away")
 
-    def commit(self, writes: Sequence[Write], claim: Claim | None, process: SimProcess) -> None:
+    def commit(self, writes: Sequence[Write], claim: WriterClaim | None, process: SimProcess) -> None:
         """Do writes of a process, the holder of a claim. It may be lost before they are done, or before it knows of that."""
         self.on_commit(process, "sent")
         self._refuse(writes, process)
@@ -92,7 +92,7 @@ class DiskStore:
     def __init__(self, disk: Disk, process: SimProcess) -> None:
         self._disk = disk
         self._process = process
-        self._claim: Claim | None = None
+        self._claim: WriterClaim | None = None
 
     def open(self) -> None:
         self._disk.check()

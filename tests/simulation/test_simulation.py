@@ -45,6 +45,7 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
         pytest.param(3661, id="a turn is answered that is paused, which the store does not know yet"),
         pytest.param(3248, id="a paused turn is cancelled while an answer opens it"),
         pytest.param(4067, id="a turn is cancelled while the store takes nothing"),
+        pytest.param(17926, id="an agent is lost with the last event of a turn, which the store does not take"),
         pytest.param(595, id="a turn is cancelled whose Runner was lost, before that is started again"),
         pytest.param(610, id="a new Session actor has a turn resumed whose end is on its way"),
         pytest.param(2110, id="a Session actor is lost in the midst of a commit, with more calls behind it"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import Channel
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.server import Server
 from runtime.transport.options import DirectOptions
 from tests.support.cutting_proxy import Cut, CuttingProxy
@@ -82,7 +82,7 @@ class DirectFixture:
         # A path of pytest's own can be too long for a socket.
         self.folder = Path(tempfile.mkdtemp(prefix="rg")) / "direct"
         self._servers: list[Server] = []
-        self._connections: list[Connections] = []
+        self._connections: list[Channels] = []
         self._proxies: list[CuttingProxy] = []
 
     def server(self, handler: Callable[[bytes, int], object], options: DirectOptions = DEFAULTS) -> Server:
@@ -96,9 +96,9 @@ class DirectFixture:
         """A server that listens."""
         return await self.server(handler, options).start()
 
-    def connections(self, options: DirectOptions = DEFAULTS, secret: bytes = SECRET) -> Connections:
+    def connections(self, options: DirectOptions = DEFAULTS, secret: bytes = SECRET) -> Channels:
         """The connections of a client."""
-        made = Connections(secret, NODE if self.kind == "unix" else "node-2", options=options)
+        made = Channels(secret, NODE if self.kind == "unix" else "node-2", options=options)
         self._connections.append(made)
         return made
 

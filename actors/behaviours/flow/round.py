@@ -30,7 +30,7 @@ from actors.messages.flow import COMPLETE, FlowMark, Work
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
-from actors.rules.prompt.task_history import OpenCall
+from actors.rules.prompt.task_history import UnansweredCall
 from actors.rules.routing.resumption import is_failure
 
 
@@ -141,7 +141,7 @@ class _Round:
             return Paused(call_ids=tuple(waiting)) if waiting else outcome
         return Paused(call_ids=tuple(waiting)) if waiting else None
 
-    def _is_over(self, open_call: OpenCall) -> bool:
+    def _is_over(self, open_call: UnansweredCall) -> bool:
         """True for a long-running call that the user has answered for good, or whose tasks were completed without the answer."""
         if all(map(self._board.is_complete, open_call.origin.tasks)):
             return True

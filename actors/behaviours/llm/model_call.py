@@ -151,13 +151,15 @@ class ModelCall:
 
     async def _generate(self, request: LlmRequest, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
-        answer = model_answer.Answer(self._model_name)
+        answer = model_answer.ModelAnswer(self._model_name)
         with self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming) as call:
             response = await self._answer(request, answer, call, event_id)
             call.answered(response)
         return response
 
-    async def _answer(self, request: LlmRequest, answer: model_answer.Answer, call: ModelCallSpan, event_id: str) -> LlmResponse:
+    async def _answer(
+        self, request: LlmRequest, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
+    ) -> LlmResponse:
         pieces = _Pieces()
         async with Responses(self._model, request, stream=self._context.streaming) as responses:
             async for response in responses:

@@ -15,7 +15,7 @@ from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
-from actors.definitions.tools.state import SharedState
+from actors.definitions.tools.state import StepState
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError, TooLargeError
 from actors.errors.suggestions import did_you_mean
@@ -154,7 +154,7 @@ class ToolCalls:
         Raises:
             BaseException: whatever a callback raises.
         """
-        shared = SharedState() if len(calls) > 1 else None
+        shared = StepState() if len(calls) > 1 else None
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._result(call, decided, answers.get(call.id or ""), shared)) for call in calls]
@@ -177,7 +177,7 @@ class ToolCalls:
         return results
 
     async def _result(
-        self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: SharedState | None
+        self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: StepState | None
     ) -> ToolResult:
         try:
             return await self._checked_result(call, decided, answered, Actions(shared))

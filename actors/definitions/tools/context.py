@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from actors.definitions.tools.mcp.access import NoMcp
-from actors.definitions.tools.state import SharedState, State, StateOfCall
+from actors.definitions.tools.state import State, StateOfCall, StepState
 from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
@@ -59,7 +59,7 @@ class Actions:
         shared: for one of several calls of a response: the state as all of them see it.
     """
 
-    def __init__(self, shared: SharedState | None = None) -> None:
+    def __init__(self, shared: StepState | None = None) -> None:
         self._shared = shared
         self._state_delta: StateDelta = {}
         self._states: list[State] = []

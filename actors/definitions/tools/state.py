@@ -94,7 +94,7 @@ class State(MutableMapping[str, JsonValue]):
                 self.delta[key] = lent
 
 
-class SharedState:
+class StepState:
     """What the calls of one response have written and changed.
 
     Attributes:
@@ -162,7 +162,7 @@ class StateOfCall(State):
         writes: where the number of the newest write of each key of `delta` goes.
     """
 
-    def __init__(self, base: JsonMapping, delta: StateDelta, shared: SharedState, writes: dict[str, int]) -> None:
+    def __init__(self, base: JsonMapping, delta: StateDelta, shared: StepState, writes: dict[str, int]) -> None:
         super().__init__(base, delta)
         self._shared = shared
         self._writes = writes

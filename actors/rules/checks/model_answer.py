@@ -44,7 +44,7 @@ _MALFORMED = (
 """What looking at a response raises that has not the declared types."""
 
 
-class Answer:
+class ModelAnswer:
     """Takes in the responses of one model call, in their order.
 
     Args:

@@ -44,7 +44,7 @@ class Told(NamedTuple):
     begins_again: bool = False
 
 
-class Answer:
+class AnswerPartials:
     """The partials of one answer.
 
     Attributes:
@@ -77,9 +77,9 @@ class Answer:
             self.is_whole = False
             self._partials = []
 
-    def copy(self) -> Answer:
+    def copy(self) -> AnswerPartials:
         """Another one with the same partials."""
-        other = Answer()
+        other = AnswerPartials()
         other.count, other.is_whole = self.count, self.is_whole
         other._partials = self.partials()
         other._size, other._merge_at = self._size, self._merge_at
@@ -95,7 +95,7 @@ class AnswersUnderWay:
     """The answers that are under way in one session."""
 
     def __init__(self) -> None:
-        self._answers: dict[Stream, tuple[AnswerId, Answer]] = {}
+        self._answers: dict[Stream, tuple[AnswerId, AnswerPartials]] = {}
         self._void: set[Stream] = set()
 
     def __bool__(self) -> bool:
@@ -117,7 +117,7 @@ class AnswersUnderWay:
                 return Told(lacks_beginning=True)
             begins_again = again or known is not None or stream in self._void
             self._void.discard(stream)
-            known = self._answers[stream] = (answer, Answer())
+            known = self._answers[stream] = (answer, AnswerPartials())
         gap = first - known[1].count
         if gap > 0:
             return Told(lacks_beginning=True)

@@ -59,7 +59,7 @@ class TaskCompiler(Compiler):
         return part.function_response is None or event.flow is None or not is_controllers(part.function_response.name)
 
 
-class OpenCall(msgspec.Struct):
+class UnansweredCall(msgspec.Struct):
     """A call of the agent in a flow to which it has not stored a response itself.
 
     Attributes:
@@ -89,7 +89,7 @@ class TaskHistory(History):
         self._agent = agent
         self._origins: list[Origin] = []
         self._called_by: dict[str, Origin] = {}
-        self._open: dict[str, OpenCall] = {}
+        self._open: dict[str, UnansweredCall] = {}
         self.boards: dict[str, Board] = {}
 
     def add(self, event: Event) -> None:
@@ -129,7 +129,7 @@ class TaskHistory(History):
             if call.id:
                 self._called_by[call.id] = origin
                 if event.author == self._agent:
-                    self._open[call.id] = OpenCall(origin, call)
+                    self._open[call.id] = UnansweredCall(origin, call)
 
     def _record_responses(self, event: Event) -> None:
         for response in event.function_responses():
@@ -166,6 +166,6 @@ class TaskHistory(History):
         pairs = zip(self._entries, self._origins, strict=True)
         return arrange([entry for entry, origin in pairs if is_relevant(origin, self._agent, run, upstream)])
 
-    def open_calls(self, run: str) -> list[OpenCall]:
+    def open_calls(self, run: str) -> list[UnansweredCall]:
         """The agent's calls in that run to which it has not stored a response itself, in order."""
         return [call for call in self._open.values() if call.origin.run == run]

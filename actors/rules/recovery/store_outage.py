@@ -19,7 +19,7 @@ BACKOFF = Backoff(0.02, LONGEST_PAUSE_S)
 """Pauses between two tries."""
 
 
-class Outage(NamedTuple):
+class StoreOutage(NamedTuple):
     """A store is away.
 
     Attributes:
@@ -33,19 +33,19 @@ class Outage(NamedTuple):
     writing: bool
 
 
-def after_failure(outage: Outage | None, *, asked_s: float, now_s: float, writing: bool, timeout_s: float) -> Outage:
+def after_failure(outage: StoreOutage | None, *, asked_s: float, now_s: float, writing: bool, timeout_s: float) -> StoreOutage:
     """The outage after a request failed that was sent at `asked_s`."""
     if outage is None or asked_s - outage.last_s > timeout_s + LONGEST_PAUSE_S:
-        return Outage(asked_s, now_s, writing)
-    return Outage(min(outage.began_s, asked_s), max(outage.last_s, now_s), outage.writing or writing)
+        return StoreOutage(asked_s, now_s, writing)
+    return StoreOutage(min(outage.began_s, asked_s), max(outage.last_s, now_s), outage.writing or writing)
 
 
-def after_success(outage: Outage | None, *, writing: bool) -> Outage | None:
+def after_success(outage: StoreOutage | None, *, writing: bool) -> StoreOutage | None:
     """The outage, if it goes on, after a request succeeded."""
     return outage if outage is not None and outage.writing and not writing else None
 
 
-def pause_s(outage: Outage, *, now_s: float, timeout_s: float) -> float | None:
+def pause_s(outage: StoreOutage, *, now_s: float, timeout_s: float) -> float | None:
     """Seconds to wait before the next attempt; None when the time of the outage is over."""
     left_s = outage.began_s + timeout_s - now_s
     if left_s <= 0:

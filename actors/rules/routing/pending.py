@@ -11,7 +11,7 @@ from actors.messages.json_types import JsonObject
 from actors.rules.prompt.branches import tool_root
 
 
-class OpenCall(NamedTuple):
+class AwaitedCall(NamedTuple):
     """A call that waits for a response of the user, and the event that makes it.
 
     Attributes:
@@ -34,7 +34,7 @@ def is_interim(response: Collection[str]) -> bool:
     return set(response) != {"error"}
 
 
-def open_calls(events: Iterable[Event]) -> list[OpenCall]:
+def open_calls(events: Iterable[Event]) -> list[AwaitedCall]:
     """The calls, in order, that wait for the user: long-running ones, and those whose tools ask something.
 
     A response of the user counts, whatever it says; what the tool of a long-running call returns does not, unless it is an error.
@@ -44,8 +44,8 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
     Args:
         events: of one turn, oldest first.
     """
-    made: dict[str, OpenCall] = {}
-    found: dict[str, OpenCall] = {}
+    made: dict[str, AwaitedCall] = {}
+    found: dict[str, AwaitedCall] = {}
     for event in events:
         if tool_root(event.branch) is not None:
             continue
@@ -53,16 +53,16 @@ def open_calls(events: Iterable[Event]) -> list[OpenCall]:
             if event.author == USER or not (_is_long_running(found.get(response.id or "")) and is_interim(response.response)):
                 found.pop(response.id or "", None)
         for call in event.function_calls():
-            made[call.id or ""] = OpenCall(event, call)
+            made[call.id or ""] = AwaitedCall(event, call)
             if call.id and call.id in event.long_running_tool_ids:
-                found[call.id] = OpenCall(event, call, None, call.id in event.actions.requested_tool_confirmations)
+                found[call.id] = AwaitedCall(event, call, None, call.id in event.actions.requested_tool_confirmations)
         for call_id, asked in event.actions.requested_inputs.items():
             if call_id in made:
                 found[call_id] = made[call_id]._replace(question=asked.question, is_confirmation=asked.is_confirmation)
     return list(found.values())
 
 
-def _is_long_running(open_call: OpenCall | None) -> bool:
+def _is_long_running(open_call: AwaitedCall | None) -> bool:
     """True for a call whose answer is its result: not for one that needs consent, or whose tool asks something in its middle.
 
     In a flow what the tool returns is the answer: a task is done when its agent says so.

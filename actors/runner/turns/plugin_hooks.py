@@ -23,7 +23,7 @@ from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.session import SessionKey
-from actors.refs.access import SessionArtifacts, SessionLog, UserMemory
+from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
@@ -136,7 +136,7 @@ class PluginHooks:
             actions=actions,
             agent_name=asked.agent,
             invocation_id=invocation_id,
-            log=SessionLog(key, partial(self._events, key)),
+            log=RemoteLog(key, partial(self._events, key)),
             branch=None,
             run_config=asked.config,
             user_content=asked.content,

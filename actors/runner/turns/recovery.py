@@ -19,7 +19,7 @@ OPENING_S = 5.0
 """A request that takes longer to open a turn which was lost is not waited for."""
 
 
-class TurnRecovery:
+class TurnResumer:
     """Resumes turns that are open in the log.
 
     Args:

@@ -23,7 +23,7 @@ from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Answered, New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
 from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 from actors.runner.turns.user_message import PreparedMessage, UserMessages, saves, user_event
@@ -52,7 +52,7 @@ class TurnStarter:
         user_messages: UserMessages,
         table: TurnTable,
         tasks: TurnTasks,
-        recovery: TurnRecovery,
+        recovery: TurnResumer,
     ) -> None:
         self._place = place
         self._session = session

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,7 +69,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     losses: dict[str, int] = {}
 
 
-class OpenTurn:
+class SessionTurn:
     """The turn that is open in a session.
 
     Attributes:
@@ -79,7 +81,6 @@ class OpenTurn:
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         lost: the numbers of runs that may write no more.
         losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
-        is_ending: its end is on the way to the disk; nothing else is accepted for it.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
@@ -96,11 +97,11 @@ class OpenTurn:
         self.is_recalled = False
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
-        self.is_ending = False
+        self._ending: asyncio.Future[None] | None = None
         self.forget()
 
     @classmethod
-    def of(cls, row: TurnRow) -> OpenTurn:
+    def of(cls, row: TurnRow) -> SessionTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
@@ -110,6 +111,27 @@ class OpenTurn:
     def is_written_by(self, turn: TurnRef) -> bool:
         """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
         return self.row.invocation_id == turn.invocation_id and self.row.epoch == turn.epoch and turn.run not in self.lost
+
+    @property
+    def is_ending(self) -> bool:
+        """True while its end is on the way to the disk, and nothing else is accepted for it."""
+        return self._ending is not None
+
+    @contextmanager
+    def ends(self) -> Iterator[None]:
+        """Inside the block it is ending. After that it is over, or as open as before."""
+        assert self._ending is None
+        self._ending = ending = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            self._ending = None
+            ending.set_result(None)
+
+    async def settled(self) -> None:
+        """Wait while it is ending."""
+        while self._ending is not None:
+            await asyncio.wait([self._ending])
 
     def forget(self) -> None:
         """Forget its events: they have to be noted again, from the first."""

@@ -14,7 +14,7 @@ from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, SessionPlace
 from actors.session.log.event_scan import EventScan, scan
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.shared_state import StoredStates
 from actors.session.store.access import StoreAccess
 
@@ -99,7 +99,7 @@ class LogReader:
                 page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
         return page
 
-    async def recall(self, key: SessionKey, turn: OpenTurn) -> None:
+    async def recall(self, key: SessionKey, turn: SessionTurn) -> None:
         """Note in `turn` its events as the store has them, in place of those noted before."""
         noted: list[tuple[EventScan, int]] = []
         after_seq = turn.row.first_seq - 1
@@ -171,7 +171,7 @@ class LogReader:
         )
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
-    async def open_turn(self, key: SessionKey, row: TurnRow | None) -> OpenTurn | None:
+    async def open_turn(self, key: SessionKey, row: TurnRow | None) -> SessionTurn | None:
         """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost.
 
         Args:
@@ -179,7 +179,7 @@ class LogReader:
         """
         if row is None or self._access.pending_ends.has(key, row.invocation_id, row.epoch):
             return None
-        turn = OpenTurn.of(row)
+        turn = SessionTurn.of(row)
         turn.is_recalled = True
         await self.recall(key, turn)
         return turn

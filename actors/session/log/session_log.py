@@ -15,7 +15,7 @@ from actors.rules.delivery import events_along
 from actors.rules.prompt.branches import speaker
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import EventScan
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.shared_state import SharedState
 from actors.session.log.turn_queue import TurnQueue
 
@@ -49,7 +49,7 @@ class SessionLog:
 
     def __init__(self, row: SessionRow, app_state: SharedState, user_state: SharedState) -> None:
         self.key: SessionKey = row.key
-        self.turn: OpenTurn | None = None
+        self.turn: SessionTurn | None = None
         self.queue = TurnQueue()
         self.creation: CreateSession | None = None
         self.unwritten = 0

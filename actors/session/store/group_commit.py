@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
@@ -58,11 +57,6 @@ class GroupCommit:
         self.pending.add(request)
         self._begin()
         return done
-
-    async def settled(self, key: SessionKey) -> None:
-        """Wait until all that was submitted of a session so far is on disk or has failed."""
-        with suppress(Exception):
-            await self.submit(key, ())
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""

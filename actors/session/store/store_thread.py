@@ -79,7 +79,7 @@ class StoreThread:
         self._in_use = threading.Lock()
         self._is_open = False
         self._watchdog = Watchdog(self._patience_s, self._give_up)
-        self._outage: outages.Outage | None = None
+        self._outage: outages.StoreOutage | None = None
         self._overdue: Job | None = None
         self._is_closing = False
 

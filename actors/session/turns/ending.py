@@ -11,9 +11,8 @@ from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
-from actors.messages.session import SessionKey
 from actors.session.log.event_scan import new_event
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.turns.lookup import TurnLookup
@@ -36,7 +35,7 @@ class TurnEnder:
     async def end(
         self,
         log: SessionLog,
-        turn: OpenTurn,
+        turn: SessionTurn,
         agent: str,
         outcome: p.AnyOutcome,
         events: Events = (),
@@ -55,21 +54,11 @@ class TurnEnder:
         Raises:
             StoreError: nothing is stored, and the turn is still open.
         """
-        turn.is_ending = True
-        try:
+        with turn.ends():
             record = log.put_turn(turn.ended(agent, outcome, len(events)))
             return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, outcome))
-        except Exception:
-            turn.is_ending = False
-            raise
 
-    async def _settled(self, key: SessionKey, invocation_id: str) -> None:
-        """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
-        log = self._logs.in_memory(key)
-        if log is not None and log.turn is not None and log.turn.is_ending and log.open_id() == invocation_id:
-            await self._parts.access.commits.settled(key)
-
-    def _end_in_memory(self, log: SessionLog, turn: OpenTurn, outcome: p.AnyOutcome) -> None:
+    def _end_in_memory(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome) -> None:
         """Tell the subscribers, and let the next turn begin, unless that was done before."""
         if log.turn is not turn:
             return
@@ -86,7 +75,7 @@ class TurnEnder:
             StoreError: the end is not stored yet.
         """
         key, invocation_id = message.turn.key, message.turn.invocation_id
-        await self._settled(key, invocation_id)
+        await self._lookup.settled(key, invocation_id)
         if self._parts.access.pending_ends.has(key, invocation_id, message.turn.epoch):
             # Sent again. The Runner keeps the end, too, until it is on disk.
             raise StoreUnavailableError("the session store", "the end of the turn is still to be stored")
@@ -100,10 +89,9 @@ class TurnEnder:
         try:
             if isinstance(message.outcome, p.Cancelled):
                 # From here on the turn takes no event: a call would be answered twice, by its agent after this.
-                turn.is_ending = True
-                await self._answer_open_calls(log, turn)
+                with turn.ends():
+                    await self._answer_open_calls(log, turn)
         except StoreError as error:
-            turn.is_ending = False
             # The turn has to end all the same, or the session would be busy for ever.
             logger.error("turn %s ends without responses to its open calls: %s", invocation_id, error)
             with suppress(StoreError):
@@ -134,7 +122,7 @@ class TurnEnder:
         if log is None:
             return p.Ack()
         invocation_id = message.invocation_id
-        await self._settled(message.key, invocation_id)
+        await self._lookup.settled(message.key, invocation_id)
         if log.turn is not None and log.open_row(invocation_id) is not None:
             log.queue.cancel(invocation_id)
             if message.begins and log.turn.runner == message.runner:
@@ -168,14 +156,14 @@ class TurnEnder:
             return
         log.queue.is_taken = True
         try:
-            turn = OpenTurn.of(row)
+            turn = SessionTurn.of(row)
             await self._reader.recall(log.key, turn)
             await self._answer_open_calls(log, turn)
             await self._logs.write(log, [log.put_turn(turn.ended(row.agent, p.Cancelled()))])
         finally:
             log.queue.start_next()
 
-    async def _answer_open_calls(self, log: SessionLog, turn: OpenTurn) -> None:
+    async def _answer_open_calls(self, log: SessionLog, turn: SessionTurn) -> None:
         """Store a response to each call that a cancelled turn leaves open, so that no model ever sees a call without one."""
         by_author: dict[tuple[str, str | None], list[Part]] = {}
         for call_id, call in turn.open_calls.items():

@@ -11,7 +11,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import FINGERPRINT
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
-from actors.session.log.open_turn import OVER, OpenTurn
+from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.parts import SessionParts
 
@@ -70,19 +70,27 @@ class TurnLookup:
                     "send one message for each"
                 )
 
-    async def current(self, turn: p.TurnRef) -> tuple[SessionLog, OpenTurn]:
-        """The session and the turn that a fencing token names.
+    async def current(self, turn: p.TurnRef) -> tuple[SessionLog, SessionTurn]:
+        """The session and the turn that a fencing token names. Waits for an end that is on its way: it may not get there.
 
         Raises:
             FencedError: the turn is not open, or the token is out of date.
             StoreError: the log had to be loaded, and could not be.
         """
+        await self.settled(turn.key, turn.invocation_id)
         log = self._logs.in_memory(turn.key)
         if log is None or log.is_stale:
             await self._logs.find(turn.key)
+            await self.settled(turn.key, turn.invocation_id)
         return self.current_in_memory(turn)
 
-    def current_in_memory(self, turn: p.TurnRef) -> tuple[SessionLog, OpenTurn]:
+    async def settled(self, key: SessionKey, invocation_id: str) -> None:
+        """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
+        log = self._logs.in_memory(key)
+        if log is not None and log.turn is not None and log.open_id() == invocation_id:
+            await log.turn.settled()
+
+    def current_in_memory(self, turn: p.TurnRef) -> tuple[SessionLog, SessionTurn]:
         """The same, without loading a log. Raises FencedError."""
         log = self._logs.in_memory(turn.key)
         if log is None or log.turn is None or not log.is_current(turn):
@@ -122,7 +130,7 @@ def differs(fingerprint: str, before: str) -> bool:
     return bool(fingerprint and before) and fingerprint != before
 
 
-def missing_notes(turn: OpenTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:
+def missing_notes(turn: SessionTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:
     """The notes that the turn's log lacks.
 
     Raises:

@@ -45,7 +45,7 @@ from actors.rules.routing.opening import (
     decide,
 )
 from actors.session.log.event_scan import EventScan, scan
-from actors.session.log.open_turn import OVER, OpenTurn
+from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
 from actors.session.turns.joining import TurnJoiner
@@ -228,7 +228,7 @@ class TurnOpener:
             opened_seq=seq,
             begun_s=now_s(),
         )
-        turn = OpenTurn(row, message.config, message.runner, traceparent=message.traceparent)
+        turn = SessionTurn(row, message.config, message.runner, traceparent=message.traceparent)
         # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
         return await self._store(request, turn, early=True)
 
@@ -238,7 +238,7 @@ class TurnOpener:
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)
         before = request.before = await self._reader.turn(message.key, message.invocation_id)
-        turn = OpenTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
+        turn = SessionTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         _check_answers(request, turn)
         turn.config = message.config
@@ -264,7 +264,7 @@ class TurnOpener:
             progress = msgspec.structs.replace(progress, callers=(), waiting=())
         return msgspec.structs.replace(begun, progress=progress)
 
-    async def _store(self, request: _Request, turn: OpenTurn, *, early: bool = False) -> p.TurnBegun:
+    async def _store(self, request: _Request, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open.
 
         Args:
@@ -387,7 +387,7 @@ def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
     return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
 
 
-def _check_answers(request: _Request, turn: OpenTurn) -> None:
+def _check_answers(request: _Request, turn: SessionTurn) -> None:
     """Check that the calls take the answers of the message, now that no other answer comes before it. Raises RequestError."""
     message = request.message
     is_paused = turn.row.status == "paused"

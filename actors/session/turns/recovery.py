@@ -11,7 +11,7 @@ from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -63,10 +63,15 @@ class TurnRecovery:
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Give an open turn to a Runner with a new epoch, which fences off the Runner that had it. Raises StoreError."""
         await self._parts.user_holds.passed(message.key)
-        log = await self._logs.find(message.key)
-        turn = log.turn if log is not None else None
-        if log is None or turn is None or turn.row.invocation_id != message.invocation_id or turn.is_ending:
-            return p.NothingToResume()
+        while True:
+            log = await self._logs.find(message.key)
+            turn = log.turn if log is not None else None
+            if log is None or turn is None or turn.row.invocation_id != message.invocation_id:
+                return p.NothingToResume()
+            if not turn.is_ending:
+                break
+            # The end may not get to the disk.
+            await turn.settled()
         refusal = self._parts.runners.refusal(message.runner)
         if refusal is not None:
             return refusal
@@ -87,7 +92,7 @@ class TurnRecovery:
                 turn.runner = ""
             raise
 
-    async def _resumed(self, log: SessionLog, turn: OpenTurn, epoch: int) -> p.TurnResumed:
+    async def _resumed(self, log: SessionLog, turn: SessionTurn, epoch: int) -> p.TurnResumed:
         """What a Runner needs to go on with a turn. Raises StoreError."""
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]

@@ -19,7 +19,7 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
-from runtime.cluster.logs.reader import LogReader
+from runtime.cluster.logs.reader import HubReader
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
@@ -59,7 +59,7 @@ class DeployedEngine:
         self._core = CoreHandles((), (), None, WireOptions("ray", b""))
         self._wires: Wires | None = None
         self._restart_timeout_s = 0.0
-        self._log_reader: LogReader | None = None
+        self._log_reader: HubReader | None = None
         self._mcp: dict[str, McpRef] = {}
 
     @property
@@ -114,7 +114,7 @@ class DeployedEngine:
         """
         mark_records()
         replay = Replay(options.app_name, options.format, filters=options.level_is_programs)
-        self._log_reader = LogReader([*self._core.sessions, *self._core.runners], replay, from_now=from_now)
+        self._log_reader = HubReader([*self._core.sessions, *self._core.runners], replay, from_now=from_now)
 
     async def leave_logs(self) -> None:
         """Read what agents have said so far, and no more."""

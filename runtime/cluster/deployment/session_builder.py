@@ -21,7 +21,7 @@ from runtime.cluster.ray_metrics import RayMetrics
 from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.settings import Settings
-from runtime.stores.owner import Owner, ProcessPlace, this_process
+from runtime.stores.owner import ProcessPlace, StoreOwner, this_process
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SessionSpec:
 def build_session(spec: SessionSpec) -> Actor:
     """Build a Session actor."""
     address = str(ray.get_runtime_context().gcs_address)
-    owner = Owner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
+    owner = StoreOwner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
     environment = SessionEnvironment(
         open_session_store(spec.session_store, spec.settings, owner),
         decode(spec.topology, Topology),

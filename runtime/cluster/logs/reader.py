@@ -26,7 +26,7 @@ LAST_S = 0.05
 """How long lines are waited for at the end that are on their way."""
 
 
-class LogReader:
+class HubReader:
     """Reads the hubs of a deployment's core actors, and replays their lines in this program.
 
     Args:

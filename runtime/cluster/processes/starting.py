@@ -7,7 +7,7 @@ import asyncio
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.rules.capacity.process_choice import least_used
 from runtime.cluster.processes.process_table import ProcessTable
-from runtime.cluster.processes.worker_process import Process, ProcessSource, WorkerProcess
+from runtime.cluster.processes.worker_process import AgentProcess, ProcessSource, WorkerProcess
 
 MAKE_ROOM_S = 0.5
 """Time between two idle processes that are ended for one that waits for their resources."""
@@ -29,7 +29,7 @@ class ProcessStarter:
     def start(self, group: ProcessGroup | None) -> WorkerProcess:
         """Begin to start a process for a group, or with None one for any agent."""
 
-        async def start() -> Process:
+        async def start() -> AgentProcess:
             if group is not None and not await self._source.is_free(group):
                 worker.lacks_resources = True
                 self._make_room()
@@ -39,7 +39,7 @@ class ProcessStarter:
         self._table.workers.append(worker)
         return worker
 
-    async def started(self, worker: WorkerProcess) -> Process:
+    async def started(self, worker: WorkerProcess) -> AgentProcess:
         """The process, as soon as it runs. Raises as `ProcessSource.start`."""
         while worker.is_own and not worker.started.done():
             await asyncio.wait({worker.started}, timeout=MAKE_ROOM_S if worker.lacks_resources else SLOW_START_S)

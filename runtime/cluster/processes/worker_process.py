@@ -26,7 +26,7 @@ class Activated(NamedTuple):
     memory_bytes: int = 0
 
 
-class Process(Protocol):
+class AgentProcess(Protocol):
     """A process in which agents can live.
 
     Attributes:
@@ -72,7 +72,7 @@ class Process(Protocol):
 class ProcessSource(Protocol):
     """Starts processes for a pool."""
 
-    async def start(self, group: ProcessGroup | None) -> Process:
+    async def start(self, group: ProcessGroup | None) -> AgentProcess:
         """Start a process for a group, or with None one in which any agent can live.
 
         Raises:
@@ -152,7 +152,7 @@ class WorkerProcess:
         memory_bytes: what it used at the last activation.
     """
 
-    def __init__(self, started: asyncio.Task[Process], *, is_own: bool) -> None:
+    def __init__(self, started: asyncio.Task[AgentProcess], *, is_own: bool) -> None:
         self.started = started
         self.is_own = is_own
         self.lacks_resources = False
@@ -209,7 +209,7 @@ class WorkerProcess:
         if self.is_draining and not any(agent.in_use for agent in self.agents.values()):
             self.on_unused()
 
-    def process(self) -> Process | None:
+    def process(self) -> AgentProcess | None:
         """The process, if it has been started."""
         has_started = self.started.done() and not self.started.cancelled() and self.started.exception() is None
         return self.started.result() if has_started else None

@@ -13,7 +13,7 @@ from runtime.cluster.transport.link import Handle, ProcessReplacedError, Process
 from runtime.cluster.transport.outage import BUSY_S, Outage
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import Channel
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.protocol.errors import HandlerFailedError
 
@@ -69,7 +69,7 @@ class Peer:
         connections: of this process.
     """
 
-    def __init__(self, handle: Handle, name: str, connections: Connections) -> None:
+    def __init__(self, handle: Handle, name: str, connections: Channels) -> None:
         self._handle = handle
         self._name = name
         self._connections = connections

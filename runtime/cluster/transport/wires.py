@@ -21,7 +21,7 @@ from runtime.cluster.transport.peer import DirectLink, Peer
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.server import Server, ServerStatistics
 from runtime.transport.io.server_connection import Handler
 
@@ -58,10 +58,10 @@ class Wires:
     def __init__(self, options: WireOptions) -> None:
         self.options = options
         self._peers: set[Peer] = set()
-        self._connections: Connections | None = None
+        self._connections: Channels | None = None
         if options.transport == "direct":
             tls = ray_tls()
-            self._connections = Connections(options.secret, _node(), tls.client if tls is not None else None)
+            self._connections = Channels(options.secret, _node(), tls.client if tls is not None else None)
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""

@@ -11,7 +11,7 @@ from runtime.console.apps.run import INTERRUPTED, PAUSED
 
 if TYPE_CHECKING:
     from runtime.console.apps.opening import Where
-    from runtime.console.batches.running import Batch
+    from runtime.console.batches.running import BatchOptions
 
 FAILED = 1
 """The exit code when an input has failed."""
@@ -49,13 +49,13 @@ def batch(
     Exit codes: 0 all inputs are answered, 1 some failed, 2 wrong usage, 3 some wait for a person, 130 Ctrl-C.
     """
     from runtime.console.apps.opening import Where
-    from runtime.console.batches.running import Batch
+    from runtime.console.batches.running import BatchOptions
 
-    job = Batch(inputs, format_, message_field, output, name, concurrency, retries, timeout, user, progress)
+    job = BatchOptions(inputs, format_, message_field, output, name, concurrency, retries, timeout, user, progress)
     raise typer.Exit(_perform(job, Where(app, app_name, store, ray, address)))
 
 
-def _perform(job: Batch, where: Where) -> int:
+def _perform(job: BatchOptions, where: Where) -> int:
     from runtime.console.batches.running import perform
 
     try:

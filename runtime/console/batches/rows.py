@@ -23,7 +23,7 @@ OF_A_TURN = ("user_id", "session_id", "state_delta", "invocation_id")
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """Where the rows are.
 
     Attributes:
@@ -37,7 +37,7 @@ class Source:
     message: str
 
     @classmethod
-    def of(cls, name: str, format: str | None, message: str) -> Source:
+    def of(cls, name: str, format: str | None, message: str) -> RowSource:
         """A source whose format is that of the file's name, if none is given. Raises RequestError."""
         if format is None:
             ending = Path(name).suffix.removeprefix(".").lower()

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from actors.errors import RaygroveError
 from runtime.console.apps.opening import Where, open_named
 from runtime.console.batches.results_file import STANDARD_OUTPUT, ResultsFile, result_line
-from runtime.console.batches.rows import Source
+from runtime.console.batches.rows import RowSource
 from runtime.console.batches.summary import Summary
 from runtime.driver.scripts.inputs import InputReader
 from runtime.driver.scripts.results import MapResult
@@ -23,7 +23,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchOptions:
     """What the command was given."""
 
     inputs: str
@@ -38,9 +38,9 @@ class Batch:
     progress: bool | None
 
 
-def perform(job: Batch, where: Where) -> Summary:
+def perform(job: BatchOptions, where: Where) -> Summary:
     """Run a batch. Raises RaygroveError when it cannot begin or go on, and KeyboardInterrupt."""
-    source = Source.of(job.inputs, job.format, job.message_field)
+    source = RowSource.of(job.inputs, job.format, job.message_field)
     results = ResultsFile(job.output)
     name = job.name or _name_of(job.output)
     with open_named(where) as rt, results.opened() as file:
@@ -73,7 +73,7 @@ class _Rows:
         done: the ids of rows that have an answer.
     """
 
-    def __init__(self, source: Source, reader: InputReader, done: set[str], file: TextIO) -> None:
+    def __init__(self, source: RowSource, reader: InputReader, done: set[str], file: TextIO) -> None:
         self.summary = Summary()
         self._source = source
         self._reader = reader

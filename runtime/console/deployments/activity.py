@@ -80,7 +80,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}"
 
 
-class Watch:
+class DeploymentWatch:
     """Looks at a deployment again and again.
 
     Args:

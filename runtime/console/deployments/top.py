@@ -13,7 +13,7 @@ from runtime.console.options import Json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from runtime.console.deployments.activity import Look, Watch
+    from runtime.console.deployments.activity import DeploymentWatch, Look
 
 Interval = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)]
 Count = Annotated[
@@ -32,9 +32,9 @@ def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Addr
 
     try:
         with joined(name, address) as rt:
-            from runtime.console.deployments.activity import Watch
+            from runtime.console.deployments.activity import DeploymentWatch
 
-            watch = Watch(rt)
+            watch = DeploymentWatch(rt)
             if is_terminal() and not json:
                 _show(watch, interval, count)
                 return
@@ -52,7 +52,7 @@ def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Addr
         return
 
 
-def _show(watch: Watch, interval: float, count: int | None) -> None:
+def _show(watch: DeploymentWatch, interval: float, count: int | None) -> None:
     from rich.live import Live
 
     from runtime.console.output import new_console

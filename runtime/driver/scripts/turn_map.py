@@ -14,7 +14,7 @@ from actors.errors import RaygroveError, RequestError
 from actors.messages.content import Content
 from actors.messages.shown import shown
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import TICK_S, Call
+from runtime.driver.event_loop import TICK_S, LoopCall
 from runtime.driver.scripts.answering import Answering
 from runtime.driver.scripts.inputs import InputReader
 from runtime.driver.scripts.progress import Counts, Display, display
@@ -23,7 +23,7 @@ from runtime.driver.scripts.window import Window
 
 Inputs = Iterable[Any] | AsyncIterable[Any]
 
-Answer = Call[MapResult] | MapResult
+Answer = LoopCall[MapResult] | MapResult
 """Of an input that runs turns, or of one that could not be read."""
 
 
@@ -161,7 +161,7 @@ class _MapRun:
         self._counts = counts
         self._put = put
         self._reader = InputReader(options.name, options.user_id)
-        self._under_way: set[Call[MapResult]] = set()
+        self._under_way: set[LoopCall[MapResult]] = set()
         self._display: Display | None = None
         self.window = Window(options.concurrency, in_order=options.in_order)
 

@@ -80,7 +80,7 @@ class _OpenBlock:
         self.signature = [block.signature]
 
 
-class Answers:
+class AnthropicAnswers:
     """Takes in the events of one stream.
 
     Args:

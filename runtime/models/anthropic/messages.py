@@ -10,12 +10,12 @@ from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.models.wire.conversation import (
     NUDGE,
-    Answer,
-    Call,
     Media,
     Piece,
-    Text,
+    SaidText,
     Thought,
+    ToolAnswer,
+    ToolCall,
     base64_text,
     json_text,
     text_of,
@@ -99,19 +99,19 @@ def _assistant(pieces: Iterable[Piece]) -> Iterator[JsonObject]:
                 thought = ""
             continue
         thought = ""
-        if isinstance(piece, Text):
+        if isinstance(piece, SaidText):
             yield {"type": "text", "text": piece.text}
-        elif isinstance(piece, Call):
+        elif isinstance(piece, ToolCall):
             yield {"type": "tool_use", "id": _id(piece.id), "name": piece.name, "input": piece.args}
 
 
 def _user(pieces: Iterable[Piece]) -> Iterator[JsonObject]:
     for piece in pieces:
-        if isinstance(piece, Text):
+        if isinstance(piece, SaidText):
             yield {"type": "text", "text": piece.text}
         elif isinstance(piece, Media):
             yield _media(piece)
-        elif isinstance(piece, Answer):
+        elif isinstance(piece, ToolAnswer):
             said: list[JsonObject] = [{"type": "text", "text": json_text(piece.response)}]
             result: JsonObject = {"type": "tool_result", "tool_use_id": _id(piece.id)}
             result["content"] = [*said, *map(_media, piece.media)] if piece.media else said[0]["text"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
-from runtime.models.anthropic.answers import Answers
+from runtime.models.anthropic.answers import AnthropicAnswers
 from runtime.models.anthropic.messages import request_body
 from runtime.models.failures import in_words, own_error, service_error, shortened
 from runtime.models.retries import retry_after_s
@@ -108,7 +108,7 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
         model = request.model or self.model
         options = call_options(request.config)
         body = request_body(request, model.removeprefix(_PREFIX), max_tokens=self._max_tokens, cache=self._cache)
-        answers = Answers(model)
+        answers = AnthropicAnswers(model)
         # All stands in the extra body, which goes out as it is: the client would look through every field of its own arguments.
         events = await client.messages.create(
             model=body["model"],

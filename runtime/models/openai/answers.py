@@ -105,7 +105,7 @@ class _GrowingCall:
         return Part(function_call=FunctionCall(id=self.id or None, name=self.name, args=args))
 
 
-class Answers:
+class OpenAIAnswers:
     """Takes in what a service sends in one call.
 
     Args:

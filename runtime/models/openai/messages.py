@@ -10,13 +10,13 @@ from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.model import FunctionDeclaration, LlmRequest
 from runtime.models.openai.services import Service
 from runtime.models.wire.conversation import (
-    Answer,
-    Call,
+    ChatTurn,
     Media,
     Piece,
-    Text,
+    SaidText,
     Thought,
-    Turn,
+    ToolAnswer,
+    ToolCall,
     base64_text,
     json_text,
     text_of,
@@ -73,8 +73,8 @@ def messages(request: LlmRequest, service: Service, system: str) -> list[JsonObj
     return found
 
 
-def _assistant(turn: Turn, service: Service, call_id: Callable[[str], str]) -> Iterator[JsonObject]:
-    text = "\n\n".join(piece.text for piece in turn.pieces if isinstance(piece, Text))
+def _assistant(turn: ChatTurn, service: Service, call_id: Callable[[str], str]) -> Iterator[JsonObject]:
+    text = "\n\n".join(piece.text for piece in turn.pieces if isinstance(piece, SaidText))
     calls = [_call(call, call_id) for call in turn.calls()]
     thoughts = "".join(piece.text for piece in turn.pieces if isinstance(piece, Thought))
     if text or calls:
@@ -86,7 +86,7 @@ def _assistant(turn: Turn, service: Service, call_id: Callable[[str], str]) -> I
         yield message
 
 
-def _call(call: Call, call_id: Callable[[str], str]) -> JsonObject:
+def _call(call: ToolCall, call_id: Callable[[str], str]) -> JsonObject:
     return {
         "id": call_id(call.id),
         "type": "function",
@@ -94,25 +94,25 @@ def _call(call: Call, call_id: Callable[[str], str]) -> JsonObject:
     }
 
 
-def _user(turn: Turn, call_id: Callable[[str], str]) -> Iterator[JsonObject]:
+def _user(turn: ChatTurn, call_id: Callable[[str], str]) -> Iterator[JsonObject]:
     """The answers as messages of their own; then what the user said, with the data of the answers."""
     said: list[Piece] = []
     for piece in turn.pieces:
-        if isinstance(piece, Answer):
+        if isinstance(piece, ToolAnswer):
             yield {"role": "tool", "tool_call_id": call_id(piece.id), "content": json_text(piece.response)}
             if piece.media:
-                said += [Text(f"What the tool {piece.name} returned besides:"), *piece.media]
+                said += [SaidText(f"What the tool {piece.name} returned besides:"), *piece.media]
         else:
             said.append(piece)
-    parts = [_part(piece) for piece in said if isinstance(piece, Text | Media)]
+    parts = [_part(piece) for piece in said if isinstance(piece, SaidText | Media)]
     if parts and all(part["type"] == "text" for part in parts):
         yield {"role": "user", "content": "\n\n".join(part["text"] for part in parts)}
     elif parts:
         yield {"role": "user", "content": parts}
 
 
-def _part(piece: Text | Media) -> JsonObject:
-    if isinstance(piece, Text):
+def _part(piece: SaidText | Media) -> JsonObject:
+    if isinstance(piece, SaidText):
         return {"type": "text", "text": piece.text}
     url = piece.uri if piece.data is None else f"data:{piece.mime_type};base64,{base64_text(piece.data)}"
     if piece.mime_type.startswith("image/"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
 from actors.messages.model import LlmRequest, LlmResponse
 from runtime.models.failures import in_words, own_error, service_error, shortened
-from runtime.models.openai.answers import Answers
+from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body
 from runtime.models.openai.services import OTHER, service_of
 from runtime.models.service import ServiceModel
@@ -85,7 +85,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
         model = request.model or self.model
         options = call_options(request.config)
         body = request_body(request, self._name_for(model), self._service, stream=stream)
-        answers = Answers(model)
+        answers = OpenAIAnswers(model)
         # All stands in the extra body, which goes out as it is: the client would look through every field of its own arguments.
         answer = await client.chat.completions.create(
             model=body["model"],

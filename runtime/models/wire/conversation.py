@@ -24,7 +24,7 @@ NUDGE = "Go on as your instructions say."
 NO_ANSWER: JsonObject = {"status": "there is no answer yet"}
 
 
-class Text(msgspec.Struct, frozen=True):
+class SaidText(msgspec.Struct, frozen=True):
     """Something said."""
 
     text: str
@@ -46,7 +46,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class Call(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True):
     """A call of a tool."""
 
     id: str
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True):
     args: JsonObject
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ToolAnswer(msgspec.Struct, frozen=True):
     """What a tool answered, and the data in its answer."""
 
     id: str
@@ -63,43 +63,43 @@ class Answer(msgspec.Struct, frozen=True):
     media: tuple[Media, ...] = ()
 
 
-Piece: TypeAlias = Text | Thought | Media | Call | Answer
+Piece: TypeAlias = SaidText | Thought | Media | ToolCall | ToolAnswer
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ChatTurn(msgspec.Struct, frozen=True):
     """What one side says before the other does."""
 
     is_model: bool
     pieces: list[Piece]
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[ToolCall]:
         """The calls in the turn, in order."""
-        return (piece for piece in self.pieces if isinstance(piece, Call))
+        return (piece for piece in self.pieces if isinstance(piece, ToolCall))
 
 
-def turns(contents: Sequence[Content]) -> list[Turn]:
+def turns(contents: Sequence[Content]) -> list[ChatTurn]:
     """The conversation as turns: see the rules of this file."""
-    found: list[Turn] = []
+    found: list[ChatTurn] = []
     held: list[Media] = []
     for turn in _sides(contents):
         if turn.is_model:
             if not found:
-                found.append(Turn(False, [Text(NUDGE)]))
-            found.append(Turn(True, [_noted(piece) for piece in turn.pieces]))
+                found.append(ChatTurn(False, [SaidText(NUDGE)]))
+            found.append(ChatTurn(True, [_noted(piece) for piece in turn.pieces]))
             held = [piece for piece in turn.pieces if isinstance(piece, Media)]
         else:
             found.append(_answering(found[-1] if found else None, held, turn.pieces))
     if not found or found[-1].is_model:
         last = _answering(found[-1] if found else None, held, [])
-        found.append(last if last.pieces else Turn(False, [Text(NUDGE)]))
+        found.append(last if last.pieces else ChatTurn(False, [SaidText(NUDGE)]))
     return found
 
 
-def _sides(contents: Sequence[Content]) -> Iterator[Turn]:
+def _sides(contents: Sequence[Content]) -> Iterator[ChatTurn]:
     """What each side says in a row, of several contents if there are. Calls and answers have ids."""
-    turn: Turn | None = None
+    turn: ChatTurn | None = None
     # Calls without an id, in order: an answer without one belongs to the first of its name.
-    unnamed: list[Call] = []
+    unnamed: list[ToolCall] = []
     number = 0
     for content in contents:
         last: Part | None = None
@@ -108,11 +108,11 @@ def _sides(contents: Sequence[Content]) -> Iterator[Turn]:
             piece = _piece(part)
             if piece is None:
                 continue
-            if isinstance(piece, Call) and not piece.id:
+            if isinstance(piece, ToolCall) and not piece.id:
                 number += 1
                 piece = msgspec.structs.replace(piece, id=f"call-{number}")
                 unnamed.append(piece)
-            elif isinstance(piece, Answer) and not piece.id:
+            elif isinstance(piece, ToolAnswer) and not piece.id:
                 call = next((call for call in unnamed if call.name == piece.name), None)
                 if call is not None:
                     unnamed.remove(call)
@@ -120,10 +120,10 @@ def _sides(contents: Sequence[Content]) -> Iterator[Turn]:
             if turn is None or turn.is_model != is_model:
                 if turn is not None:
                     yield turn
-                turn = Turn(is_model, [])
+                turn = ChatTurn(is_model, [])
                 last = None
-            if is_model and last is not None and isinstance(piece, Text) and isinstance(turn.pieces[-1], Text):
-                turn.pieces[-1] = Text(turn.pieces[-1].text + piece.text)  # one text that came in parts
+            if is_model and last is not None and isinstance(piece, SaidText) and isinstance(turn.pieces[-1], SaidText):
+                turn.pieces[-1] = SaidText(turn.pieces[-1].text + piece.text)  # one text that came in parts
             else:
                 turn.pieces.append(piece)
             last = part
@@ -137,25 +137,25 @@ def _is_models(part: Part, role: str | None) -> bool:
     return part.function_response is None and role == "model"
 
 
-def _answering(before: Turn | None, held: list[Media], pieces: list[Piece]) -> Turn:
+def _answering(before: ChatTurn | None, held: list[Media], pieces: list[Piece]) -> ChatTurn:
     """The user's turn: answers to the calls in the turn before, then the data that is held back from it, then the rest."""
     calls = list(before.calls()) if before is not None else []
-    answers: dict[str, Answer] = {}
+    answers: dict[str, ToolAnswer] = {}
     rest: list[Piece] = []
     wanted = {call.id for call in calls}
     for piece in pieces:
-        if not isinstance(piece, Answer):
+        if not isinstance(piece, ToolAnswer):
             rest.append(piece)
         elif piece.id in wanted and piece.id not in answers:
             answers[piece.id] = piece
         else:
-            rest += [Text(f"The tool {piece.name} answered: {json_text(piece.response)}"), *piece.media]
-    answered = [answers.get(call.id) or Answer(call.id, call.name, NO_ANSWER) for call in calls]
-    return Turn(False, [*answered, *held, *rest])
+            rest += [SaidText(f"The tool {piece.name} answered: {json_text(piece.response)}"), *piece.media]
+    answered = [answers.get(call.id) or ToolAnswer(call.id, call.name, NO_ANSWER) for call in calls]
+    return ChatTurn(False, [*answered, *held, *rest])
 
 
 def _noted(piece: Piece) -> Piece:
-    return Text(f"[{piece.mime_type}: see below]") if isinstance(piece, Media) else piece
+    return SaidText(f"[{piece.mime_type}: see below]") if isinstance(piece, Media) else piece
 
 
 def _piece(part: Part) -> Piece | None:
@@ -173,19 +173,19 @@ def _piece(part: Part) -> Piece | None:
         file = part.file_data
         return Media(mime_type=file.mime_type or "application/octet-stream", uri=file.file_uri or "", name=file.display_name)
     if part.executable_code is not None:
-        return Text(f"```{(part.executable_code.language or '').lower()}\n{part.executable_code.code or ''}\n```")
+        return SaidText(f"```{(part.executable_code.language or '').lower()}\n{part.executable_code.code or ''}\n```")
     if part.code_execution_result is not None:
-        return Text(f"The code printed:\n```\n{part.code_execution_result.output or ''}\n```")
-    return Text(part.text) if part.text and not part.text.isspace() else None
+        return SaidText(f"The code printed:\n```\n{part.code_execution_result.output or ''}\n```")
+    return SaidText(part.text) if part.text and not part.text.isspace() else None
 
 
-def _call(call: FunctionCall) -> Call:
-    return Call(call.id or "", call.name, dict(call.args or {}))
+def _call(call: FunctionCall) -> ToolCall:
+    return ToolCall(call.id or "", call.name, dict(call.args or {}))
 
 
-def _answer(response: FunctionResponse) -> Answer:
+def _answer(response: FunctionResponse) -> ToolAnswer:
     media = tuple(filter(None, map(_response_media, response.parts or ())))
-    return Answer(response.id or "", response.name, dict(response.response or {}), media)
+    return ToolAnswer(response.id or "", response.name, dict(response.response or {}), media)
 
 
 def _response_media(part: JsonObject) -> Media | None:

@@ -22,7 +22,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.errors import StoreUnavailableError
 from actors.rules.recovery.store_owner import Presence, Verdict, verdict
-from runtime.stores.owner import Owner
+from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import schema
 
 LEASE_S = 15.0
@@ -45,7 +45,7 @@ class Ownership:
         path: the file of a SQLite database; None on PostgreSQL.
     """
 
-    def __init__(self, owner: Owner, store: str, path: Path | None) -> None:
+    def __init__(self, owner: StoreOwner, store: str, path: Path | None) -> None:
         self.owner = owner
         self._store = store
         self._path = path
@@ -103,7 +103,7 @@ class Ownership:
             connection.execute(_LOCK, {"name": f"raygrove owner of {self.owner.app}"})
 
 
-def living(connection: Connection, path: Path | None) -> Owner | None:
+def living(connection: Connection, path: Path | None) -> StoreOwner | None:
     """A deployment, of any app, that owns a store and lives, or may live. It changes nothing.
 
     Args:
@@ -117,7 +117,7 @@ def living(connection: Connection, path: Path | None) -> Owner | None:
     return None
 
 
-def _verdict(owner: Owner, left_s: float, *, is_renewed: bool) -> Verdict:
+def _verdict(owner: StoreOwner, left_s: float, *, is_renewed: bool) -> Verdict:
     process = owner.process.presence()
     return verdict(
         left_s=left_s,
@@ -128,8 +128,8 @@ def _verdict(owner: Owner, left_s: float, *, is_renewed: bool) -> Verdict:
     )
 
 
-def _owner(row: Row[*tuple[Any, ...]]) -> Owner:
-    return msgspec.json.decode(bytes(row.owner), type=Owner)
+def _owner(row: Row[*tuple[Any, ...]]) -> StoreOwner:
+    return msgspec.json.decode(bytes(row.owner), type=StoreOwner)
 
 
 def _now_s(connection: Connection) -> float:

@@ -21,7 +21,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, text
 
 from actors.errors import StoreRevertedError, WriterReplacedError
-from runtime.stores.owner import Owner
+from runtime.stores.owner import StoreOwner
 from runtime.stores.sql import statements
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.owners import RENEW_S, Ownership
@@ -44,7 +44,7 @@ _COUNT_AND_LIMIT = (
 )
 
 
-class Claim:
+class WriterClaim:
     """A holder of a place.
 
     Args:
@@ -131,11 +131,11 @@ class FencedSqlStore(SqlStore):
         owner: the deployment that opens it, and owns the database with its claim; None: it owns none, and is refused by none.
     """
 
-    owner: Owner | None = None
+    owner: StoreOwner | None = None
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._claim: Claim | None = None
+        self._claim: WriterClaim | None = None
         self._ownership: Ownership | None = None
 
     @property
@@ -158,7 +158,7 @@ class FencedSqlStore(SqlStore):
         elif self._ownership is None or self._ownership.owner != self.owner:
             self._ownership = Ownership(self.owner, str(self), self._database.path)
         deployment = self.owner.deployment if self._ownership is not None and self.owner is not None else ""
-        claim = Claim(writer, deployment, self._claim.number if self._claim is not None else 0)
+        claim = WriterClaim(writer, deployment, self._claim.number if self._claim is not None else 0)
 
         def take(connection: Connection) -> None:
             if self._ownership is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from actors.errors import StoreError
-from runtime.stores.owner import Owner
+from runtime.stores.owner import StoreOwner
 from runtime.stores.sql.database import APPLICATION_NAME, Database
 from runtime.stores.sql.owners import living
 
@@ -33,7 +33,7 @@ def refuse_if_in_use(database: Database, instead: str) -> None:
         raise StoreError(f"{database} is in use: {instead}")
 
 
-def _living_owner(database: Database) -> Owner | None:
+def _living_owner(database: Database) -> StoreOwner | None:
     path = database.path
     if path is not None and not path.is_file():
         return None

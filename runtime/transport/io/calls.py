@@ -12,7 +12,7 @@ from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.protocol.client import ClientEvent, Replied, RepliedEarly
 
 
-class Call:
+class ChannelCall:
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
     Args:
@@ -29,8 +29,8 @@ class Call:
         self,
         raw: bytes,
         slot: int,
-        submit: Callable[[Call], asyncio.Future[bytes]],
-        abandon: Callable[[Call], None],
+        submit: Callable[[ChannelCall], asyncio.Future[bytes]],
+        abandon: Callable[[ChannelCall], None],
         early: EarlyReply | None = None,
     ) -> None:
         self._submit = submit
@@ -41,7 +41,7 @@ class Call:
         self.number = 0
         self.future: asyncio.Future[bytes] | None = None
 
-    def __enter__(self) -> Call:
+    def __enter__(self) -> ChannelCall:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -71,23 +71,23 @@ class CallTable:
     def __init__(self, address: str) -> None:
         self._address = address
         self._loop = asyncio.get_running_loop()
-        self._sent: dict[int, Call] = {}
-        self._line: deque[Call] = deque()
+        self._sent: dict[int, ChannelCall] = {}
+        self._line: deque[ChannelCall] = deque()
 
     @property
     def are_awaited(self) -> bool:
         """True while a caller waits. A caller that got a ConnectionLostError does not, until it asks again."""
         return bool(self._line) or any(call.future is not None for call in self._sent.values())
 
-    def is_sent(self, call: Call) -> bool:
+    def is_sent(self, call: ChannelCall) -> bool:
         """True when a request was written and its reply can still come."""
         return call.number in self._sent
 
-    def queue(self, call: Call) -> None:
+    def queue(self, call: ChannelCall) -> None:
         """Let a request wait to be written."""
         self._line.append(call)
 
-    def next_in_line(self) -> Call | None:
+    def next_in_line(self) -> ChannelCall | None:
         """The request that is to be written next, out of those whose callers still wait."""
         while self._line:
             call = self._line.popleft()
@@ -95,12 +95,12 @@ class CallTable:
                 return call
         return None
 
-    def add(self, call: Call, number: int) -> None:
+    def add(self, call: ChannelCall, number: int) -> None:
         """A request was written for the first time."""
         call.number = number
         self._sent[number] = call
 
-    def drop(self, call: Call) -> bool:
+    def drop(self, call: ChannelCall) -> bool:
         """Forget a request. True when its reply could still have come."""
         return self._sent.pop(call.number, None) is not None
 
@@ -136,7 +136,7 @@ class CallTable:
         for number in numbers:
             self.tell_one(self._sent.pop(number), Loss.FORGOTTEN)
 
-    def tell_one(self, call: Call, loss: Loss, details: str = "") -> None:
+    def tell_one(self, call: ChannelCall, loss: Loss, details: str = "") -> None:
         """Have one caller know of a loss."""
         future, call.future = call.future, None
         if future is not None and not future.done():

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from actors.interfaces.transport import EarlyReply
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.calls import Call, CallTable
+from runtime.transport.io.calls import CallTable, ChannelCall
 from runtime.transport.io.client_connection import ClientConnection
 from runtime.transport.io.dialing import Dialer, DialError
 from runtime.transport.io.errors import Loss
@@ -63,17 +63,17 @@ class Channel:
         self._traffic = (0, 0)
 
     async def request(self, raw: bytes, slot: int = 0) -> bytes:
-        """Send a request and wait for the reply; with the errors of `Call.reply`, after which it cannot be waited on."""
-        with Call(raw, slot, self._submit, self._abandon) as call:
+        """Send a request and wait for the reply; with the errors of `ChannelCall.reply`, after which it cannot be waited on."""
+        with ChannelCall(raw, slot, self._submit, self._abandon) as call:
             return await call.reply()
 
-    def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> Call:
+    def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> ChannelCall:
         """A request that can be waited on beyond the loss of connections.
 
         Args:
             early: see Call.
         """
-        return Call(raw, slot, self._submit, self._abandon, early)
+        return ChannelCall(raw, slot, self._submit, self._abandon, early)
 
     async def connects(self) -> bool:
         """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""
@@ -104,7 +104,7 @@ class Channel:
             return read_bytes, written_bytes
         return read_bytes + self._connection.read_bytes, written_bytes + self._connection.written_bytes
 
-    def _submit(self, call: Call) -> asyncio.Future[bytes]:
+    def _submit(self, call: ChannelCall) -> asyncio.Future[bytes]:
         """Begin to wait for the reply to a request, which is written now, when there is room, or was before."""
         future = call.future = self._loop.create_future()
         connection = self._connection
@@ -122,7 +122,7 @@ class Channel:
             self._connect()
         return future
 
-    def _abandon(self, call: Call) -> None:
+    def _abandon(self, call: ChannelCall) -> None:
         if self._calls.drop(call):
             self._side.abandon(call.number)
             if self._connection is not None:

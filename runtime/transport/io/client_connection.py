@@ -10,7 +10,7 @@ from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.client import SILENT_TICKS, ClientEvent, ClientSide
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection belongs to."""
 
     def happened(self, event: ClientEvent) -> None:
@@ -30,7 +30,7 @@ class ClientConnection(Connection):
     """Carries the requests and replies of a client's side, and notices when the server says nothing."""
 
     def __init__(
-        self, transport: asyncio.Transport, address: str, side: ClientSide, owner: Owner, options: DirectOptions
+        self, transport: asyncio.Transport, address: str, side: ClientSide, owner: ConnectionOwner, options: DirectOptions
     ) -> None:
         super().__init__(transport, address, side)
         self._client = side

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from runtime.transport.io.writer import Writer
 from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.outbox import Outbox
+from runtime.transport.protocol.outbox import FrameQueue
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 class Side(Protocol):
     """What both sides of the protocol have. Each new connection of a side has an outbox of its own."""
 
-    outbox: Outbox
+    outbox: FrameQueue
 
     def receive_data(self, data: bytes) -> None:
         """Take what was read."""

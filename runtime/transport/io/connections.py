@@ -27,7 +27,7 @@ class ConnectionStatistics:
     written_bytes: int
 
 
-class Connections:
+class Channels:
     """One channel for each process that this one speaks to. It belongs to one event loop.
 
     Attributes:

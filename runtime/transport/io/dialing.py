@@ -14,7 +14,7 @@ from runtime.transport.io.errors import Loss
 from runtime.transport.io.listening import keep_alive
 from runtime.transport.io.proving import ProvingConnection
 from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.handshake import Admission, ClientHandshake, Welcome
+from runtime.transport.protocol.handshake import ClientHandshake, HandshakeReply, Welcome
 
 TakeOver = Callable[[asyncio.Transport, Welcome], Connection]
 """Makes the connection that goes on and sets it as the transport's protocol."""
@@ -62,7 +62,7 @@ class Dialer:
         refused: list[Welcome] = []
 
         def take(transport: asyncio.Transport, welcome: Welcome) -> Connection | None:
-            if welcome.admission == Admission.ADMITTED:
+            if welcome.admission == HandshakeReply.ADMITTED:
                 return take_over(transport, welcome)
             refused.append(welcome)
             return None
@@ -112,8 +112,8 @@ def _is_broken(error: OSError) -> bool:
 
 
 def _refusal(welcome: Welcome) -> DialError:
-    if welcome.admission == Admission.OTHER_BOOT:
+    if welcome.admission == HandshakeReply.OTHER_BOOT:
         return DialError(Loss.OTHER_BOOT)
-    if welcome.admission == Admission.OTHER_VERSION:
+    if welcome.admission == HandshakeReply.OTHER_VERSION:
         return DialError(Loss.OTHER_VERSION, f"version {welcome.version}")
     return DialError(Loss.CUT, "a later attempt was there before")

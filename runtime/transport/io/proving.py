@@ -9,7 +9,7 @@ from typing import Protocol
 
 from runtime.transport.io.connection import Connection, as_transport
 from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.handshake import NONCE_BYTES, Admission, Claim, ClientHandshake, ServerHandshake, Welcome
+from runtime.transport.protocol.handshake import NONCE_BYTES, Claim, ClientHandshake, HandshakeReply, ServerHandshake, Welcome
 
 
 class Gate(Protocol):
@@ -79,7 +79,7 @@ class UnprovenConnection(asyncio.Protocol):
         self._finish()
         welcome = self._gate.judge(claim)
         self._transport.write(self._handshake.welcome(welcome))
-        if welcome.admission == Admission.ADMITTED:
+        if welcome.admission == HandshakeReply.ADMITTED:
             self._transport.set_protocol(self._gate.admit(claim, self._transport, self.address))
         else:
             self._transport.close()

@@ -17,7 +17,7 @@ from runtime.transport.io.proving import UnprovenConnection
 from runtime.transport.io.server_connection import Handler, ServedClient, ServerConnection
 from runtime.transport.io.stale_sockets import remove_stale, socket_name
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.handshake import VERSION, Admission, Claim, Welcome
+from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply, Welcome
 from runtime.transport.protocol.server import ServerSide, judge
 
 logger = logging.getLogger(__name__)
@@ -182,11 +182,11 @@ class Server:
         """See Gate."""
         client = self._clients.get(claim.client)
         admission = judge(claim, self._boot, client.side if client is not None else None)
-        if admission == Admission.OTHER_VERSION:
+        if admission == HandshakeReply.OTHER_VERSION:
             logger.warning(
                 "a client speaks version %d of direct connections, and this process version %d", claim.version, VERSION
             )
-        if admission == Admission.ADMITTED and client is None:
+        if admission == HandshakeReply.ADMITTED and client is None:
             self._last_memory += 1
             side = ServerSide(self._last_memory, self._options)
             client = self._clients[claim.client] = ServedClient(self._handler, side, self._departed)

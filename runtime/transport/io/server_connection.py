@@ -11,7 +11,7 @@ from actors.interfaces.transport import EARLY_REPLY
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
-from runtime.transport.protocol.server import Run, ServerSide
+from runtime.transport.protocol.server import RequestToRun, ServerSide
 
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
@@ -42,7 +42,7 @@ class ServedClient:
             # The event loop itself holds tasks by weak references.
             self._departed.add(self)
 
-    def run(self, request: Run) -> None:
+    def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
         self._tasks[request.number] = asyncio.create_task(self._run(request.number, request.raw, request.slot))
 
@@ -98,7 +98,7 @@ class ServerConnection(Connection):
     def handle_events(self) -> None:
         """Run the client's requests, as long as it need not wait."""
         while not self.is_closed and (event := self.client.side.next_event()) is not None:
-            if isinstance(event, Run):
+            if isinstance(event, RequestToRun):
                 self.client.run(event)
             else:
                 self._has_left = True

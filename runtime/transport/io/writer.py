@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.transport.protocol.outbox import GATHERED_BYTES, Outbox
+from runtime.transport.protocol.outbox import GATHERED_BYTES, FrameQueue
 
 HIGH_WATER = 256 * 1024
 """Bytes in the transport's own buffer from which on frames wait in the outbox."""
@@ -20,7 +20,7 @@ class Writer:
     machine takes the CPU from this process at once. Where frames come one by one, as those of a single session do, none waits.
     """
 
-    def __init__(self, transport: asyncio.WriteTransport, outbox: Outbox) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, outbox: FrameQueue) -> None:
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
         self._outbox = outbox

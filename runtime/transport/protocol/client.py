@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, ack_frames, frame, read_failure, wanted_frames
-from runtime.transport.protocol.outbox import Outbox
+from runtime.transport.protocol.outbox import FrameQueue
 from runtime.transport.protocol.reader import FrameReader
 
 SILENT_TICKS = 5
@@ -48,14 +48,14 @@ class RepliedEarly:
 
 
 @dataclass(slots=True)
-class Failed:
+class HandlerFailed:
     """The handler of a request has raised an error."""
 
     number: int
     error: HandlerFailedError
 
 
-ClientEvent = Replied | RepliedEarly | Failed
+ClientEvent = Replied | RepliedEarly | HandlerFailed
 
 
 class ClientSide:
@@ -80,7 +80,7 @@ class ClientSide:
         self._unacknowledged_bytes = 0
         self._silent_ticks = 0
         self._read_bytes_at_tick = 0
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
         self.replies = 0
 
     @property
@@ -112,7 +112,7 @@ class ClientSide:
         self._unacknowledged.clear()
         self._unacknowledged_bytes = 0
         self._silent_ticks = self._read_bytes_at_tick = 0
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
         self.outbox.put(wanted_frames(list(self._sent)))
         for number, (raw, slot) in self._sent.items():
             self._write(number, raw, slot)
@@ -166,7 +166,7 @@ class ClientSide:
             elif kind == Kind.FAILED:
                 error = read_failure(payload)
                 if self._is_answered(number, payload):
-                    return Failed(number, error)
+                    return HandlerFailed(number, error)
             elif kind != Kind.BEAT:
                 raise ProtocolError(f"a server sends no frames of kind {kind}")
         return None

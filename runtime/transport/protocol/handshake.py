@@ -46,7 +46,7 @@ PROOF_BYTES = _CLAIM.size + _MAC_BYTES
 WELCOME_BYTES = _WELCOME.size + _MAC_BYTES
 
 
-class Admission(IntEnum):
+class HandshakeReply(IntEnum):
     """What a server says to a client that has proven itself. It closes the connection after the last three."""
 
     ADMITTED = 0
@@ -82,7 +82,7 @@ class Welcome:
         memory: what it knows of this client has this number. Another one than before: it has forgotten all requests.
     """
 
-    admission: Admission
+    admission: HandshakeReply
     version: int = VERSION
     memory: int = 0
 
@@ -158,7 +158,7 @@ class ClientHandshake(_Side):
         """What the server answers. Raises ProtocolError when it does not have the secret."""
         admission, version, memory = _WELCOME.unpack(self._check(b"server", welcome))
         try:
-            return Welcome(Admission(admission), version, memory)
+            return Welcome(HandshakeReply(admission), version, memory)
         except ValueError:
             raise ProtocolError(f"it answers {admission} in version {version} of the protocol") from None
 

@@ -13,7 +13,7 @@ LONG_AT_ONCE = 4
 """At most this many long messages are interleaved, so a reader buffers no more."""
 
 
-class Outbox:
+class FrameQueue:
     """Short frames in their order, and long messages in pieces between them.
 
     Short frames and pieces take turns, so neither can hold up the other for long.

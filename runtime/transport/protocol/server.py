@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.frames import BEAT, HEADER, MAX_PAYLOAD, Kind, pack_failure, read_numbers
-from runtime.transport.protocol.handshake import VERSION, Admission, Claim
-from runtime.transport.protocol.outbox import LongMessage, Outbox
+from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply
+from runtime.transport.protocol.outbox import FrameQueue, LongMessage
 from runtime.transport.protocol.reader import FrameReader
 
 _REQUEST = int(Kind.REQUEST)
 
 
 @dataclass(slots=True)
-class Run:
+class RequestToRun:
     """A request is to be run. `reply` or `failed` follows."""
 
     number: int
@@ -37,7 +37,7 @@ class Left:
     """The client will not come again."""
 
 
-ServerEvent = Run | Left
+ServerEvent = RequestToRun | Left
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Reply:
     long: LongMessage | None = None
 
 
-def judge(claim: Claim, boot: bytes, known: ServerSide | None) -> Admission:
+def judge(claim: Claim, boot: bytes, known: ServerSide | None) -> HandshakeReply:
     """Decide about a client that is proven.
 
     Args:
@@ -63,10 +63,10 @@ def judge(claim: Claim, boot: bytes, known: ServerSide | None) -> Admission:
         known: what it knows of this client.
     """
     if claim.version != VERSION:
-        return Admission.OTHER_VERSION
+        return HandshakeReply.OTHER_VERSION
     if claim.boot != boot:
-        return Admission.OTHER_BOOT
-    return Admission.ADMITTED if known is None or claim.attempt > known.attempt else Admission.OVERTAKEN
+        return HandshakeReply.OTHER_BOOT
+    return HandshakeReply.ADMITTED if known is None or claim.attempt > known.attempt else HandshakeReply.OVERTAKEN
 
 
 class ServerSide:
@@ -97,7 +97,7 @@ class ServerSide:
         self._reader = FrameReader(options.max_message_bytes)
         self.memory = memory
         self.attempt = 0
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
         self.kept_bytes = 0
 
     @property
@@ -118,7 +118,7 @@ class ServerSide:
         self.disconnected()
         self.attempt = attempt
         self._bytes_at_tick = (0, 0)
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
         self._is_waiting = False
 
     def disconnected(self) -> None:
@@ -149,7 +149,7 @@ class ServerSide:
             if kind == _REQUEST:
                 if self._is_new(number):
                     self._running.add(number)
-                    return Run(number, slot, payload)
+                    return RequestToRun(number, slot, payload)
             elif kind == Kind.ACK:
                 self._has_acknowledged = True
                 for each in read_numbers(payload):

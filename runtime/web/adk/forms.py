@@ -17,7 +17,7 @@ T = TypeVar("T")
 _WORD = re.compile(r"_([a-z0-9])")
 
 
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunAgentRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A turn to run: see RunAgentRequest of ADK."""
 
     app_name: str

@@ -13,11 +13,11 @@ from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
 from runtime.web.adk.events import adk_event, adk_events, answered, frames_of, has_answers
-from runtime.web.adk.forms import RunRequest, body_of
+from runtime.web.adk.forms import RunAgentRequest, body_of
 from runtime.web.api.turn_options import TurnOptions, run_config
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
-from runtime.web.operation import CLIENT_LEFT, Operation
+from runtime.web.operation import CLIENT_LEFT, HttpOperation
 from runtime.web.problems import HttpError, problem_of
 from runtime.web.redaction import log_failed_turn
 from runtime.web.streams.frames import frame
@@ -26,7 +26,7 @@ from runtime.web.streams.response import EventStream
 
 async def run(call: Call) -> Response:
     """Run a turn, and answer with its events."""
-    given = await body_of(call, RunRequest)
+    given = await body_of(call, RunAgentRequest)
     turn = await _turn(call, given, streams=False)
     with call.served.slots.taken(call.principal.user_id):
         result = await unless_left(call, turn.result_async())
@@ -38,14 +38,14 @@ async def run(call: Call) -> Response:
 
 async def run_sse(call: Call) -> Response:
     """Run a turn, and stream its events."""
-    given = await body_of(call, RunRequest)
+    given = await body_of(call, RunAgentRequest)
     turn = await _turn(call, given, streams=given.streaming)
     await started_id(turn)
     frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
     return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
 
 
-async def _turn(call: Call, given: RunRequest, *, streams: bool) -> Turn:
+async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
     user_id = call.principal.check_user(given.user_id)
     runtime = call.served.runtime(given.app_name)
     if given.new_message is None:
@@ -94,7 +94,7 @@ def _error(turn: Turn, error: RaygroveError, *, for_operator: bool) -> JsonObjec
 
 
 OPERATIONS = [
-    Operation("POST", "/run", run),
-    Operation("POST", "/run_sse", run_sse),
+    HttpOperation("POST", "/run", run),
+    HttpOperation("POST", "/run_sse", run_sse),
 ]
 """ADK's paths of turns."""

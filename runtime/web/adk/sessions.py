@@ -19,7 +19,7 @@ from runtime.web.adk.events import adk_events
 from runtime.web.adk.forms import MemoryUpdate, NewAdkSession, NewArtifact, SessionForm, SessionUpdate, body_of
 from runtime.web.api.sessions import change_state
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import HttpError, NotFoundError
 
 
@@ -202,24 +202,24 @@ _SESSION = f"{_USER}/sessions/{{session}}"
 _ARTIFACT = f"{_SESSION}/artifacts/{{name:path}}"
 
 OPERATIONS = [
-    Operation("GET", "/list-apps", list_apps),
-    Operation("GET", "/version", get_version, is_open=True),
-    Operation("GET", "/health", get_health, is_open=True),
-    Operation("GET", "/apps/{app}/app-info", get_app_info),
-    Operation("GET", f"{_USER}/sessions", list_sessions),
-    Operation("POST", f"{_USER}/sessions", create_session),
-    Operation("GET", _SESSION, get_session),
-    Operation("POST", _SESSION, create_session),
-    Operation("PATCH", _SESSION, update_session),
-    Operation("DELETE", _SESSION, delete_session),
-    Operation("GET", f"{_SESSION}/artifacts", list_artifacts),
-    Operation("POST", f"{_SESSION}/artifacts", save_artifact),
-    Operation("GET", f"{_ARTIFACT}/versions/{{version}}/metadata", get_version_metadata),
-    Operation("GET", f"{_ARTIFACT}/versions/metadata", list_version_metadata),
-    Operation("GET", f"{_ARTIFACT}/versions/{{version}}", load_artifact),
-    Operation("GET", f"{_ARTIFACT}/versions", list_versions),
-    Operation("GET", _ARTIFACT, load_artifact),
-    Operation("DELETE", _ARTIFACT, delete_artifact),
-    Operation("PATCH", f"{_USER}/memory", add_to_memory),
+    HttpOperation("GET", "/list-apps", list_apps),
+    HttpOperation("GET", "/version", get_version, is_open=True),
+    HttpOperation("GET", "/health", get_health, is_open=True),
+    HttpOperation("GET", "/apps/{app}/app-info", get_app_info),
+    HttpOperation("GET", f"{_USER}/sessions", list_sessions),
+    HttpOperation("POST", f"{_USER}/sessions", create_session),
+    HttpOperation("GET", _SESSION, get_session),
+    HttpOperation("POST", _SESSION, create_session),
+    HttpOperation("PATCH", _SESSION, update_session),
+    HttpOperation("DELETE", _SESSION, delete_session),
+    HttpOperation("GET", f"{_SESSION}/artifacts", list_artifacts),
+    HttpOperation("POST", f"{_SESSION}/artifacts", save_artifact),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/{{version}}/metadata", get_version_metadata),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/metadata", list_version_metadata),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/{{version}}", load_artifact),
+    HttpOperation("GET", f"{_ARTIFACT}/versions", list_versions),
+    HttpOperation("GET", _ARTIFACT, load_artifact),
+    HttpOperation("DELETE", _ARTIFACT, delete_artifact),
+    HttpOperation("PATCH", f"{_USER}/memory", add_to_memory),
 ]
 """ADK's paths, special ones before general ones."""

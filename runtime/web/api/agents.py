@@ -12,7 +12,7 @@ from runtime.driver.services.agents import AgentInfo
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.web.api.sessions import Limit, Position
 from runtime.web.call import Call
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 
 
 class AppView(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,9 +137,9 @@ async def get_statistics(call: Call) -> RuntimeStatistics:
 
 
 OPERATIONS = [
-    Operation("GET", "/v1/apps", list_apps, gives=AppList, users="none"),
-    Operation("GET", "/v1/apps/{app}/agents", list_agents, query=AgentsQuery, gives=AgentList, users="none"),
-    Operation("GET", "/v1/apps/{app}/actors", list_actors, query=ActorsQuery, gives=ActorList, users="none"),
-    Operation("GET", "/v1/apps/{app}/statistics", get_statistics, gives=RuntimeStatistics, users="none"),
+    HttpOperation("GET", "/v1/apps", list_apps, gives=AppList, users="none"),
+    HttpOperation("GET", "/v1/apps/{app}/agents", list_agents, query=AgentsQuery, gives=AgentList, users="none"),
+    HttpOperation("GET", "/v1/apps/{app}/actors", list_actors, query=ActorsQuery, gives=ActorList, users="none"),
+    HttpOperation("GET", "/v1/apps/{app}/statistics", get_statistics, gives=RuntimeStatistics, users="none"),
 ]
 """What can be asked of apps."""

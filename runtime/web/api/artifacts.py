@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from actors.messages.content import Blob, Part
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import BadRequestError, HttpError, NotFoundError
 
 BYTES = "application/octet-stream"
@@ -129,10 +129,10 @@ _ARTIFACTS = "/v1/apps/{app}/sessions/{session}/artifacts"
 _ARTIFACT = f"{_ARTIFACTS}/{{name}}"
 
 OPERATIONS = [
-    Operation("GET", _ARTIFACTS, list_artifacts, gives=ArtifactNames),
-    Operation("GET", f"{_ARTIFACT}/versions", list_versions, gives=ArtifactVersions),
-    Operation("PUT", _ARTIFACT, save_artifact, takes_media=[BYTES], gives=ArtifactVersion, status=201),
-    Operation("GET", _ARTIFACT, load_artifact, query=VersionQuery, gives_media=[BYTES]),
-    Operation("DELETE", _ARTIFACT, delete_artifact, status=204),
+    HttpOperation("GET", _ARTIFACTS, list_artifacts, gives=ArtifactNames),
+    HttpOperation("GET", f"{_ARTIFACT}/versions", list_versions, gives=ArtifactVersions),
+    HttpOperation("PUT", _ARTIFACT, save_artifact, takes_media=[BYTES], gives=ArtifactVersion, status=201),
+    HttpOperation("GET", _ARTIFACT, load_artifact, query=VersionQuery, gives_media=[BYTES]),
+    HttpOperation("DELETE", _ARTIFACT, delete_artifact, status=204),
 ]
 """What can be done with artifacts."""

@@ -10,7 +10,7 @@ from html import escape
 from starlette.responses import HTMLResponse, Response
 
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import HttpError
 
 _STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}code{font-size:.95em}"
@@ -52,7 +52,7 @@ async def _apps(call: Call) -> Sequence[str]:
     return list(call.served.runtimes)
 
 
-INDEX = Operation("GET", "/", get_index, is_open=True, users="none")
+INDEX = HttpOperation("GET", "/", get_index, is_open=True, users="none")
 """What a server has at its address, where the page of `adk web` is not served."""
 
 

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from runtime.web.call import Call, json_response
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.prometheus import CONTENT_TYPE, exposition
 
 
@@ -37,9 +37,9 @@ async def get_metrics(call: Call) -> Response:
     return Response(exposition(figures, call.served.requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
 
-OPERATIONS: Sequence[Operation] = [
-    Operation("GET", "/healthz", get_health, gives=Health, is_open=True, users="none"),
-    Operation("GET", "/readyz", get_readiness, gives=Health, is_open=True, users="none"),
-    Operation("GET", "/metrics", get_metrics, gives_media=["text/plain"], users="none"),
+OPERATIONS: Sequence[HttpOperation] = [
+    HttpOperation("GET", "/healthz", get_health, gives=Health, is_open=True, users="none"),
+    HttpOperation("GET", "/readyz", get_readiness, gives=Health, is_open=True, users="none"),
+    HttpOperation("GET", "/metrics", get_metrics, gives_media=["text/plain"], users="none"),
 ]
 """What operators ask."""

@@ -33,7 +33,7 @@ from runtime.web.api.turn_options import run_config
 from runtime.web.api.waiting import started_id, unless_left
 from runtime.web.call import Call, json_response
 from runtime.web.ids import ID
-from runtime.web.operation import CLIENT_LEFT, STREAM, Header, Operation
+from runtime.web.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
 from runtime.web.problems import BadRequestError
 from runtime.web.redaction import shown, shown_turn
 from runtime.web.streams.response import EventStream
@@ -238,8 +238,8 @@ _NOT_ENDED = (202, "The turn has not ended.")
 _IDEMPOTENCY = Header("Idempotency-Key", "the id of the turn: the same with the same body joins the same turn", ID)
 
 OPERATIONS = [
-    Operation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
-    Operation(
+    HttpOperation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
+    HttpOperation(
         "POST",
         _TURNS,
         start_turn,
@@ -250,11 +250,11 @@ OPERATIONS = [
         headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
         statuses=[_ACCEPTED, _OTHER_BODY],
     ),
-    Operation("GET", _TURN, get_turn, gives=TurnView),
-    Operation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
-    Operation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
-    Operation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),
-    Operation(
+    HttpOperation("GET", _TURN, get_turn, gives=TurnView),
+    HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
+    HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
+    HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),
+    HttpOperation(
         "POST",
         f"{_TURN}/answers",
         answer_calls,
@@ -265,7 +265,7 @@ OPERATIONS = [
         headers=[_PREFER],
         statuses=[_ACCEPTED],
     ),
-    Operation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList, users="any"),
-    Operation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList, users="any"),
+    HttpOperation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList, users="any"),
+    HttpOperation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList, users="any"),
 ]
 """What can be done with turns."""

@@ -10,7 +10,7 @@ from actors.messages.memory import MemoryEntry
 from runtime.engine.user_deletion import DeletedUser
 from runtime.web.call import Call
 from runtime.web.ids import Id
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -54,9 +54,9 @@ async def delete_user(call: Call) -> DeletedUser:
 
 
 OPERATIONS = [
-    Operation("POST", "/v1/apps/{app}/memory", add_to_memory, body=Remember, status=204),
-    Operation("POST", "/v1/apps/{app}/memory/search", search_memory, body=MemoryQuery, gives=MemoryList),
-    Operation("DELETE", "/v1/apps/{app}/memory/{session}", forget_session, status=204),
-    Operation("DELETE", "/v1/apps/{app}/users/{user}", delete_user, gives=DeletedUser),
+    HttpOperation("POST", "/v1/apps/{app}/memory", add_to_memory, body=Remember, status=204),
+    HttpOperation("POST", "/v1/apps/{app}/memory/search", search_memory, body=MemoryQuery, gives=MemoryList),
+    HttpOperation("DELETE", "/v1/apps/{app}/memory/{session}", forget_session, status=204),
+    HttpOperation("DELETE", "/v1/apps/{app}/users/{user}", delete_user, gives=DeletedUser),
 ]
 """What can be done with what is kept of a user."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from runtime.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 
 TOKEN = "a-token-0123456789"
 CASES = 200
@@ -90,7 +90,7 @@ def send(rt: Runtime) -> Iterator[Callable[..., httpx2.Response]]:
 )
 def test_no_request_makes_the_server_fail(
     send: Callable[..., httpx2.Response],
-    operation: Operation,
+    operation: HttpOperation,
     user: str,
     ids: dict[str, str],
     app: str,

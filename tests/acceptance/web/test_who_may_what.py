@@ -22,7 +22,7 @@ from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
 from runtime.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.serving import WebServer
 from tests.support.web_server import TIMEOUT_S, serving
 
@@ -64,7 +64,7 @@ BODIES: Mapping[str, object] = {
 
 
 async def send(
-    web: httpx2.AsyncClient, operation: Operation, token: str, user: str = "", **headers: str
+    web: httpx2.AsyncClient, operation: HttpOperation, token: str, user: str = "", **headers: str
 ) -> tuple[httpx2.Response, bytes]:
     """Send a request of an operation, about the session `s` and its turn `t`."""
     parts = {"app": "desk", "session": "s", "turn": "t", "name": "notes", "user": user or "ada"}

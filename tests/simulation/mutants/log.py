@@ -13,25 +13,25 @@ from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
 from actors.session.log import reader
 from actors.session.log.logs import SessionLogs
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.store import group_commit
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_writes import WriteRequest
 from actors.session.turns.parts import SessionParts
-from runtime.stores.sql.writers import Claim
+from runtime.stores.sql.writers import WriterClaim
 
 
 def events_are_not_recognised() -> AbstractContextManager[object]:
     """An event that is sent again is not known by its id."""
-    note: Any = OpenTurn.note
+    note: Any = SessionTurn.note
 
-    def forgetful(self: OpenTurn, event: Any, seq: int) -> None:
+    def forgetful(self: SessionTurn, event: Any, seq: int) -> None:
         note(self, event, seq)
         if event.author != "user":
             del self.stored[event.id]
 
-    return mock.patch.object(OpenTurn, "note", forgetful)
+    return mock.patch.object(SessionTurn, "note", forgetful)
 
 
 def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
@@ -46,10 +46,10 @@ def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
 def writers_are_not_fenced() -> AbstractContextManager[object]:
     """A Session actor that was replaced commits what it was asked."""
 
-    def lenient(self: Claim, connection: Any) -> None:
+    def lenient(self: WriterClaim, connection: Any) -> None:
         """Look at nothing."""
 
-    return mock.patch.object(Claim, "count", lenient)
+    return mock.patch.object(WriterClaim, "count", lenient)
 
 
 def commits_are_acknowledged_early() -> AbstractContextManager[object]:

@@ -17,7 +17,7 @@ from actors.runner.running.running_turn import RunningTurn, TurnKey
 from actors.runner.running.runs import Run
 from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.closer import TurnCloser
-from actors.runner.turns.recovery import TurnRecovery
+from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
 
@@ -114,10 +114,10 @@ def transfers_are_not_followed() -> AbstractContextManager[object]:
 def turns_of_lost_runners_stay_open() -> AbstractContextManager[object]:
     """A Runner that was started again takes up no turn."""
 
-    async def nothing(self: TurnRecovery, session: SessionRef) -> None:
+    async def nothing(self: TurnResumer, session: SessionRef) -> None:
         """Ask for no turn."""
 
-    return mock.patch.object(TurnRecovery, "_recover_from", nothing)
+    return mock.patch.object(TurnResumer, "_recover_from", nothing)
 
 
 def ends_that_failed_are_not_sent_again() -> AbstractContextManager[object]:

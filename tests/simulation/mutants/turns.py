@@ -14,7 +14,7 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
-from actors.session.log.open_turn import OpenTurn
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -74,10 +74,10 @@ def second_answers_are_taken() -> AbstractContextManager[object]:
 def losses_count_by_runner() -> AbstractContextManager[object]:
     """A Runner that takes a turn up counts the losses of its agents anew."""
 
-    def forgetful(self: OpenTurn, losses: Mapping[str, int]) -> bool:
+    def forgetful(self: SessionTurn, losses: Mapping[str, int]) -> bool:
         return False
 
-    return mock.patch.object(OpenTurn, "count_losses", forgetful)
+    return mock.patch.object(SessionTurn, "count_losses", forgetful)
 
 
 def ending_turns_take_events() -> AbstractContextManager[object]:
@@ -157,7 +157,7 @@ def events_sent_again_are_acknowledged_early() -> AbstractContextManager[object]
 def notes_of_lost_runs_are_taken() -> Iterator[None]:
     """A note of a supervisor that was abandoned is stored, since the child of another one brings it."""
 
-    def lenient(turn: OpenTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:
+    def lenient(turn: SessionTurn, notes: Sequence[p.Note]) -> list[tuple[bytes, EventScan]]:
         return [(note.raw, event) for note in notes if (event := scan(note.raw)).id not in turn.stored]
 
     with ExitStack() as patches:
@@ -188,7 +188,7 @@ def repeated_answers_are_new() -> AbstractContextManager[object]:
 def cancelled_turns_leave_calls_open() -> AbstractContextManager[object]:
     """The calls of a cancelled turn get no response."""
 
-    async def nothing(self: TurnEnder, log: SessionLog, turn: OpenTurn) -> None:
+    async def nothing(self: TurnEnder, log: SessionLog, turn: SessionTurn) -> None:
         """Answer no call."""
 
     return mock.patch.object(TurnEnder, "_answer_open_calls", nothing)
@@ -208,10 +208,10 @@ def turns_that_cannot_begin_keep_the_session() -> AbstractContextManager[object]
 def ends_under_way_count_as_stored() -> AbstractContextManager[object]:
     """A cancel does not wait for the end of a turn that is on its way to the disk."""
 
-    async def at_once(self: TurnEnder, key: SessionKey, invocation_id: str) -> None:
+    async def at_once(self: TurnLookup, key: SessionKey, invocation_id: str) -> None:
         """Wait for nothing."""
 
-    return mock.patch.object(TurnEnder, "_settled", at_once)
+    return mock.patch.object(TurnLookup, "settled", at_once)
 
 
 def ends_that_are_owed_count_as_stored() -> AbstractContextManager[object]:
@@ -232,9 +232,9 @@ def turns_of_unread_logs_are_over() -> AbstractContextManager[object]:
     """The end of a turn is refused as that of one that is over when the log cannot be read."""
     current: Any = TurnLookup.current
 
-    async def fenced(self: TurnLookup, turn: TurnRef) -> tuple[SessionLog, OpenTurn]:
+    async def fenced(self: TurnLookup, turn: TurnRef) -> tuple[SessionLog, SessionTurn]:
         try:
-            found: tuple[SessionLog, OpenTurn] = await current(self, turn)
+            found: tuple[SessionLog, SessionTurn] = await current(self, turn)
             return found
         except StoreError:
             return self.current_in_memory(turn)

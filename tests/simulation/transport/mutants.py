@@ -11,7 +11,7 @@ from runtime.transport.protocol import server as server_module
 from runtime.transport.protocol.client import ClientSide
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.frames import BEAT, HEADER, Kind
-from runtime.transport.protocol.handshake import NONCE_BYTES, Admission, Claim, ServerHandshake
+from runtime.transport.protocol.handshake import NONCE_BYTES, Claim, HandshakeReply, ServerHandshake
 from runtime.transport.protocol.outbox import LongMessage
 from runtime.transport.protocol.reader import FrameReader
 from runtime.transport.protocol.server import ServerSide
@@ -172,8 +172,8 @@ def _reads_on_after_a_cut(self: ServerSide) -> None:
     self._reader = reader
 
 
-def _admits_all(claim: Claim, boot: bytes, known: ServerSide | None) -> Admission:
-    return Admission.ADMITTED if claim.boot == boot else Admission.OTHER_BOOT
+def _admits_all(claim: Claim, boot: bytes, known: ServerSide | None) -> HandshakeReply:
+    return HandshakeReply.ADMITTED if claim.boot == boot else HandshakeReply.OTHER_BOOT
 
 
 def _replies_early_to_all(self: ServerSide, number: int, payload: bytes) -> None:

@@ -15,13 +15,13 @@ from runtime.transport.protocol.handshake import (
     CLIENT_BYTES,
     NONCE_BYTES,
     VERSION,
-    Admission,
     Claim,
     ClientHandshake,
+    HandshakeReply,
     ServerHandshake,
     Welcome,
 )
-from runtime.transport.protocol.server import Run, ServerSide
+from runtime.transport.protocol.server import RequestToRun, ServerSide
 from tests.simulation.transport.network import Wire
 
 SECRET = b"the secret of the simulation"
@@ -118,7 +118,7 @@ class ServerProcess:
             return
         known = self.clients.get(claim.client)
         admission = server_module.judge(claim, self.boot, known.side if known is not None else None)
-        if admission != Admission.ADMITTED:
+        if admission != HandshakeReply.ADMITTED:
             wire.down.write(handshake.welcome(Welcome(admission)))
             self.drop(wire)
             return
@@ -153,12 +153,12 @@ class ServerProcess:
         """Begin what a client wants."""
         try:
             while (event := client.side.next_event()) is not None:
-                assert isinstance(event, Run)
+                assert isinstance(event, RequestToRun)
                 self._run(client, event)
         except ProtocolError as error:
             self._complain(f"the server takes its client for a wrong one: {error}")
 
-    def _run(self, client: ServedClient, request: Run) -> None:
+    def _run(self, client: ServedClient, request: RequestToRun) -> None:
         ran = self.ran.setdefault(next(name for name, each in self.clients.items() if each is client), [])
         if request.raw in ran:
             self._complain(f"{request.raw[:20]!r} runs twice")
@@ -262,9 +262,9 @@ class ClientProcess:
         welcome = self._handshake.welcome
         if welcome is None:
             return True
-        if welcome.admission != Admission.ADMITTED:
+        if welcome.admission != HandshakeReply.ADMITTED:
             self.hang_up()
-            return welcome.admission != Admission.OTHER_BOOT
+            return welcome.admission != HandshakeReply.OTHER_BOOT
         rest, self._handshake = self._handshake.rest, None
         lost = self.side.connected(welcome.memory)
         self.forgotten += bool(lost)

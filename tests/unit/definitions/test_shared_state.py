@@ -10,14 +10,14 @@ import pytest
 
 from actors.definitions.tools import state as state_module
 from actors.definitions.tools.context import Actions
-from actors.definitions.tools.state import SharedState, State
+from actors.definitions.tools.state import State, StepState
 from actors.errors.user_code import in_thread
 from tests.support.polling import until
 
 
-def two_calls(**base: object) -> tuple[SharedState, Actions, State, Actions, State]:
+def two_calls(**base: object) -> tuple[StepState, Actions, State, Actions, State]:
     """Two calls of one response, over a state."""
-    shared = SharedState()
+    shared = StepState()
     first, second = Actions(shared), Actions(shared)
     return shared, first, first.state_over(base), second, second.state_over(base)
 
@@ -75,7 +75,7 @@ def test_a_key_that_a_call_deletes_is_none_for_the_others() -> None:
     assert merged(first, second) == {"k": None}
 
 
-async def add_in_threads(shared: SharedState, one: Callable[[], None], two: Callable[[], None]) -> None:
+async def add_in_threads(shared: StepState, one: Callable[[], None], two: Callable[[], None]) -> None:
     """Run two functions in threads: the second begins once the first has looked at the state, and waits for it."""
     looked, go_on = threading.Event(), threading.Event()
 

@@ -13,7 +13,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RuntimeClosedError
 from actors.testing import PatternModel
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.event_loop import Call
+from runtime.driver.event_loop import LoopCall
 from runtime.engine.deployment import Deployment
 from runtime.engine.local import LocalEngine
 from tests.support.runtimes import Deploy
@@ -91,7 +91,7 @@ def test_the_end_cancels_what_still_runs_after_its_steps_and_takes_no_more(clien
         with pytest.raises(RuntimeClosedError):
             client.begin(one(), print)
 
-    ended: list[Call[None]] = []
+    ended: list[LoopCall[None]] = []
     client.begin(forever(), ended.append)
     client.end(step, client.engine.stop, step)
     assert steps == ["step", "step"]

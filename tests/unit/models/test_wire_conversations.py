@@ -95,7 +95,7 @@ def from_chat(sent: list[dict[str, Any]]) -> list[Content]:
         if each["role"] == "assistant":
             called |= {call["id"]: call["function"]["name"] for call in each.get("tool_calls", ())}
             answer = {"id": "x", "model": "x", "choices": [{"message": each, "finish_reason": "stop"}]}
-            reader = openai_answers.Answers("x")
+            reader = openai_answers.OpenAIAnswers("x")
             found.append(joined([*map(reader.add, chat_chunks(answer)), reader.end()]))
         elif each["role"] == "tool":
             answered = FunctionResponse(
@@ -118,7 +118,7 @@ def from_messages(sent: list[dict[str, Any]]) -> list[Content]:
     for each in sent:
         if each["role"] == "assistant":
             called |= {block["id"]: block["name"] for block in each["content"] if block["type"] == "tool_use"}
-            reader = anthropic_answers.Answers("x")
+            reader = anthropic_answers.AnthropicAnswers("x")
             found.append(joined([reader.add(event) for event in message_events(message(*each["content"]))]))
             continue
         parts = []

@@ -60,3 +60,29 @@ async def test_an_end_that_cannot_be_stored_leaves_the_turn_to_be_closed(session
     held.let_go()
     with pytest.raises(StoreError):
         await closed
+
+
+async def test_who_abandons_the_run_that_has_sent_the_end_hears_that_the_turn_is_open_when_that_is_not_stored(
+    session: SessionFixture,
+) -> None:
+    held = await ending(session)
+    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    done, _ = await asyncio.wait([abandoned], timeout=0.05)
+    assert done == set()
+    session.store.failures = 2
+    held.let_go()
+    assert (await abandoned).head_seq == 1
+    assert statuses(session) == ["running"]
+    await session.close()
+    assert statuses(session) == ["finished"]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_turn_is_resumed_only_if_its_end_was_not_stored(session: SessionFixture, is_stored: bool) -> None:
+    held = await ending(session)
+    resumed = asyncio.create_task(session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner")))
+    done, _ = await asyncio.wait([resumed], timeout=0.05)
+    assert done == set()
+    session.store.failures = 0 if is_stored else 2
+    held.let_go()
+    assert isinstance(await resumed, p.NothingToResume if is_stored else p.TurnResumed)

@@ -276,11 +276,14 @@ async def test_while_the_calls_of_a_cancelled_turn_are_answered_nobody_else_answ
     held = HeldCommits(session.store)
     closing = asyncio.create_task(session.close(outcome=p.Cancelled(agent="root")))
     await settled()
-    with pytest.raises(FencedError):
-        await session.say(session.event("root", "the answer of the agent"))
+    answering = asyncio.create_task(session.say(session.event("root", "the answer of the agent")))
+    await settled()
     assert not closing.done()
+    assert not answering.done()
     held.let_go()
     await closing
+    with pytest.raises(FencedError):
+        await answering
     assert session.positions() == [1, 2, 3]
 
 

@@ -15,7 +15,7 @@ from runtime.transport.io.connection import Connection
 from runtime.transport.io.writer import HIGH_WATER, LONE_PASSES, Writer
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, wanted_frames
 from runtime.transport.protocol.handshake import CHALLENGE_BYTES, NONCE_BYTES, VERSION, WELCOME_BYTES, Claim, ClientHandshake
-from runtime.transport.protocol.outbox import GATHERED_BYTES, LONG_AT_ONCE, Outbox
+from runtime.transport.protocol.outbox import GATHERED_BYTES, LONG_AT_ONCE, FrameQueue
 from tests.support.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
 
 MIB = 1024 * 1024
@@ -142,7 +142,7 @@ class FakeTransport(asyncio.WriteTransport):
         self.writes = 0
         self.is_closed = False
         self._buffered = 0
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
         self.writer = Writer(self, self.outbox)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -232,7 +232,7 @@ class Silent:
     """A side that has nothing to say of its own."""
 
     def __init__(self) -> None:
-        self.outbox = Outbox()
+        self.outbox = FrameQueue()
 
     def receive_data(self, data: bytes) -> None:
         pass

@@ -13,9 +13,9 @@ from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.handshake import (
     NONCE_BYTES,
     WELCOME_BYTES,
-    Admission,
     Claim,
     ClientHandshake,
+    HandshakeReply,
     ServerHandshake,
     Welcome,
 )
@@ -30,13 +30,13 @@ CLAIM = Claim(version=3, client=b"c" * 16, attempt=2**40, boot=b"b" * 16)
 def shake_hands(client: ClientHandshake, server: ServerHandshake, carry: Carry) -> None:
     challenge = carry(1, server.challenge(carry(0, client.hello())))
     server.check(carry(2, client.prove(challenge)))
-    client.check(carry(3, server.welcome(Welcome(Admission.ADMITTED))))
+    client.check(carry(3, server.welcome(Welcome(HandshakeReply.ADMITTED))))
 
 
 def test_both_sides_learn_what_the_other_says() -> None:
     client, server = ClientHandshake(SECRET, CLAIM, NONCE), ServerHandshake(SECRET, OTHER_NONCE)
     assert server.check(client.prove(server.challenge(client.hello()))) == CLAIM
-    welcome = Welcome(Admission.ADMITTED, 5, 2**40)
+    welcome = Welcome(HandshakeReply.ADMITTED, 5, 2**40)
     assert client.check(server.welcome(welcome)) == welcome
 
 
@@ -77,7 +77,7 @@ def test_messages_may_come_in_parts(sizes: list[int], rest: bytes) -> None:
     proof = carried(client.receive_data, carried(server.receive_data, client.hello()))
     assert carried(server.receive_data, proof) == b""
     assert server.claim == CLAIM
-    welcome = Welcome(Admission.ADMITTED, memory=7)
+    welcome = Welcome(HandshakeReply.ADMITTED, memory=7)
     assert carried(client.receive_data, server.welcome(welcome) + rest) == b""
     assert (client.welcome, client.rest) == (welcome, rest)
 

@@ -22,9 +22,9 @@ from runtime.transport.protocol.handshake import (
     PROOF_BYTES,
     VERSION,
     WELCOME_BYTES,
-    Admission,
     Claim,
     ClientHandshake,
+    HandshakeReply,
     ServerHandshake,
     Welcome,
 )
@@ -141,7 +141,7 @@ async def test_what_a_server_sends_right_after_the_handshake_is_read(direct: Dir
         handshake = ServerHandshake(SECRET, bytes(NONCE_BYTES))
         writer.write(handshake.challenge(await reader.readexactly(HELLO_BYTES)))
         handshake.check(await reader.readexactly(PROOF_BYTES))
-        writer.write(handshake.welcome(Welcome(Admission.ADMITTED)) + frame(Kind.BEAT, 0) + frame(Kind.REPLY, 1, b"early"))
+        writer.write(handshake.welcome(Welcome(HandshakeReply.ADMITTED)) + frame(Kind.BEAT, 0) + frame(Kind.REPLY, 1, b"early"))
         await ended(reader)
         writer.close()
 
@@ -261,7 +261,7 @@ async def test_another_version_is_named_on_both_sides(
 ) -> None:
     endpoint = await direct.serve(Recorder())
     async with proven(direct, endpoint, version=VERSION + 1) as ((reader, _), welcome):
-        assert welcome == Welcome(Admission.OTHER_VERSION, VERSION)
+        assert welcome == Welcome(HandshakeReply.OTHER_VERSION, VERSION)
         assert await ended(reader) == b""
     assert f"a client speaks version {VERSION + 1} of direct connections, and this process version {VERSION}" in caplog.text
     monkeypatch.setattr("runtime.transport.io.channel.VERSION", VERSION + 1)
@@ -274,15 +274,15 @@ async def test_the_newest_connection_of_a_client_counts(direct: DirectFixture) -
     endpoint = await server.start()
     client = os.urandom(16)
     async with proven(direct, endpoint, client=client, attempt=5) as ((first, _), welcome):
-        assert welcome.admission == Admission.ADMITTED
+        assert welcome.admission == HandshakeReply.ADMITTED
         memory = welcome.memory
         # It was overtaken on the way. What it carries is older than what the other one has carried.
         async with proven(direct, endpoint, client=client, attempt=5) as ((late, _), welcome):
-            assert welcome.admission == Admission.OVERTAKEN
+            assert welcome.admission == HandshakeReply.OVERTAKEN
             assert await ended(late) == b""
         assert server.statistics().connections == 1
         async with proven(direct, endpoint, client=client, attempt=6) as (_, welcome):
-            assert (welcome.admission, welcome.memory) == (Admission.ADMITTED, memory)
+            assert (welcome.admission, welcome.memory) == (HandshakeReply.ADMITTED, memory)
             assert await ended(first) == b""
             assert server.statistics().clients == server.statistics().connections == 1
 

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.transport.endpoint import Endpoint, new_boot
 from runtime.transport.io.channel import MAX_CUTS, Channel
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.protocol.errors import HandlerFailedError
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD
@@ -279,7 +279,7 @@ async def test_heartbeats_keep_a_connection_whose_handler_takes_long(direct: Dir
 
 async def test_an_address_that_cannot_be_reached_is_no_refusal(direct: DirectFixture) -> None:
     endpoint = Endpoint(NODE, "/dev/null/socket", "", 0, new_boot())
-    near = Connections(SECRET, NODE).to(endpoint)
+    near = Channels(SECRET, NODE).to(endpoint)
     with pytest.raises(ConnectionLostError) as caught:
         await near.request(REQUEST)
     assert (caught.value.loss, caught.value.was_sent) == (Loss.UNREACHABLE, False)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.client import ClientEvent, ClientSide, Failed, Replied, RepliedEarly
+from runtime.transport.protocol.client import ClientEvent, ClientSide, HandlerFailed, Replied, RepliedEarly
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.frames import MAX_PAYLOAD
-from runtime.transport.protocol.server import Left, Run, ServerEvent, ServerSide
+from runtime.transport.protocol.server import Left, RequestToRun, ServerEvent, ServerSide
 
 MIB = 1024 * 1024
 OPTIONS = DirectOptions()
@@ -75,13 +75,13 @@ class Pair:
 def test_requests_and_replies_of_any_length() -> None:
     pair = Pair()
     assert [pair.client.send(raw, slot) for raw, slot in ((b"a", 0), (LONG, 7), (b"", 2**32 - 1))] == [1, 2, 3]
-    assert pair.serve() == [Run(1, 0, b"a"), Run(3, 2**32 - 1, b""), Run(2, 7, LONG)]
+    assert pair.serve() == [RequestToRun(1, 0, b"a"), RequestToRun(3, 2**32 - 1, b""), RequestToRun(2, 7, LONG)]
     pair.server.reply(2, LONG[1:])
     pair.server.reply_early(1, b"soon")
     pair.server.failed(1, "ValueError", "no")
     pair.server.reply(3, b"")
     early, failed, empty, whole = pair.read()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, HandlerFailed)
     assert (early, empty, whole) == (RepliedEarly(1, b"soon"), Replied(3, b""), Replied(2, LONG[1:]))
     assert (failed.number, failed.error.kind, failed.error.text) == (1, "ValueError", "no")
     pair.tick()
@@ -92,7 +92,7 @@ def test_requests_and_replies_of_any_length() -> None:
 def test_the_copy_of_a_long_request_whose_reply_is_acknowledged_is_not_run() -> None:
     pair = Pair()
     number = pair.client.send(LONG)
-    assert pair.serve() == [Run(number, 0, LONG)]
+    assert pair.serve() == [RequestToRun(number, 0, LONG)]
     pair.connect()
     # The list of those that wait, and two of three pieces of the copy.
     assert pair.serve(3) == []
@@ -118,7 +118,7 @@ def test_the_copy_of_a_long_request_that_was_given_up_is_not_run() -> None:
 def test_a_long_reply_is_written_once_on_each_connection() -> None:
     pair = Pair()
     number = pair.client.send(LONG)
-    assert pair.serve() == [Run(number, 0, LONG)]
+    assert pair.serve() == [RequestToRun(number, 0, LONG)]
     for _ in range(2):
         pair.connect()
         assert pair.serve(1) == []
@@ -135,7 +135,7 @@ def test_a_long_reply_is_written_once_on_each_connection() -> None:
 def test_a_reply_before_the_client_has_told_what_waits_is_written_once() -> None:
     pair = Pair()
     number = pair.client.send(LONG)
-    assert pair.serve() == [Run(number, 0, LONG)]
+    assert pair.serve() == [RequestToRun(number, 0, LONG)]
     pair.connect()
     pair.server.reply(number, LONG)
     assert pair.serve() == []
@@ -146,7 +146,7 @@ def test_a_reply_before_the_client_has_told_what_waits_is_written_once() -> None
 def test_a_client_whose_handshake_was_given_up_learns_that_it_was_forgotten() -> None:
     pair = Pair()
     number = pair.client.send(b"once")
-    assert pair.serve() == [Run(number, 0, b"once")]
+    assert pair.serve() == [RequestToRun(number, 0, b"once")]
     pair.restart()
     # The server has admitted the client, which did not wait for its answer. It comes again, and is known.
     pair.server.connected(1)
@@ -154,20 +154,20 @@ def test_a_client_whose_handshake_was_given_up_learns_that_it_was_forgotten() ->
     assert pair.serve() == []
     assert not pair.client.has_sent
     assert pair.client.send(b"another") == number + 1
-    assert pair.serve() == [Run(number + 1, 0, b"another")]
+    assert pair.serve() == [RequestToRun(number + 1, 0, b"another")]
 
 
 def test_a_client_that_was_not_forgotten_has_lost_nothing() -> None:
     pair = Pair()
     pair.client.send(b"once")
     assert pair.connect() == []
-    assert pair.serve() == [Run(1, 0, b"once")]
+    assert pair.serve() == [RequestToRun(1, 0, b"once")]
 
 
 def test_a_reply_of_any_length_may_take_any_time() -> None:
     pair = Pair(replace(OPTIONS, max_unwritten_bytes=MIB))
     number = pair.client.send(b"all")
-    assert pair.serve() == [Run(number, 0, b"all")]
+    assert pair.serve() == [RequestToRun(number, 0, b"all")]
     pair.server.reply(number, bytes(5 * MIB))
     # All of it is handed over, and waits in the buffers of a slow connection.
     pair.write()
@@ -184,7 +184,7 @@ def test_a_client_that_reads_and_acknowledges_nothing_is_found_out(size: int) ->
     for _ in range(5 * MIB // size):
         pair.client.send(b".")
     for event in pair.serve():
-        assert isinstance(event, Run)
+        assert isinstance(event, RequestToRun)
         pair.server.reply(event.number, bytes(size))
         pair.write()
     with pytest.raises(ProtocolError, match="acknowledges none"):
@@ -195,7 +195,7 @@ def test_a_client_that_has_left_wants_nothing() -> None:
     pair = Pair()
     pair.client.send(b"hi")
     pair.client.leave()
-    assert pair.serve() == [Run(1, 0, b"hi"), Left()]
+    assert pair.serve() == [RequestToRun(1, 0, b"hi"), Left()]
     pair.server.forget()
     pair.server.reply(1, b"late")
     assert pair.server.kept_bytes == pair.server.outbox.unwritten_bytes == 0
@@ -209,7 +209,7 @@ def test_a_server_that_is_silent_is_taken_for_lost_only_while_a_reply_is_waited_
     while pair.client.tick():
         ticks += 1
     pair.connect()
-    assert pair.serve() == [Run(1, 0, b"hi")]
+    assert pair.serve() == [RequestToRun(1, 0, b"hi")]
     for _ in range(10 * ticks):
         pair.server.tick()
         assert pair.read() == []

@@ -19,7 +19,7 @@ from actors.errors import ClusterError
 from runtime.cluster.transport.tls import is_named, ray_tls
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
 from tests.support.certificates import HOST, Authority, Files
 from tests.support.cutting_proxy import CuttingProxy
@@ -159,7 +159,7 @@ async def test_a_client_without_a_certificate_is_refused(nodes: Nodes, own: Auth
     assert await nodes.send(endpoint) == b"over Ray"
     assert "messages go over Ray" in caplog.text
     # Not even one that has the secret and trusts the authority.
-    connections = Connections(DIRECT.secret, "elsewhere", ssl.create_default_context(cafile=own.issue().authority))
+    connections = Channels(DIRECT.secret, "elsewhere", ssl.create_default_context(cafile=own.issue().authority))
     with pytest.raises(ConnectionLostError):
         await connections.to(endpoint).request(b"hi")
     assert nodes.got == []

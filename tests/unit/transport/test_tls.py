@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.transport.io.connections import Connections
+from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.io.server import Server
 from runtime.transport.protocol.frames import MAX_PAYLOAD
@@ -32,7 +32,7 @@ async def server(files: Files) -> AsyncIterator[Server]:
 
 
 async def test_requests_travel_over_tls(server: Server, files: Files) -> None:
-    connections = Connections(SECRET, "there", files.context(ssl.Purpose.SERVER_AUTH))
+    connections = Channels(SECRET, "there", files.context(ssl.Purpose.SERVER_AUTH))
     channel = connections.to(await server.start())
     raws = [b"short", b"long" * MAX_PAYLOAD, b"another"]
     assert await asyncio.gather(*(channel.request(raw) for raw in raws)) == [answer(raw) for raw in raws]
@@ -42,7 +42,7 @@ async def test_requests_travel_over_tls(server: Server, files: Files) -> None:
 @pytest.mark.parametrize("has_tls", [True, False])
 async def test_a_client_without_the_certificate_sends_nothing(server: Server, tmp_path: Path, has_tls: bool) -> None:
     other = Authority(tmp_path / "other").issue().context(ssl.Purpose.SERVER_AUTH) if has_tls else None
-    connections = Connections(SECRET, "there", other)
+    connections = Channels(SECRET, "there", other)
     with pytest.raises(ConnectionLostError) as caught:
         await connections.to(await server.start()).request(b"hi")
     assert not caught.value.was_sent

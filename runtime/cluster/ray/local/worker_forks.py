@@ -52,7 +52,7 @@ FORKED = b"f"
 GO_ON = b"g"
 
 
-class Request(NamedTuple):
+class ForkRequest(NamedTuple):
     """A worker that is to be forked.
 
     Attributes:
@@ -77,7 +77,7 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def request_from(sender: socket.socket) -> Iterator[Request]:
+def request_from(sender: socket.socket) -> Iterator[ForkRequest]:
     """A request; its files are closed in the end.
 
     Raises:
@@ -93,13 +93,13 @@ def request_from(sender: socket.socket) -> Iterator[Request]:
     head, files, _, _ = socket.recv_fds(sender, SIZE.size, len(STANDARD_FILES))
     try:
         with sender.makefile("rb") as stream:
-            yield Request(sender, files, **json.loads(stream.read(*SIZE.unpack(head))))
+            yield ForkRequest(sender, files, **json.loads(stream.read(*SIZE.unpack(head))))
     finally:
         for each in files:
             os.close(each)
 
 
-def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) -> Request | None:
+def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) -> ForkRequest | None:
     """Fork workers.
 
     Args:
@@ -144,7 +144,7 @@ def may_go_on(sender: socket.socket) -> bool:
     return False
 
 
-def become(request: Request) -> None:
+def become(request: ForkRequest) -> None:
     """Be the worker, in this process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setpgid(0, 0)

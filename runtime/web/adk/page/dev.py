@@ -14,7 +14,7 @@ from runtime.web.adk.page.spans import spans_of
 from runtime.web.adk.page.tree_part import TreePart, tree_part
 from runtime.web.adk.page.visit import traced, visited
 from runtime.web.call import Call
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import HttpError, NotFoundError
 
 _log = logging.getLogger(__name__)
@@ -31,21 +31,21 @@ class DevPaths:
         self._trees: dict[str, AgentInfo] = {}
         self._reading = asyncio.Lock()
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[HttpOperation]:
         """The paths, special ones before general ones."""
         app = "/dev/apps/{app}"
         event = f"{app}/users/{{user}}/sessions/{{session}}/events/{{event}}"
         return [
-            Operation("GET", f"{app}/build_graph", self.get_tree),
-            Operation("GET", f"{app}/build_graph_image", self.get_graphs),
-            Operation("GET", f"{app}/graph", self.get_graph),
-            Operation("GET", f"{event}/graph", self.get_event_graph),
-            Operation("GET", f"{app}/debug/trace/session/{{session}}", self.get_traces),
-            *(Operation("GET", f"{app}/{name}", _no_list) for name in ("eval_sets", "eval_results", "tests")),
-            *(Operation("GET", f"{app}/{name}", _no_entries) for name in ("eval-sets", "eval-results", "metrics-info")),
-            Operation("GET", f"{app}/builder", _no_text),
-            Operation("GET", "/config/telemetry", _no_telemetry),
-            Operation("GET", "/run_live", _no_calls),
+            HttpOperation("GET", f"{app}/build_graph", self.get_tree),
+            HttpOperation("GET", f"{app}/build_graph_image", self.get_graphs),
+            HttpOperation("GET", f"{app}/graph", self.get_graph),
+            HttpOperation("GET", f"{event}/graph", self.get_event_graph),
+            HttpOperation("GET", f"{app}/debug/trace/session/{{session}}", self.get_traces),
+            *(HttpOperation("GET", f"{app}/{name}", _no_list) for name in ("eval_sets", "eval_results", "tests")),
+            *(HttpOperation("GET", f"{app}/{name}", _no_entries) for name in ("eval-sets", "eval-results", "metrics-info")),
+            HttpOperation("GET", f"{app}/builder", _no_text),
+            HttpOperation("GET", "/config/telemetry", _no_telemetry),
+            HttpOperation("GET", "/run_live", _no_calls),
         ]
 
     async def get_tree(self, call: Call) -> JsonObject:

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from actors.errors import DefinitionError
 from actors.messages.json_types import JsonObject
 from runtime.web.call import Call
-from runtime.web.operation import Operation
+from runtime.web.operation import HttpOperation
 from runtime.web.problems import NotFoundError
 
 _IN_PACKAGE = "cli/browser"
@@ -40,14 +40,14 @@ class PageFiles:
         # Some installers link files to their cache.
         self._files = StaticFiles(directory=found, html=True, follow_symlink=True)
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[HttpOperation]:
         """The paths of the files, special ones before general ones."""
         return [
-            Operation("GET", "/", self.open_page),
-            Operation("GET", "/dev-ui", self.open_page),
-            Operation("GET", "/dev-ui/assets/config/runtime-config.json", self.get_config),
-            Operation("GET", "/dev-ui/config", self.get_logo),
-            Operation("GET", "/dev-ui/{path:path}", self.get_file),
+            HttpOperation("GET", "/", self.open_page),
+            HttpOperation("GET", "/dev-ui", self.open_page),
+            HttpOperation("GET", "/dev-ui/assets/config/runtime-config.json", self.get_config),
+            HttpOperation("GET", "/dev-ui/config", self.get_logo),
+            HttpOperation("GET", "/dev-ui/{path:path}", self.get_file),
         ]
 
     async def open_page(self, call: Call) -> Response:

@@ -13,7 +13,7 @@ from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, P
 from actors.errors import ModelResponseError, NotEncodableError
 from actors.messages.codec import decode, encode, encode_event
 from actors.messages.event import Event
-from actors.rules.checks.model_answer import MALFORMED, Answer, checked_response, large_data, partial_content, placeholder
+from actors.rules.checks.model_answer import MALFORMED, ModelAnswer, checked_response, large_data, partial_content, placeholder
 from tests.support import fuzz_values as fuzzing
 from tests.support.tries import tries
 
@@ -112,7 +112,7 @@ def test_an_answer_is_taken_only_when_nothing_of_it_is_lost(are_partial: list[bo
     whole = LlmResponse(content=Content.of_text("whole"))
 
     def taken() -> object:
-        answer = Answer("m")
+        answer = ModelAnswer("m")
         for is_partial in are_partial:
             if is_partial:
                 answer.add_partial()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors import Content, Part
 from actors.messages import protocol as p
-from actors.rules.delivery.answers import MAX_BYTES, MERGE_BYTES, Answer, AnswerId, AnswersUnderWay
+from actors.rules.delivery.answers import MAX_BYTES, MERGE_BYTES, AnswerId, AnswerPartials, AnswersUnderWay
 from actors.rules.delivery.partials import rest_of
 from tests.support.streamed_events import complete, partial, texts
 
@@ -65,7 +65,7 @@ def test_the_answer_of_a_lost_run_is_void_and_the_next_attempt_begins_it_again()
 
 
 def test_what_is_kept_of_an_answer_is_bounded() -> None:
-    answer = Answer()
+    answer = AnswerPartials()
     for _ in range(10_000):
         answer.add([partial("word ")])
     assert said(answer.partials()) == "word " * 10_000

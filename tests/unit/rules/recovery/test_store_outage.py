@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rules.recovery.store_outage import LONGEST_PAUSE_S, Outage, after_failure, after_success, pause_s
+from actors.rules.recovery.store_outage import LONGEST_PAUSE_S, StoreOutage, after_failure, after_success, pause_s
 
 TIMEOUT_S = 30.0
 
 
-def failure(outage: Outage | None, now_s: float, *, asked_s: float | None = None, writing: bool = False) -> Outage:
+def failure(outage: StoreOutage | None, now_s: float, *, asked_s: float | None = None, writing: bool = False) -> StoreOutage:
     asked_s = now_s if asked_s is None else asked_s
     return after_failure(outage, asked_s=asked_s, now_s=now_s, writing=writing, timeout_s=TIMEOUT_S)
 
 
 def test_an_outage_begins_when_the_request_was_sent_that_failed() -> None:
-    assert failure(None, 12.0, asked_s=10.0) == Outage(10.0, 12.0, False)
+    assert failure(None, 12.0, asked_s=10.0) == StoreOutage(10.0, 12.0, False)
 
 
 def test_who_comes_in_the_middle_waits_for_the_rest_of_it() -> None:
