@@ -86,7 +86,10 @@ def ending_turns_take_events() -> AbstractContextManager[object]:
     def is_current(self: SessionLog, turn: TurnRef) -> bool:
         return self.turn is not None and self.generation == turn.generation and self.turn.is_written_by(turn)
 
-    return mock.patch.object(SessionLog, "is_current", is_current)
+    patches = ExitStack()
+    patches.enter_context(ends_under_way_count_as_stored())
+    patches.enter_context(mock.patch.object(SessionLog, "is_current", is_current))
+    return patches
 
 
 def epochs_are_not_raised() -> AbstractContextManager[object]:
