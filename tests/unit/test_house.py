@@ -9,7 +9,7 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,11 @@ LONG_CLASSES = {
     "SessionRef": "one line for each message that the Session actor takes",
 }
 """Classes that may have more methods, and why."""
+
+SHARED_NAMES = {
+    "Failed": "runtime.testing has it for programs: it is a step of a turn there, beside Said and Called",
+}
+"""Names that two public classes may have, and why."""
 
 MODEL_TEXTS = {
     "actors/definitions/tools/exit_loop.py": "_exit_loop",
@@ -157,6 +162,16 @@ def large_classes(given: Sequence[Source]) -> list[str]:
                 if methods > MAX_METHODS:
                     found.append(f"{each.at(node.lineno)} {node.name} has {methods} methods, at most {MAX_METHODS}")
     return found
+
+
+def shared_names(given: Sequence[Source]) -> list[str]:
+    """Names that several public classes have, but for those that have a reason."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for each in given:
+        for node in ast.walk(each.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in SHARED_NAMES:
+                places[node.name].append(each.at(node.lineno))
+    return [f"{name} is the name of several classes: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
 
 
 def too_much_any(given: Sequence[Source]) -> list[str]:
@@ -294,6 +309,10 @@ def test_every_class_that_may_have_more_methods_needs_them() -> None:
     assert {name: methods.get(name) for name in LONG_CLASSES if methods.get(name, 0) <= MAX_METHODS} == {}
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    complain(shared_names(sources(*PACKAGES)))
+
+
 def test_there_is_little_any() -> None:
     complain(too_much_any(sources(*PACKAGES)))
 
@@ -332,6 +351,11 @@ def methods(number: int) -> str:
         (crowded_folders, {f"a/x{number}.py": "" for number in range(15)}, "a has 15 modules"),
         (long_files, {"a/x.py": "\n" * 401}, "a/x.py has 401 lines"),
         (large_classes, {"a/x.py": methods(21)}, "a/x.py:1 Large has 21 methods"),
+        (
+            shared_names,
+            {"a/x.py": "class A: ...", "a/y.py": "class A: ..."},
+            "A is the name of several classes: a/x.py:1, a/y.py:1",
+        ),
         (too_much_any, {"a/x.py": "x: Any\n"}, "1000.0 Any in 1,000 lines"),
         (finalizers, {"a/x.py": "class A:\n    def __del__(self): ..."}, "a/x.py:2 defines __del__"),
         (section_rulers, {"a/x.py": "    # ------ life\n"}, "a/x.py:1 # ------ life"),
@@ -356,6 +380,7 @@ def test_every_check_finds_what_it_looks_for(
         (private_imports, {"a/x.py": "from __future__ import annotations\nself._y()"}),
         (runtime_in_strings, {"a/x.py": '"""See `runtime.Runtime`."""\nprint("the runtime failed")'}),
         (large_classes, {"a/x.py": methods(20)}),
+        (shared_names, {"a/x.py": "class _A: ...\nclass B: ...", "a/y.py": "class _A: ..."}),
         (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
         (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),

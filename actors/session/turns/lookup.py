@@ -125,6 +125,11 @@ class TurnLookup:
         return differs(fingerprint, str(metadata.get(FINGERPRINT, "")))
 
 
+def unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
+    """The record of a turn that has none, such as one of an imported conversation."""
+    return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
+
+
 def differs(fingerprint: str, before: str) -> bool:
     """True for fingerprints of two requests. Turns of programs, and of earlier versions, have none."""
     return bool(fingerprint and before) and fingerprint != before

@@ -49,7 +49,7 @@ from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
 from actors.session.turns.joining import TurnJoiner
-from actors.session.turns.lookup import TurnLookup, differs
+from actors.session.turns.lookup import TurnLookup, differs, unknown_turn
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
@@ -238,7 +238,7 @@ class TurnOpener:
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)
         before = request.before = await self._reader.turn(message.key, message.invocation_id)
-        turn = SessionTurn.of(before or _unknown_turn(message.invocation_id, min(call.seq for call in calls)))
+        turn = SessionTurn.of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         _check_answers(request, turn)
         turn.config = message.config
@@ -256,7 +256,6 @@ class TurnOpener:
             begun_s=turn.row.begun_s or now_s(),
         )
         begun = await self._store(request, turn)
-        # What is open again has not ended, also if the store never knew that it was paused.
         self._parts.access.pending_ends.forget(message.key, message.invocation_id, turn.row.epoch)
         progress = turn.progress()
         if before is not None and before.status in OVER:
@@ -380,11 +379,6 @@ class _Request:
         if self.holds_session:
             return Kept()
         return Taken() if self.log.queue.is_taken else Free()
-
-
-def _unknown_turn(invocation_id: str, first_seq: int) -> TurnRow:
-    """The record of a turn that has none, such as one of an imported conversation."""
-    return TurnRow(invocation_id=invocation_id, status="", epoch=0, first_seq=first_seq, opened_seq=first_seq)
 
 
 def _check_answers(request: _Request, turn: SessionTurn) -> None:
