@@ -71,7 +71,7 @@ class Channel:
         """A request that can be waited on beyond the loss of connections.
 
         Args:
-            early: see Call.
+            early: see ChannelCall.
         """
         return ChannelCall(raw, slot, self._submit, self._abandon, early)
 
@@ -129,11 +129,11 @@ class Channel:
                 self._connection.pump()
 
     def happened(self, event: ClientEvent) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         self._calls.happened(event)
 
     def has_room(self) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         while self._connection is not None and self._side.has_room:
             call = self._calls.next_in_line()
             if call is None:
@@ -142,7 +142,7 @@ class Channel:
             self._connection.pump()
 
     def lost(self, connection: ClientConnection) -> None:
-        """See Owner."""
+        """See ConnectionOwner."""
         self._traffic = self.traffic
         self._connection = None
         if self._side.replies != self._replies_before:
