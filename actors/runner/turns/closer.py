@@ -7,9 +7,9 @@ import logging
 
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
+from actors.runner.running.running_turn import TurnKey
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class TurnCloser:
 
     def __init__(self, session: SessionRef) -> None:
         self._session = session
-        self._owed: dict[p.TurnRef, p.CloseTurn] = {}
+        self._owed: dict[TurnKey, p.CloseTurn] = {}
         self._sender: asyncio.Task[None] | None = None
 
     async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
@@ -43,7 +43,7 @@ class TurnCloser:
             return False
         except (StoreUnavailableError, ActorLostError) as error:
             logger.error("the record of turn %s will be written when that is possible: %s", turn.invocation_id, error)
-            self._owed[turn] = message
+            self._owed[turn.key, turn.invocation_id] = message
             if self._sender is None or self._sender.done():
                 self._sender = asyncio.create_task(self._send_again())
         except RaygroveError as error:
@@ -54,19 +54,17 @@ class TurnCloser:
         failed = 1
         while self._owed:
             await asyncio.sleep(BACKOFF.after_attempts(failed))
-            try:
-                for turn in list(self._owed):
-                    await self._store(turn)
-            except (StoreUnavailableError, ActorLostError):
-                failed += 1
+            for turn in list(self._owed):
+                try:
+                    await self.settle(turn)
+                except (StoreUnavailableError, ActorLostError):
+                    failed += 1
+                    # Behind the others: those of another Session actor may be stored by now.
+                    self._owed[turn] = self._owed.pop(turn)
+                    break
 
-    async def settle(self, key: SessionKey, invocation_id: str) -> None:
+    async def settle(self, turn: TurnKey) -> None:
         """Store the end of a turn now, if it is still to be stored. Raises StoreUnavailableError, ActorLostError."""
-        for turn in list(self._owed):
-            if (turn.key, turn.invocation_id) == (key, invocation_id):
-                await self._store(turn)
-
-    async def _store(self, turn: p.TurnRef) -> None:
         message = self._owed.get(turn)
         if message is None:
             return
@@ -78,8 +76,9 @@ class TurnCloser:
             # The Session actor has stored it meanwhile, or the turn was given to another Runner.
             pass
         except RaygroveError as error:
-            logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
-        self._owed.pop(turn, None)
+            logger.error("the record of turn %s could not be written: %s", message.turn.invocation_id, error)
+        if self._owed.get(turn) is message:
+            del self._owed[turn]
 
     def stop(self) -> None:
         """Send nothing more. The Session actor tries once more when it stops itself."""

@@ -92,7 +92,7 @@ class TurnTasks:
     async def settle(self, key: TurnKey) -> None:
         """Wait until the end of a turn that has ended here is stored. Raises StoreUnavailableError, ActorLostError."""
         await self._table.closed(key)
-        await self._closer.settle(*key)
+        await self._closer.settle(key)
 
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.TurnKept:
         begins = key in self._table or self._table.is_resuming(key)
