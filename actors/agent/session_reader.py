@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from actors.agent.session_view import SessionView
+from actors.agent.session_view import AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
 from actors.messages.content import Content
@@ -29,7 +29,7 @@ class SessionReader:
         state: session state by prefixed keys, as of the last event.
     """
 
-    def __init__(self, session: SessionRef, message: p.Invoke, view: SessionView, *, compiles: bool, reads_state: bool) -> None:
+    def __init__(self, session: SessionRef, message: p.Invoke, view: AgentView, *, compiles: bool, reads_state: bool) -> None:
         self._session = session
         self._message = message
         self._view = view

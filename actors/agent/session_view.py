@@ -24,7 +24,7 @@ EVENT_OVERHEAD = 500
 """Bytes that a compiled event takes beside what it has on the wire, by measurement."""
 
 
-class SessionView:
+class AgentView:
     """The compiled log of a session up to the event `seq`, and the session's state as it was last read.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.agent.session_view import SessionView
+from actors.agent.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
@@ -67,7 +67,7 @@ class SessionViews:
     def __init__(self, spec: AgentSpec, memory: ViewMemory) -> None:
         self._spec = spec
         self._memory = memory
-        self._views: dict[ViewKey, SessionView] = {}
+        self._views: dict[ViewKey, AgentView] = {}
         self._weights: dict[ViewKey, int] = {}
 
     def __len__(self) -> int:
@@ -78,14 +78,14 @@ class SessionViews:
         """About how many bytes they take."""
         return sum(self._weights.values())
 
-    def of(self, message: p.Invoke) -> SessionView:
+    def of(self, message: p.Invoke) -> AgentView:
         """Return the view for a run, an empty one if there is none."""
         key = _key(message)
         view = self._views.get(key)
         if view is None:
             compiled = History if message.work is None else TaskHistory
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
-            view = self._views[key] = SessionView(self._spec.name, message.branch, compiled, latest_only=latest_only)
+            view = self._views[key] = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only)
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.skip_before(message.user_event, message.turn.generation)

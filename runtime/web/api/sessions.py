@@ -31,7 +31,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
 Position = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 
 
-class SessionSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SessionView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A session without its events.
 
     Attributes:
@@ -119,7 +119,7 @@ async def list_sessions(call: Call) -> SessionList:
     return SessionList(sessions=sessions, next=encode_session(sessions[-1]) if len(found) > page.limit else None)
 
 
-async def get_session(call: Call) -> SessionSummary:
+async def get_session(call: Call) -> SessionView:
     """Read a session: its state, its newest position, and its turn."""
     aio, user_id, session_id = call.runtime.aio, call.user_id, call.session_id
     session = await _session(call)
@@ -127,7 +127,7 @@ async def get_session(call: Call) -> SessionSummary:
         aio.sessions.events(user_id, session_id, newest_first=True, limit=1),
         aio.turns.list(user_id, session_id, limit=1),
     )
-    return SessionSummary(
+    return SessionView(
         app_name=session.app_name,
         user_id=session.user_id,
         id=session.id,
@@ -226,7 +226,7 @@ LAST_EVENT_ID = Header(
 OPERATIONS = [
     HttpOperation("GET", _SESSIONS, list_sessions, query=PageQuery, gives=SessionList, users="any"),
     HttpOperation("POST", _SESSIONS, create_session, body=NewSession, gives=Session, status=201),
-    HttpOperation("GET", _SESSION, get_session, gives=SessionSummary),
+    HttpOperation("GET", _SESSION, get_session, gives=SessionView),
     HttpOperation("PATCH", _SESSION, change_session, body=SessionChange, gives=Session),
     HttpOperation("DELETE", _SESSION, delete_session, status=204),
     HttpOperation("POST", f"{_SESSION}/rewind", rewind_session, body=RewindTo, status=204),

@@ -12,7 +12,7 @@ import msgspec
 from actors.agent.event_writer import EventWriter
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
-from actors.agent.session_view import SessionView
+from actors.agent.session_view import AgentView
 from actors.behaviours.llm.run import LlmRun
 from actors.behaviours.workflow import run as workflow
 from actors.messages import protocol as p
@@ -28,13 +28,13 @@ def notes_travel_alone() -> AbstractContextManager[object]:
 
 def views_take_events_twice() -> AbstractContextManager[object]:
     """An agent's view of a session takes in what another run has taken in already."""
-    take_in: Any = SessionView.take_in
+    take_in: Any = AgentView.take_in
 
-    def forgetful(self: SessionView, fetched: p.Fetched) -> None:
+    def forgetful(self: AgentView, fetched: p.Fetched) -> None:
         self.seq = 0
         take_in(self, fetched)
 
-    return mock.patch.object(SessionView, "take_in", forgetful)
+    return mock.patch.object(AgentView, "take_in", forgetful)
 
 
 @contextmanager
@@ -113,18 +113,18 @@ def events_of_transfers_are_left_out() -> AbstractContextManager[object]:
 def messages_that_were_not_stored_are_kept() -> AbstractContextManager[object]:
     """An agent that has begun early keeps the message in its view, also when the turn begins in another epoch."""
 
-    def nothing(self: SessionView, turn: p.TurnRef) -> None:
+    def nothing(self: AgentView, turn: p.TurnRef) -> None:
         """Forget nothing."""
 
-    return mock.patch.object(SessionView, "begin_run", nothing)
+    return mock.patch.object(AgentView, "begin_run", nothing)
 
 
 def events_of_others_are_not_missed() -> AbstractContextManager[object]:
     """An agent takes its own event for the next one, whatever others have written in between."""
-    add_own: Any = SessionView.add_own
+    add_own: Any = AgentView.add_own
 
-    def blind(self: SessionView, event: Any, size: int) -> bool:
+    def blind(self: AgentView, event: Any, size: int) -> bool:
         self.seq = event.seq - 1
         return bool(add_own(self, event, size))
 
-    return mock.patch.object(SessionView, "add_own", blind)
+    return mock.patch.object(AgentView, "add_own", blind)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors import Event
-from actors.agent.session_view import EVENT_OVERHEAD, SessionView
+from actors.agent.session_view import EVENT_OVERHEAD, AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
@@ -23,7 +23,7 @@ PAGES = [
 ]
 
 
-def feed(view: SessionView, pages: Sequence[Sequence[Event]]) -> list[int]:
+def feed(view: AgentView, pages: Sequence[Sequence[Event]]) -> list[int]:
     """Give it pages one after the other. Returns how much was kept after each."""
     kept = []
     for page in pages:
@@ -34,19 +34,19 @@ def feed(view: SessionView, pages: Sequence[Sequence[Event]]) -> list[int]:
 
 
 def test_of_what_is_read_in_pages_no_more_is_held_than_the_agent_can_see() -> None:
-    view = SessionView("me", None, History, latest_only=True)
+    view = AgentView("me", None, History, latest_only=True)
     kept = feed(view, PAGES)
     # A call is waited for for a while.
     assert max(kept) <= 1_002
     assert kept[-1] == 2
     assert view.weight < 4 * EVENT_OVERHEAD
-    everything = SessionView("me", None, History)
+    everything = AgentView("me", None, History)
     assert feed(everything, PAGES)[-1] == 2_000
     assert everything.weight > 2_000 * EVENT_OVERHEAD
 
 
 def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
-    view = SessionView("me", None, History, latest_only=True)
+    view = AgentView("me", None, History, latest_only=True)
     feed(view, PAGES)
     answer = [event("user", resp("c", "yes"), turn="e-0")]
     feed(view, [answer])
@@ -61,7 +61,7 @@ def test_what_is_read_anew_is_kept_until_the_run_is_over() -> None:
 
 def test_an_event_that_two_runs_take_in_is_kept_once() -> None:
     # The run of a turn that has just ended takes in its last event, while the run of the next turn fetches the same one.
-    view = SessionView("me", None, History)
+    view = AgentView("me", None, History)
     asked, said_so, next_asked = event("user", said("q")), event("me", said("a")), event("user", said("more"))
     view.take_in(Fetched(events=[StoredEvent(1, encode(asked))], generation="g", state=encode({})))
     news = [StoredEvent(2, encode(said_so)), StoredEvent(3, encode(next_asked))]
@@ -84,19 +84,19 @@ def fresh(seq: int, *, before: int = 0, after: int = 0, turn: str = "e-1", epoch
     )
 
 
-def texts(view: SessionView) -> list[str]:
+def texts(view: AgentView) -> list[str]:
     return [part.text or "" for content in view.history.contents() for part in content.parts]
 
 
 def test_a_new_view_follows_a_log_from_its_first_event_on() -> None:
-    view = SessionView("me", None)
+    view = AgentView("me", None)
     assert not view.follow(fresh(3, before=1))
     assert view.follow(fresh(3, before=2, after=1))
     assert (texts(view), view.seq, view.generation, view.state) == (["1", "2", "3", "4"], 4, "g", {"seq": 3})
 
 
 def test_what_a_view_has_already_is_not_taken_in_again_and_what_is_missing_is_not_left_out() -> None:
-    view = SessionView("me", None)
+    view = AgentView("me", None)
     assert view.follow(fresh(2, before=1))
     assert not view.follow(fresh(5, before=1))
     assert view.follow(fresh(5, before=4))
@@ -107,7 +107,7 @@ def test_what_a_view_has_already_is_not_taken_in_again_and_what_is_missing_is_no
 
 
 def test_a_log_that_was_rewound_is_not_followed() -> None:
-    view = SessionView("me", None)
+    view = AgentView("me", None)
     assert view.follow(fresh(1))
     assert not view.follow(fresh(2, before=1, generation="rewound"))
     assert texts(view) == ["1"]
@@ -115,14 +115,14 @@ def test_a_log_that_was_rewound_is_not_followed() -> None:
 
 @pytest.mark.parametrize(("after", "kept"), [(0, 0), (1, 2)])
 def test_a_message_is_on_disk_only_if_there_is_something_after_it(after: int, kept: int) -> None:
-    view = SessionView("me", None)
+    view = AgentView("me", None)
     assert view.follow(fresh(1, after=after))
     view.begin_run(p.TurnRef(KEY, "e-1", 2))
     assert len(view.history) == kept
 
 
 def test_an_event_of_its_own_is_not_taken_in_before_those_of_others_that_came_earlier() -> None:
-    view = SessionView("me", None, History)
+    view = AgentView("me", None, History)
     feed(view, [[event("user", said("hi"))]])
     own = event("me", said("hello"))
     assert not view.add_own(msgspec.structs.replace(own, seq=3), 100)
