@@ -78,7 +78,7 @@ class TurnResumer:
 
     async def resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
-        # A new Session actor does not know that it has ended here.
+        # A Session actor that was started again does not know that it has ended here.
         await self._tasks.settle(key)
         running = self._table.get(key)
         async with self._table.resuming(key):
