@@ -92,7 +92,7 @@ def test_nothing_that_a_deployment_and_a_server_have_open_is_reached_by_another_
 ) -> None:
     with (
         served(head, "busy") as (server, url),
-        httpx2.Client(base_url=url, timeout=60) as client,
+        httpx2.Client(base_url=url, timeout=100) as client,
         ThreadPoolExecutor(1) as threads,
     ):
         client.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -107,7 +107,7 @@ def test_nothing_that_a_deployment_and_a_server_have_open_is_reached_by_another_
             assert trespasses(pids, paths, [Path("/tmp")], of_user) == []
         finally:
             os.close(going_on)
-        assert "whole" in asked.result(60).text
+        assert "whole" in asked.result(100).text
 
 
 def test_a_server_with_tokens_says_nothing_of_an_app_to_another_user(head: Head) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30.0
+PATIENCE_S = 80.0
+"""Starting a few processes may take half a minute where other tests start some, too."""
 
 
 def until(happened: Callable[[], object]) -> None:
