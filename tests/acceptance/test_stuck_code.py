@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tests.support.runtimes import Deploy, run_turn
 THREADS = 2
 """Sync tools of an agent's process that may run at the same time."""
 
+ENTERED = "in"
+"""What a call writes into a pipe."""
+
 PATIENCE_S = 30
 """How long something may take on a busy machine that takes no time."""
 
@@ -38,7 +42,7 @@ class WaitingTools:
 
     def stay(self) -> int:
         """Wait, and return the id of this process."""
-        self._entered.write_text("in")
+        self._entered.write_text(ENTERED)
         self.door.wait()
         return os.getpid()
 
@@ -46,10 +50,15 @@ class WaitingTools:
 
     def wait_until_called(self) -> None:
         """Wait for one call. Raises TimeoutError when none comes."""
+        end_s = time.monotonic() + PATIENCE_S
         pipe = os.open(self._entered, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            if not select.select([pipe], [], [], PATIENCE_S)[0]:
-                raise TimeoutError("the tool was not called")
+            while select.select([pipe], [], [], max(0.0, end_s - time.monotonic()))[0]:
+                if os.read(pipe, len(ENTERED)):
+                    return
+                # The call before has closed its end only now.
+                time.sleep(0.001)
+            raise TimeoutError("the tool was not called")
         finally:
             os.close(pipe)
 
