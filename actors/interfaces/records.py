@@ -91,6 +91,10 @@ class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     before: tuple[float, str] | None = None
 
+    def concerns(self, key: SessionKey) -> bool:
+        """True for a session whose turns it may want."""
+        return key.app == self.app and self.user in (None, key.user) and self.session in (None, key.session)
+
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """A function call: its position in the log, the agent that made it, and the turn."""

@@ -1,6 +1,7 @@
 """What the tests of the adapter share."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,8 +11,14 @@ from tests.support.runtimes import Deploy
 
 # Set before anything starts Ray, whose processes inherit it: programs note what they do in the file, and those that kill their
 # process must not kill this one.
-os.environ["ADK_TEST_LOG"] = str(Path(tempfile.mkdtemp(prefix="raygrove-adk-")) / "log")
+FOLDER = Path(tempfile.mkdtemp(prefix="raygrove-adk-"))
+os.environ["ADK_TEST_LOG"] = str(FOLDER / "log")
 os.environ["ADK_TEST_PID"] = str(os.getpid())
+
+
+def pytest_sessionfinish() -> None:
+    """Leave nothing in the temporary folder."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -66,6 +66,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         where = f"{self.kind} {self.nth} {self.phase}" if self.kind else "the fault before"
         when = f"{self.after_s:.3f} s after {where}" if self.after_s or not self.kind else f"at {where}"
         return f"{self.what} {self.who}".strip() + f" {when}" + (f", for {self.for_s:.3f} s" if self.for_s else "")
+
+
+def are_at_store(fired: Iterable[tuple[float, Fault]]) -> bool:
+    """True if any of the faults that have happened is one of the store."""
+    return any(fault.what in AT_STORE for _, fault in fired)
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

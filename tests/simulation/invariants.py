@@ -9,7 +9,7 @@ from typing import Any
 
 from actors import Event
 from actors.rules.prompt.branches import tool_root
-from tests.simulation.faults import AT_STORE, PASSING, PATIENT_S
+from tests.simulation.faults import PASSING, PATIENT_S, are_at_store
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
 from tests.support.failing_agents import decisions_in
@@ -78,7 +78,7 @@ def _calls(result: Result) -> Iterator[str]:
     yield from (f"a tool ran for call {each}, which the user has declined" for each in declined if result.begun[each])
     yield from (f"a tool ran for call {each}, which is not in the log" for each in result.begun if each not in made)
     # What is cancelled while the store takes nothing ends all the same, and its calls may stay open.
-    answered = ("finished", "cancelled") if not _store_has_failed(result) else ("finished",)
+    answered = ("finished", "cancelled") if not are_at_store(result.fired) else ("finished",)
     for event in result.log:
         if result.turns.get(event.invocation_id) in answered:
             for call in event.function_calls():
@@ -111,10 +111,6 @@ def _store_errors(result: Result) -> Iterator[str]:
     lasted = "commit conflicts" in happened or (result.store_timeout_s < PATIENT_S and not happened.isdisjoint(PASSING))
     if failed and not lasted:
         yield f"the store was well, or came back in time, and there are failures by it: {failed}"
-
-
-def _store_has_failed(result: Result) -> bool:
-    return any(fault.what in AT_STORE for _, fault in result.fired)
 
 
 def _failed_at_store(result: Result) -> list[str]:

@@ -40,7 +40,7 @@ from runtime.engine.interface import Engine
 from runtime.models.registry import resolve
 from runtime.settings import Settings
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
-from tests.simulation.faults import AT_STORE, COMMIT, FaultPlan, Phase
+from tests.simulation.faults import COMMIT, FaultPlan, Phase, are_at_store
 from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls
@@ -143,7 +143,7 @@ class World:
         self.trace = Trace()
         self.disk = Disk(loop)
         self.calls = calls
-        self.promises = Promises(self.disk, lambda: any(fault.what in AT_STORE for _, fault in self.faults.fired))
+        self.promises = Promises(self.disk, lambda: are_at_store(self.faults.fired))
         self.plans = FlowRegistry(deployment.plans())
         self.drivers: list[Driver] = []
         self._deployment = deployment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -95,8 +95,8 @@ class CuttingProxy:
     def stop_listening(self) -> None:
         """Refuse connections from here on."""
         self._server.close()
-        if self._target.path and os.path.exists(self.endpoint.path):
-            os.unlink(self.endpoint.path)
+        if self._target.path:
+            shutil.rmtree(Path(self.endpoint.path).parent, ignore_errors=True)
 
     def cut_all(self) -> None:
         """Cut all connections that are open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
 from actors.messages import protocol as p
@@ -37,17 +38,12 @@ class TurnCloser:
         """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
         message = p.CloseTurn(turn=turn, agent=agent, outcome=outcome)
         try:
-            await self._session.close_turn(message)
-        except FencedError:
-            # Another Runner has resumed the turn, and closes it.
-            return False
+            return await self._send(message)
         except (StoreUnavailableError, ActorLostError) as error:
             logger.error("the record of turn %s will be written when that is possible: %s", turn.invocation_id, error)
             self._owed[turn.key, turn.invocation_id] = message
             if self._sender is None or self._sender.done():
                 self._sender = asyncio.create_task(self._send_again())
-        except RaygroveError as error:
-            logger.error("the record of turn %s could not be written: %s", turn.invocation_id, error)
         return True
 
     async def _send_again(self) -> None:
@@ -55,30 +51,34 @@ class TurnCloser:
         while self._owed:
             await asyncio.sleep(BACKOFF.after_attempts(failed))
             for turn in list(self._owed):
-                try:
-                    await self.settle(turn)
-                except (StoreUnavailableError, ActorLostError):
+                await self.settle(turn)
+                if turn in self._owed:
                     failed += 1
                     # Behind the others: those of another Session actor may be stored by now.
                     self._owed[turn] = self._owed.pop(turn)
                     break
 
     async def settle(self, turn: TurnKey) -> None:
-        """Store the end of a turn now, if it is still to be stored. Raises StoreUnavailableError, ActorLostError."""
+        """Send the end of a turn now, if it is still to be stored: then the Session actor knows of it, unless it is away."""
         message = self._owed.get(turn)
         if message is None:
             return
+        with suppress(StoreUnavailableError, ActorLostError):
+            await self._send(message)
+            if self._owed.get(turn) is message:
+                del self._owed[turn]
+
+    async def _send(self, message: p.CloseTurn) -> bool:
+        """Returns False if the turn is another Runner's, or over. Raises StoreUnavailableError, ActorLostError: send it again."""
         try:
             await self._session.close_turn(message)
+        except FencedError:
+            return False
         except (StoreUnavailableError, ActorLostError):
             raise
-        except FencedError:
-            # The Session actor has stored it meanwhile, or the turn was given to another Runner.
-            pass
         except RaygroveError as error:
             logger.error("the record of turn %s could not be written: %s", message.turn.invocation_id, error)
-        if self._owed.get(turn) is message:
-            del self._owed[turn]
+        return True
 
     def stop(self) -> None:
         """Send nothing more. The Session actor tries once more when it stops itself."""

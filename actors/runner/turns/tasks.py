@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import suppress
 
 import msgspec
 
-from actors.errors import ActorLostError, PluginFailedError, RaygroveError, RequestError, StoreUnavailableError
+from actors.errors import PluginFailedError, RaygroveError, RequestError
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
@@ -93,9 +92,7 @@ class TurnTasks:
     async def settle(self, key: TurnKey) -> None:
         """Wait until the Session actor knows of a turn that it has ended here, also one that was started again since."""
         await self._table.closed(key)
-        # What it cannot store now it owes to the store, and knows.
-        with suppress(StoreUnavailableError, ActorLostError):
-            await self._closer.settle(key)
+        await self._closer.settle(key)
 
     async def _cancel_in_log(self, key: TurnKey) -> p.Ack | p.TurnKept:
         begins = key in self._table or self._table.is_resuming(key)

@@ -55,13 +55,7 @@ class PendingTurnEnds:
 
     def of(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
         """Ends that the store does not know yet, of turns of an app, or of its user or session."""
-        return [
-            (record.key, record.row)
-            for record in self._pending.values()
-            if record.key.app == wanted.app
-            and wanted.user in (None, record.key.user)
-            and wanted.session in (None, record.key.session)
-        ]
+        return [(record.key, record.row) for record in self._pending.values() if wanted.concerns(record.key)]
 
     def add(self, record: PutTurn) -> None:
         """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then."""

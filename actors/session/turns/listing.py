@@ -52,10 +52,11 @@ class TurnListing:
 
     async def _in_line(self, message: p.ListTurns) -> list[TurnInfo]:
         """The turns in line, each once; without one that runs, and for which one more answer waits."""
+        wanted = _filter(message, "waiting", message.limit)
         in_line = [
             (log, invocation_id)
             for log in self._logs.all_in_memory()
-            if log.key.app == message.app and message.user in (None, log.key.user) and message.session in (None, log.key.session)
+            if wanted.concerns(log.key)
             for invocation_id in dict.fromkeys(waiter.invocation_id for waiter in log.queue)
         ]
         turns = []

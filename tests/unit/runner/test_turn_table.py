@@ -192,6 +192,7 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
         table = TurnTable()
         blocks: list[ExitStack] = []
         closings: list[ExitStack] = []
+        newest: ExitStack | None = None
         runs: list[RunningTurn] = []
         for step in steps:
             match step:
@@ -200,17 +201,18 @@ def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
                     block.enter_context(table.opening(TURN) if step == "open" else table.saving(TURN, "", prepare))
                     blocks.append(block)
                 case "closed" if closings:
-                    closings.pop().close()
+                    closings[-1].close()
+                    newest = None if closings.pop() is newest else newest
                 case "close" if blocks:
                     blocks.pop(0).close()
                 case "add":
                     runs.append(running(len(runs) + 1))
                     table.add(runs[-1])
                 case "end" if runs:
-                    closings.append(ExitStack())
-                    closings[-1].enter_context(table.closing(runs.pop(0)))
-            assert TURN in table or not (table.get(TURN) or table.is_opening(TURN))
-            assert TURN not in table or table.get(TURN) or table.is_opening(TURN) or closings
+                    newest = ExitStack()
+                    newest.enter_context(table.closing(runs.pop(0)))
+                    closings.append(newest)
+            assert (TURN in table) == (table.get(TURN) is not None or table.is_opening(TURN) or newest is not None)
         for block in [*blocks, *closings]:
             block.close()
         for turn in runs:

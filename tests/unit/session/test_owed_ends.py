@@ -18,18 +18,15 @@ from tests.support.tries import tries
 KEYS = [SessionKey("app", "ada", name) for name in ("s1", "s2")]
 
 
-async def ended_while_nothing_is_stored(session: SessionFixture, outcome: p.AnyOutcome) -> None:
-    # A group is tried again, one request at a time.
-    session.store.failures = 2
-    with pytest.raises(StoreError):
-        await session.close(outcome=outcome)
-
-
 async def paused(session: SessionFixture) -> None:
+    """A turn that waits for an answer, which the store does not know."""
     await session.open()
     asking = msgspec.structs.replace(session.event("root", call="c1"), long_running_tool_ids=("c1",))
     await session.say(asking)
-    await ended_while_nothing_is_stored(session, p.Paused(agent="root", call_ids=("c1",)))
+    # A group is tried again, one request at a time.
+    session.store.failures = 2
+    with pytest.raises(StoreError):
+        await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
 
 
 async def test_a_call_waits_for_an_answer_although_the_store_does_not_know_that_its_turn_is_paused(
