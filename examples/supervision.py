@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, SequentialAgent, Supervision
 from actors.testing import PatternModel
-from runtime import Runtime
-from runtime.console.event_lines import event_lines
+from runtime import Runtime, event_lines
 
 
 class Archive(CustomAgent):

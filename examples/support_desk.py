@@ -19,8 +19,7 @@ from rich.tree import Tree
 from actors import BaseAgent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
-from runtime import Runtime
-from runtime.console.event_lines import event_lines
+from runtime import Runtime, event_lines
 
 GEMINI = "gemini-2.5-flash"
 USES_VERTEX = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("true", "1")

@@ -12,7 +12,7 @@ def main() -> None:
     if hidden := hidden_packages():
         print(*hidden, sep="\n", file=sys.stderr)
         sys.exit(2)
-    from runtime.console.cli import main as run
+    from runtime.frontends.console.cli import main as run
 
     run()
 

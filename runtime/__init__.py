@@ -19,7 +19,6 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
-    from runtime.code.tool import python_tool
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.runtime import Runtime
@@ -29,8 +28,10 @@ if TYPE_CHECKING:
     from runtime.driver.services.agents import AgentInfo
     from runtime.driver.statistics import RuntimeStatistics
     from runtime.driver.turns.turn import Turn, TurnResult
-    from runtime.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
-    from runtime.openapi.tools import OpenApiTools
+    from runtime.frontends.console.event_lines import event_lines
+    from runtime.integrations.code.tool import python_tool
+    from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
+    from runtime.integrations.openapi.tools import OpenApiTools
     from runtime.settings import Settings
 
 __all__ = [
@@ -51,16 +52,17 @@ __all__ = [
     "TurnInfo",
     "TurnMap",
     "TurnResult",
+    "event_lines",
     "python_tool",
 ]
 
 _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
-    "ApiKeyAuth": "runtime.openapi.auth",
-    "BasicAuth": "runtime.openapi.auth",
-    "BearerAuth": "runtime.openapi.auth",
+    "ApiKeyAuth": "runtime.integrations.openapi.auth",
+    "BasicAuth": "runtime.integrations.openapi.auth",
+    "BearerAuth": "runtime.integrations.openapi.auth",
     "MapResult": "runtime.driver.scripts.results",
-    "OpenApiTools": "runtime.openapi.tools",
+    "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
     "RunTurns": "runtime.driver.scripts.ray_data",
@@ -72,7 +74,8 @@ _MODULES = {
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
-    "python_tool": "runtime.code.tool",
+    "event_lines": "runtime.frontends.console.event_lines",
+    "python_tool": "runtime.integrations.code.tool",
 }
 
 

@@ -16,8 +16,8 @@ import ray
 
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
+from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
-from runtime.testing.shared_ray import ADDRESS, NICENESS
 from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.runtimes import Deploy
 from tests.support.tries import tries

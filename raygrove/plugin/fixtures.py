@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from actors.testing import PatternModel, ScriptedModel
     from raygrove.plugin.options import Options
     from runtime import Runtime
-    from runtime.testing.frozen_clock import FrozenClock
-    from runtime.testing.runtimes import TestRuntimes
+    from runtime.frontends.testing.frozen_clock import FrozenClock
+    from runtime.frontends.testing.runtimes import TestRuntimes
 
 _OPEN = pytest.StashKey["list[TestRuntimes]"]()
 
@@ -29,7 +29,7 @@ def raygrove_ray(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
 
     It ends with the run, however that ends.
     """
-    from runtime.testing.shared_ray import own_ray, ray_of_run
+    from runtime.frontends.testing.shared_ray import own_ray, ray_of_run
 
     worker = getattr(request.config, "workerinput", None)
     if worker is None:
@@ -86,7 +86,7 @@ def raygrove_module_runtimes(
 @pytest.fixture
 def runtime(raygrove_engine: str, request: pytest.FixtureRequest) -> Runtime:
     """A Runtime with the tree of the fixture `root_agent`: of the test's own, or of its module with `scope="module"`."""
-    from runtime.testing.runtimes import own_or_shared
+    from runtime.frontends.testing.runtimes import own_or_shared
 
     if _options(request).scope == "module":
         if "frozen_clock" in request.fixturenames:
@@ -126,7 +126,7 @@ def script(scripted_model: ScriptedModel) -> Callable[..., ScriptedModel]:
 @pytest.fixture
 def frozen_clock(raygrove_engine: str) -> FrozenClock:
     """A clock by which the Runtimes of the test wait, and which stands still: `frozen_clock.advance(seconds)` moves it."""
-    from runtime.testing.frozen_clock import FrozenClock
+    from runtime.frontends.testing.frozen_clock import FrozenClock
 
     if raygrove_engine != "local":
         pytest.fail("frozen_clock is for engine 'local': on Ray each process has a clock of its own", pytrace=False)
@@ -161,6 +161,6 @@ def _options(request: pytest.FixtureRequest) -> Options:
 
 
 def _runtimes(engine: str, folder: Path, options: Options, config: pytest.Config) -> AbstractContextManager[TestRuntimes]:
-    from runtime.testing.runtimes import opened
+    from runtime.frontends.testing.runtimes import opened
 
     return opened(engine, folder, options.runtime, options.leaks, config.stash.setdefault(_OPEN, []))

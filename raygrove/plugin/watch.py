@@ -97,7 +97,7 @@ def watched(item: pytest.Item, limit_s: float, phase: str) -> Iterator[None]:
 
 
 def _describe(item: pytest.Item) -> str:
-    from runtime.testing.turn_report import turn_report
+    from runtime.frontends.testing.turn_report import turn_report
 
     report = turn_report(open_runtimes(item.config))
     if "frozen_clock" in getattr(item, "fixturenames", ()):

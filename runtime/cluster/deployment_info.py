@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.transport.wires import WireOptions
-from runtime.logs.options import LogOptions
+from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
 
 

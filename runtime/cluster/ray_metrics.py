@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from actors.interfaces.telemetry import Telemetry
 from runtime.cluster.ray.nodes import collects_metrics, metrics_interval_s
 from runtime.engine.figures import Figure
+from runtime.observability.telemetry.measured import MeasuredTelemetry
+from runtime.observability.telemetry.measures import Measure, Measures
 from runtime.settings import Settings
-from runtime.telemetry.measured import MeasuredTelemetry
-from runtime.telemetry.measures import Measure, Measures
 
 if TYPE_CHECKING:
     # Imported where the first value is handed on: most processes never do.

@@ -19,7 +19,7 @@ from runtime.cluster.logs.process import task_logs
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import start_task
 from runtime.engine.variables import set_variables
-from runtime.logs.options import LogOptions
+from runtime.observability.logs.options import LogOptions
 
 
 class ToolTasks:

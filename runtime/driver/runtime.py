@@ -91,7 +91,7 @@ class Runtime(ContextManager, ScriptMethods):
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
         if _is_adk(root_agent):
-            from runtime.adk import from_adk
+            from runtime.integrations.adk.convert import from_adk
 
             adapted = from_adk(root_agent, app_name=app_name, islands=islands)
             root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)

@@ -38,10 +38,10 @@ from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
-from runtime.logs.records import mark_records
 from runtime.models.pool import ModelPool
+from runtime.observability.logs.records import mark_records
+from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
-from runtime.telemetry.setup import process_telemetry
 
 
 class LocalLink:

@@ -9,7 +9,7 @@ from actors.errors import DefinitionError
 from actors.interfaces.transport import Link
 from actors.messages.protocol.mcp import McpServer
 from actors.refs.mcp import McpRef
-from runtime.mcp.actor import McpActor
+from runtime.integrations.mcp.actor import McpActor
 
 
 class LocalMcpServers:

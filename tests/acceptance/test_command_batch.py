@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import RaygroveError, RequestError
-from runtime.console import cli
+from runtime.frontends.console import cli
 from tests.support.app_folders import fresh_imports, write
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import RaygroveError, RequestError
-from runtime.console import cli
+from runtime.frontends.console import cli
 from tests.support.app_folders import desk, fresh_imports
 
 TRANSFER = {"name": "transfer_to_agent", "args": {"agent_name": "billing"}}

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.errors import RequestError
-from runtime.console import cli
+from runtime.frontends.console import cli
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 
 

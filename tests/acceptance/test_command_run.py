@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from actors.errors import RaygroveError, RequestError
-from runtime.console import cli
+from runtime.frontends.console import cli
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 
 
@@ -157,7 +157,7 @@ def test_the_local_engine_answers_without_what_it_does_not_need_and_sessions_nee
     write(tmp_path, {"hello_r.py": HELLO})
     code = (
         "import sys\n"
-        "from runtime.console.cli import main\n"
+        "from runtime.frontends.console.cli import main\n"
         "def raygrove(*words):\n"
         "    sys.argv = ['raygrove', *words]\n"
         "    try:\n        main()\n    except SystemExit: pass\n"
@@ -185,4 +185,4 @@ def test_agents_on_ray_import_the_app_s_own_modules(app: str, tmp_path: Path) ->
 
 def program(*arguments: str) -> list[str]:
     """The command line of `raygrove run` in a process of its own."""
-    return [sys.executable, "-c", "from runtime.console.cli import main; main()", "run", *arguments]
+    return [sys.executable, "-c", "from runtime.frontends.console.cli import main; main()", "run", *arguments]

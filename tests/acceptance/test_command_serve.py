@@ -19,9 +19,9 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.console import cli
+from runtime.frontends.console import cli
+from runtime.frontends.web.serving import WebServer
 from runtime.web import app_for
-from runtime.web.serving import WebServer
 from tests.support.app_folders import HELLO, fresh_imports, write
 
 TOKEN = "a-token-0123456789"

@@ -33,7 +33,7 @@ from actors.rules.flow.until import Condition
 from actors.testing import ScriptedModel
 from actors.testing.models import responses
 from runtime import TurnResult
-from runtime.console.event_lines import event_lines
+from runtime.frontends.console.event_lines import event_lines
 from tests.support.flow_agents import ME, asked, succeed, worker
 from tests.support.flow_fixture import DiggingModel
 from tests.support.lossy_engine import Loss, Victim, lossy_runtime

@@ -14,8 +14,8 @@ from actors import LlmAgent
 from actors.messages.content import Part
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.console import cli
-from runtime.console.batches.results_file import ResultsFile
+from runtime.frontends.console import cli
+from runtime.frontends.console.batches.results_file import ResultsFile
 
 
 @pytest.fixture(autouse=True)

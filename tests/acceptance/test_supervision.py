@@ -11,7 +11,7 @@ from actors.errors import AgentFailedError, LlmCallsLimitExceededError, Transfer
 from actors.runner.dispatch.invoker import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
-from runtime.console.event_lines import event_lines
+from runtime.frontends.console.event_lines import event_lines
 from tests.support.failing_agents import (
     SKIP,
     FailingAgent,

@@ -26,11 +26,11 @@ from actors.messages.content import FunctionResponse, Part
 from actors.messages.event import Usage
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
+from runtime.observability.telemetry import otel
+from runtime.observability.telemetry.caller import called_with
+from runtime.observability.telemetry.otel import OtelTelemetry
+from runtime.observability.telemetry.sdk import configure
 from runtime.settings import Settings
-from runtime.telemetry import otel
-from runtime.telemetry.caller import called_with
-from runtime.telemetry.otel import OtelTelemetry
-from runtime.telemetry.sdk import configure
 from runtime.web import app_for
 from tests.acceptance import test_losses
 from tests.support.lossy_engine import Loss, lossy_runtime

@@ -94,8 +94,8 @@ def main() -> None:
     modules = {
         "without the adapter": "runtime.models",
         "of google-adk alone": "google.adk.agents.llm_agent",
-        "of an adapted agent": "google.adk.agents.llm_agent, runtime.adk.callbacks, runtime.adk.tools",
-        "of a program that adapts": "google.adk.agents.llm_agent, runtime.adk.convert",
+        "of an adapted agent": "google.adk.agents.llm_agent, runtime.integrations.adk.callbacks, runtime.integrations.adk.tools",
+        "of a program that adapts": "google.adk.agents.llm_agent, runtime.integrations.adk.convert",
     }
     for what, names in modules.items():
         print(f"imports {what}: {importing(names)}")

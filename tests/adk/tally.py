@@ -32,7 +32,7 @@ def outcome(folder: Path) -> str:
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_API_KEY"):
         os.environ.setdefault(name, "none")
     from actors.errors import DefinitionError, RequestError
-    from runtime.loading.app import load_app
+    from runtime.frontends.loading.app import load_app
 
     try:
         root = load_app(str(folder)).root
@@ -118,7 +118,7 @@ def _said_of(folder: Path) -> str:
 
 def main(paths: list[str]) -> None:
     """Print a line for each program, and how many there are of each kind."""
-    for name in ("google.adk.agents", "google.adk.workflow", "runtime.adk.convert", "ray.cloudpickle"):
+    for name in ("google.adk.agents", "google.adk.workflow", "runtime.integrations.adk.convert", "ray.cloudpickle"):
         import_module(name)
     kinds: Counter[str] = Counter()
     for folder in _programs(paths):

@@ -19,9 +19,10 @@ from google.adk.plugins.debug_logging_plugin import DebugLoggingPlugin
 from google.adk.tools.tool_context import ToolContext
 
 from actors.testing import ScriptedModel
-from runtime.adk import contexts, from_adk
-from runtime.adk.contexts import AdkContext, UnreadContext
-from runtime.adk.state import may_read_events
+from runtime.adk import from_adk
+from runtime.integrations.adk import contexts
+from runtime.integrations.adk.contexts import AdkContext, UnreadContext
+from runtime.integrations.adk.state import may_read_events
 from tests.adk.programs import Scripted
 from tests.support.runtimes import Deploy, run_turn
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
 from actors.errors import DefinitionError, RaygroveError, RequestError
-from runtime.console import cli
-from runtime.loading.app import load_app
+from runtime.frontends.console import cli
+from runtime.frontends.loading.app import load_app
 from tests.support.app_folders import fresh_imports, write
 
 GRAPH = """

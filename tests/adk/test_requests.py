@@ -21,8 +21,8 @@ from pydantic import BaseModel
 
 from actors import Blob, Content, FunctionCall, FunctionDeclaration, FunctionResponse, LlmRequest, Part
 from actors.messages.llm.drafts import ContentDrafts
-from runtime.adk.contents import genai_content, own_content
-from runtime.adk.requests import RequestView
+from runtime.integrations.adk.contents import genai_content, own_content
+from runtime.integrations.adk.requests import RequestView
 from tests.support.runtimes import Deploy, run_turn
 
 PARTS = st.sampled_from(

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime.adk import from_adk
-from runtime.adk.contents import adk_event
+from runtime.integrations.adk.contents import adk_event
 from tests.adk import programs
 from tests.support.runtimes import Deploy, author_texts, run_turn
 

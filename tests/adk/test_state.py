@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
 from actors.definitions.tools.state import State
-from runtime.adk.state import LiveState, StateCopy
+from runtime.integrations.adk.state import LiveState, StateCopy
 
 
 def test_it_knows_what_was_changed_and_leaves_the_stored_values_alone() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
-from runtime.adk.tools import in_own_loop
+from runtime.integrations.adk.tools import in_own_loop
 
 
 class Failing:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
 from runtime import Runtime, Settings
-from runtime.console import cli, completion
+from runtime.frontends.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
 from tests.support.terminal_program import CTRL_C, TerminalProgram
 

@@ -13,7 +13,7 @@ import typer
 from actors import ModelLimits, RunConfig, errors
 from actors.errors import RaygroveError, tree
 from runtime import Settings
-from runtime.console.cli import app
+from runtime.frontends.console.cli import app
 from tests.docs.pages import ROOT, Page
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime import Runtime
-from runtime.loading.app import load_app
+from runtime.frontends.loading.app import load_app
 from runtime.web import Principal, StaticTokens, app_for
 from tests.docs.pages import ROOT, Page
 from tests.support.app_folders import fresh_imports

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from runtime import Runtime
+from runtime.frontends.web.app import OPERATIONS
+from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for
-from runtime.web.app import OPERATIONS
-from runtime.web.operation import HttpOperation
 from tests.support.runtimes import Deploy
 from tests.support.web_agents import SteppedModel, desk
 from tests.support.web_server import TIMEOUT_S, serving

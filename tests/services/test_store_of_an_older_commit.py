@@ -21,7 +21,7 @@ from actors.messages.protocol.outcomes import decode_outcome
 from actors.messages.session import SessionKey
 from actors.session.log.open_turn import SessionTurn
 from runtime import Runtime
-from runtime.console import cli
+from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.older_store_agents import APP, errand, runtime
 from tests.support.older_store_program import answer, read

@@ -200,7 +200,7 @@ def _shown(folder: Path, found: list[Any]) -> dict[str, list[str]]:
 
 def show(folder: Path, user_id: str, session_id: str) -> list[str]:
     """The lines that the command prints of a session, without the names of columns, which older versions do not print."""
-    command = import_module("runtime.console.cli" if find_spec("runtime.console") else "runtime.cli")
+    command = import_module("runtime.frontends.console.cli" if find_spec("runtime.frontends") else "runtime.cli")
     arguments = ["sessions", "show", APP, session_id, "--user", user_id, "--store", f"sqlite:///{folder}/sessions.db"]
     printed = CliRunner().invoke(command.app, arguments, catch_exceptions=False).output.splitlines()
     return printed[1:] if printed[:1] == ["seq\tauthor\tkind\ttext"] else printed

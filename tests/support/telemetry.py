@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import Sampler
 
-from runtime.telemetry.otel import OtelTelemetry
+from runtime.observability.telemetry.otel import OtelTelemetry
 from tests.support.lossy_engine import Process
 from tests.support.otlp_receiver import Histogram, SpanTree, TakenSpan
 

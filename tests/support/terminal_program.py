@@ -29,7 +29,7 @@ class TerminalProgram:
     def __init__(self, arguments: Sequence[str], folder: Path) -> None:
         self._master, slave = pty.openpty()
         # The first terminal that the leader of a session opens becomes its own: Ctrl-C there reaches the program.
-        code = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); from runtime.console.cli import main; main()"
+        code = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); from runtime.frontends.console.cli import main; main()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
             stdin=slave,

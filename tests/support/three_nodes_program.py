@@ -24,8 +24,8 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.driver.statistics import RuntimeStatistics
+from runtime.frontends.testing.processes import processes
 from runtime.settings import Settings
-from runtime.testing.processes import processes
 from tests.support.polling import until
 from tests.support.postgres_server import NoPostgresError, postgres
 from tests.support.processes import is_running

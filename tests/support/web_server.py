@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.applications import Starlette
 
-from runtime.web.connections import ConnectionLimits
-from runtime.web.serving import WebServer
+from runtime.frontends.web.connections import ConnectionLimits
+from runtime.frontends.web.serving import WebServer
 
 if TYPE_CHECKING:
     # The environment of google-adk has another one.

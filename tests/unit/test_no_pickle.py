@@ -73,7 +73,7 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
     }
 
 
-RUNS_CODE = "runtime/code/child.py"
+RUNS_CODE = "runtime/integrations/code/child.py"
 """The program of `python_tool`, a process of its own. No other module imports it."""
 
 

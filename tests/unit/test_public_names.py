@@ -112,7 +112,7 @@ def test_runtime_testing_has_every_name_that_it_promises_and_no_other() -> None:
     assert [name for name in runtime.testing.__all__ if getattr(runtime.testing, name).__name__ != name] == []
     assert [name for name in runtime.testing.__all__ if not inspect.getdoc(getattr(runtime.testing, name))] == []
     with pytest.raises(AttributeError, match=r"module 'runtime.testing' has no attribute 'trajectories'"):
-        runtime.testing.trajectories  # noqa: B018
+        runtime.testing.trajectories  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_raygrove_has_the_names_of_both_packages() -> None:

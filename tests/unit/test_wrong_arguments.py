@@ -174,7 +174,7 @@ def test_what_is_asked_wrongly_is_refused_with_what_to_write(rt: Runtime, asked:
     ("define", "sentence"),
     [
         (lambda: AGENT(name="a", sub_agents=ROOT), "it is a list: write sub_agents=[root] instead of sub_agents=root"),
-        (lambda: AGENT(name="a", tools=print), "tools: it is a list: write tools=[print]"),
+        (lambda: AGENT(name="a", tools=len), "tools: it is a list: write tools=[len]"),
         (lambda: AGENT(name="a", tools="print"), "tools: it is a list of tools, not 'print'"),
         (lambda: AGENT(name="a", tools={1}), "tools: it is a list of tools, not {1}"),
         (lambda: AGENT(name="a", sub_agents="root"), "sub_agents: it is a list of agents, not 'root'"),

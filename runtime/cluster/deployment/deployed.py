@@ -27,9 +27,9 @@ from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
-from runtime.logs.options import LogOptions
-from runtime.logs.records import mark_records
-from runtime.logs.replay import Replay
+from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.records import mark_records
+from runtime.observability.logs.replay import Replay
 from runtime.settings import Settings
 
 

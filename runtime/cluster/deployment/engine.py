@@ -34,7 +34,7 @@ from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment, model_checks, slow_imports
 from runtime.engine.store_urls import check_artifact_folder
-from runtime.logs.options import log_options
+from runtime.observability.logs.options import log_options
 from runtime.stores.owner import this_process, this_program
 
 ANY_NUMBER = 1_000_000

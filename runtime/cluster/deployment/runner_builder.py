@@ -24,9 +24,9 @@ from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_artifact_store
-from runtime.logs.options import LogOptions
+from runtime.observability.logs.options import LogOptions
+from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
-from runtime.telemetry.setup import process_telemetry
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class LogPage(NamedTuple):
 
     Attributes:
         hub: names the hub; another one after its process was lost.
-        batches: encoded lines, see `runtime.logs.lines.encode_lines`.
+        batches: encoded lines, see `runtime.observability.logs.lines.encode_lines`.
         next: the number of the batch that will follow.
         lost: batches that were dropped before these.
     """

@@ -11,11 +11,11 @@ from actors.interfaces.run_facts import RunFacts, in_run
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
 from runtime.cluster.transport.link import Handle
-from runtime.logs.capture import start_capture
-from runtime.logs.files import LogFiles
-from runtime.logs.lines import Line, encode_lines
-from runtime.logs.options import LogOptions
-from runtime.logs.outlet import CallSink, Outlet
+from runtime.observability.logs.capture import start_capture
+from runtime.observability.logs.files import LogFiles
+from runtime.observability.logs.lines import Line, encode_lines
+from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.outlet import CallSink, Outlet
 
 SEND_S = 30.0
 """How long a process waits for the Runner to take its lines. Lines that come meanwhile wait, or are dropped."""

@@ -11,8 +11,8 @@ from ray.exceptions import RayError
 
 from runtime.cluster.logs.hub import LogPage
 from runtime.cluster.transport.link import Handle
-from runtime.logs.lines import decode_lines
-from runtime.logs.replay import Replay
+from runtime.observability.logs.lines import decode_lines
+from runtime.observability.logs.replay import Replay
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from runtime.cluster.transport.wires import Wires
 from runtime.engine.figures import Figure
 from runtime.engine.store_urls import open_artifact_store
 from runtime.engine.variables import set_variables
-from runtime.logs.options import LogOptions
 from runtime.models.pool import ModelPool
+from runtime.observability.logs.options import LogOptions
+from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
-from runtime.telemetry.setup import process_telemetry
 
 
 def build_environment(

@@ -18,8 +18,8 @@ from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.local_mcp import refuse_other
-from runtime.logs.options import LogOptions
-from runtime.mcp.actor import McpActor
+from runtime.integrations.mcp.actor import McpActor
+from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
 
 MANY = 1_000_000

@@ -20,7 +20,7 @@ from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import SPREAD, start_actor
 from runtime.cluster.transport.wires import Wires
-from runtime.logs.options import LogOptions
+from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
 
 

@@ -30,7 +30,7 @@ from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.tool_threads import ToolThreads
-from runtime.logs.options import LogOptions
+from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
 
 THREADS = 64

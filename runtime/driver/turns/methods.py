@@ -29,7 +29,7 @@ from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.telemetry.caller import callers_traceparent
+from runtime.observability.telemetry.caller import callers_traceparent
 
 
 @explains_all_wrong_calls

@@ -12,9 +12,9 @@ import httpx2
 import pytest
 
 from runtime import Runtime
+from runtime.frontends.web.bodies import BodyLimits
+from runtime.frontends.web.connections import ConnectionLimits
 from runtime.web import Principal, StaticTokens, app_for
-from runtime.web.bodies import BodyLimits
-from runtime.web.connections import ConnectionLimits
 from tests.support.web_load import address_of
 from tests.support.web_server import TIMEOUT_S, serving
 

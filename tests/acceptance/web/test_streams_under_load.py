@@ -12,9 +12,9 @@ import httpx2
 import pytest
 
 from actors import Content, CustomAgent, Event, InvocationContext
+from runtime.frontends.web.connections import ConnectionLimits
+from runtime.frontends.web.streams import response
 from runtime.web import app_for
-from runtime.web.connections import ConnectionLimits
-from runtime.web.streams import response
 from tests.support.process_use import MB, use_of
 from tests.support.runtimes import Deploy
 from tests.support.web_load import address_of, follow_request

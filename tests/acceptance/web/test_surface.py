@@ -10,7 +10,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from runtime import Runtime
-from runtime.web.app import OPERATIONS
+from runtime.frontends.web.app import OPERATIONS
 from tests.support.web_server import Frame, frames
 
 SSE = {"Accept": "text/event-stream"}

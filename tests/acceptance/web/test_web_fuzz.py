@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime import Runtime
+from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
+from runtime.frontends.web.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for
-from runtime.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.web.operation import HttpOperation
 
 TOKEN = "a-token-0123456789"
 CASES = 200

@@ -20,10 +20,10 @@ from starlette.routing import Mount
 from actors import Part, RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
+from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
+from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.serving import WebServer
 from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
-from runtime.web.app import ADK_OPERATIONS, OPERATIONS
-from runtime.web.operation import HttpOperation
-from runtime.web.serving import WebServer
 from tests.support.web_server import TIMEOUT_S, serving
 
 ADA, BOB, DESK, BOSS = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk", "boss"))

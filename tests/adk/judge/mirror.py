@@ -11,7 +11,7 @@ from google.adk.runners import Runner
 from actors.messages.event import Event, EventActions
 from actors.rules.prompt.branches import tool_root
 from runtime import Runtime
-from runtime.adk.contents import adk_event, genai_part, own_event, own_part
+from runtime.integrations.adk.contents import adk_event, genai_part, own_event, own_part
 
 
 def is_shown(event: Event) -> bool:

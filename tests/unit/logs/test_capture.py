@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from actors.interfaces.run_facts import RunFacts, in_run
-from runtime.logs import capture, files
-from runtime.logs.capture import MAX_LINE, RunStream, start_capture
-from runtime.logs.files import LogFiles
-from runtime.logs.lines import Line, line_of
-from runtime.logs.options import LogOptions, log_options
-from runtime.logs.outlet import MAX_LINES, CallSink, Outlet
-from runtime.logs.replay import Replay
+from runtime.observability.logs import capture, files
+from runtime.observability.logs.capture import MAX_LINE, RunStream, start_capture
+from runtime.observability.logs.files import LogFiles
+from runtime.observability.logs.lines import Line, line_of
+from runtime.observability.logs.options import LogOptions, log_options
+from runtime.observability.logs.outlet import MAX_LINES, CallSink, Outlet
+from runtime.observability.logs.replay import Replay
 from runtime.settings import Settings
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")

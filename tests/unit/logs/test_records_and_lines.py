@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run, enter_run, in_run
-from runtime.logs.lines import decode_lines, encode_lines, line_of, printed_text, record_of
-from runtime.logs.records import mark_records
+from runtime.observability.logs.lines import decode_lines, encode_lines, line_of, printed_text, record_of
+from runtime.observability.logs.records import mark_records
 
 RUN = RunFacts("desk", "ada", "s1", "e-1")
 FORMAT = logging.Formatter("%(agent)s %(user_id)s %(session_id)s %(invocation_id)s %(message)s")
@@ -93,6 +93,6 @@ def test_a_print_names_the_agent(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_nothing_heavy_is_loaded_with_it() -> None:
-    modules = "runtime.logs.capture, runtime.logs.files, runtime.logs.replay"
+    modules = "runtime.observability.logs.capture, runtime.observability.logs.files, runtime.observability.logs.replay"
     code = f"import sys, {modules}; print({{'ray', 'sqlalchemy'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

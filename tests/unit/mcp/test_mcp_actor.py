@@ -13,11 +13,11 @@ from actors.errors import DefinitionError, McpServerError, McpToolError
 from actors.messages import protocol as p
 from actors.messages.content import Part
 from actors.messages.session import SessionKey
-from runtime.mcp.actor import KEPT_IDLE, McpActor
-from runtime.mcp.answers import Answers, given_answers, question_for
-from runtime.mcp.connecting import connect
-from runtime.mcp.link import ConnectionGoneError, ServerLink
-from runtime.mcp.variables import filled_in
+from runtime.integrations.mcp.actor import KEPT_IDLE, McpActor
+from runtime.integrations.mcp.answers import Answers, given_answers, question_for
+from runtime.integrations.mcp.connecting import connect
+from runtime.integrations.mcp.link import ConnectionGoneError, ServerLink
+from runtime.integrations.mcp.variables import filled_in
 from tests.support.virtual_time import run_virtually
 
 KEY = SessionKey("app", "ada", "s1")
@@ -174,8 +174,8 @@ async def test_a_call_can_be_stopped() -> None:
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "runtime.mcp.connection", raising=False)
-    monkeypatch.delitem(sys.modules, "runtime.mcp.results", raising=False)
+    monkeypatch.delitem(sys.modules, "runtime.integrations.mcp.connection", raising=False)
+    monkeypatch.delitem(sys.modules, "runtime.integrations.mcp.results", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from runtime.mcp.link import ConnectionGoneError
-from runtime.mcp.owner import Owner
+from runtime.integrations.mcp.link import ConnectionGoneError
+from runtime.integrations.mcp.owner import Owner
 
 
 class Fake:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from actors.errors import DefinitionError
 from runtime import ApiKeyAuth, OpenApiTools
-from runtime.openapi.document import Document, parsed
-from runtime.openapi.operations import Operation, operations
-from runtime.openapi.schemas import MAX_BYTES, MAX_NODES, Schemas
+from runtime.integrations.openapi.document import Document, parsed
+from runtime.integrations.openapi.operations import Operation, operations
+from runtime.integrations.openapi.schemas import MAX_BYTES, MAX_NODES, Schemas
 from tests.support.api_server import body, operation, parameter, spec
 
 

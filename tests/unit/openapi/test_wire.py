@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.openapi.document import Document
-from runtime.openapi.operations import Operation, operations
-from runtime.openapi.wire import WireRequest, request_of
+from runtime.integrations.openapi.document import Document
+from runtime.integrations.openapi.operations import Operation, operations
+from runtime.integrations.openapi.wire import WireRequest, request_of
 from tests.support.api_server import body, parameter
 
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.types import Message
 
-from runtime.web.problems import TooManyStreamsError
-from runtime.web.streams.frames import BYE, KEEP_ALIVE, RETRY
-from runtime.web.streams.response import EventStream
-from runtime.web.streams.slots import StreamSlots
+from runtime.frontends.web.problems import TooManyStreamsError
+from runtime.frontends.web.streams.frames import BYE, KEEP_ALIVE, RETRY
+from runtime.frontends.web.streams.response import EventStream
+from runtime.frontends.web.streams.slots import StreamSlots
 
 
 class Client:

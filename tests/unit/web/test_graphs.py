@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from runtime.driver.services.agents import AgentInfo
-from runtime.web.adk.page.dot import dot_of
-from runtime.web.adk.page.tree_part import tree_part
+from runtime.frontends.web.adk.page.dot import dot_of
+from runtime.frontends.web.adk.page.tree_part import tree_part
 
 
 def agent(name: str, *children: AgentInfo, kind: str = "llm", tools: tuple[str, ...] = ()) -> AgentInfo:

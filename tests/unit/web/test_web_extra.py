@@ -12,13 +12,13 @@ import pytest
 import runtime.web
 from actors import RunConfig
 from actors.errors import DefinitionError
-from runtime.console.apps.serve import serve
-from runtime.web.api.turn_options import TurnOptions
+from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.web.api.turn_options import TurnOptions
 
 LOADED = """
 import sys
-import runtime, runtime.driver.runtime, runtime.engine.local, runtime.console.cli
-print([name for name in ("starlette", "uvicorn", "jwt", "runtime.web") if name in sys.modules])
+import runtime, runtime.driver.runtime, runtime.engine.local, runtime.frontends.console.cli
+print([name for name in ("starlette", "uvicorn", "jwt", "runtime.web", "runtime.frontends.web") if name in sys.modules])
 """
 
 
@@ -28,7 +28,7 @@ def test_nothing_of_the_service_is_imported_by_other_programs() -> None:
 
 
 def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("runtime.web")]:
+    for name in [name for name in sys.modules if name.startswith(("runtime.web", "runtime.frontends.web"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)

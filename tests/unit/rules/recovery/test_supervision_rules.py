@@ -14,7 +14,7 @@ from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, decision_text, record
 from actors.testing import ManualClock
-from runtime.console.event_lines import event_lines
+from runtime.frontends.console.event_lines import event_lines
 
 KAPUT = Failed(agent="a", error_code="ValueError", error_message="kaput")
 

@@ -1,0 +1,1 @@
+"""How people and programs reach apps: a command, a service, tests, evaluations. No other room of `runtime` imports it."""

@@ -1,0 +1,182 @@
+"""A conversation on a terminal: lines of a person, and what agents answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.errors import RaygroveError
+from actors.messages.config import RunConfig
+from actors.messages.protocol.outcomes import Paused
+from actors.messages.turn_info import PendingCall
+from runtime.driver.runtime import Runtime
+from runtime.driver.turns.turn import Turn
+from runtime.frontends.console.apps.activity import activity_lines
+from runtime.frontends.console.apps.answer_text import AnswerText
+from runtime.frontends.console.apps.commands import Commands
+from runtime.frontends.console.apps.options import json_or_text
+from runtime.frontends.console.apps.questions import question
+from runtime.frontends.console.apps.terminal import Terminal, read_line
+
+PROMPT = "> "
+RECENT_EVENTS = 10
+"""Of an earlier conversation that are shown."""
+
+_YES, _NO = ("y", "yes"), ("n", "no")
+
+
+def new_session() -> str:
+    """The id of a new conversation."""
+    return f"chat-{uuid.uuid4().hex[:12]}"
+
+
+class Conversation:
+    """Reads lines, and runs a turn for each.
+
+    Args:
+        rt: runs the turns.
+        user: the id of the person.
+        session: the id of the conversation.
+        state: comes with the first message of each new conversation.
+        config: of the turns.
+    """
+
+    def __init__(self, rt: Runtime, *, user: str, session: str, state: Mapping[str, Any], config: RunConfig) -> None:
+        self._rt = rt
+        self._user = user
+        self._session = session
+        self._state = state
+        self._config = config
+        self._terminal = Terminal()
+        self._commands = Commands(rt, user, self._terminal)
+        self._speaker = ""
+
+    def hold(self) -> None:
+        """Talk until the person leaves, with Ctrl-D or /quit."""
+        self._show_session()
+        while True:
+            try:
+                line = read_line(PROMPT).strip()
+            except EOFError:
+                self._terminal.write("")
+                return
+            except KeyboardInterrupt:
+                self._terminal.write("")
+                self._terminal.dim("Ctrl-D leaves")
+                continue
+            if line in ("/quit", "/exit"):
+                return
+            try:
+                self._take(line)
+            except EOFError:
+                self._terminal.write("")
+                self._terminal.dim(f"the turn waits: go on with --session {self._session}")
+                return
+
+    def _take(self, line: str) -> None:
+        """Do what a line asks for. An error ends the turn, not the conversation. Raises EOFError for Ctrl-D at a question."""
+        try:
+            if line.startswith("/"):
+                self._command(line)
+            elif line:
+                is_new = self._rt.sessions.get(self._user, self._session, num_recent_events=0) is None
+                self._run(
+                    self._rt.run(
+                        user_id=self._user,
+                        session_id=self._session,
+                        message=line,
+                        run_config=self._config,
+                        state_delta=dict(self._state) if is_new and self._state else None,
+                    )
+                )
+        except KeyboardInterrupt:
+            self._terminal.dim("cancelled")
+        except RaygroveError as error:
+            if error.remote_traceback:
+                self._terminal.dim(error.remote_traceback)
+            self._terminal.red(f"error: {error}")
+
+    def _command(self, line: str) -> None:
+        name, _, argument = line.partition(" ")
+        if name == "/answer":
+            self._answer_pending()
+        elif name == "/new" or (name == "/session" and argument.strip()):
+            self._session = new_session() if name == "/new" else argument.strip()
+            self._show_session()
+        else:
+            self._commands.do(name, argument.strip(), self._session)
+
+    def _answer_pending(self) -> None:
+        """Answer what the conversation has been waiting for, the newest turn first."""
+        known = self._rt.sessions.get(self._user, self._session, num_recent_events=0) is not None
+        pending = self._rt.pending(user_id=self._user, session_id=self._session) if known else []
+        if not pending:
+            self._terminal.dim("nothing waits for an answer")
+            return
+        answers = self._ask([call for call in pending if call.invocation_id == pending[0].invocation_id])
+        self._run(self._rt.answer(answers, user_id=self._user, session_id=self._session, run_config=self._config))
+
+    def _show_session(self) -> None:
+        """Show which conversation goes on, its newest lines, and ask what it waits for."""
+        self._speaker = ""
+        self._terminal.dim(f"session {self._session}, /help lists the commands")
+        try:
+            session = self._rt.sessions.get(self._user, self._session, num_recent_events=RECENT_EVENTS)
+            pending = self._rt.pending(user_id=self._user, session_id=self._session) if session is not None else []
+        except RaygroveError as error:
+            self._terminal.red(f"error: {error}")
+            return
+        for event in session.events if session is not None else ():
+            if event.text:
+                self._terminal.dim(f"{event.author}: {event.text}")
+        if pending:
+            self._terminal.dim(f"waits for an answer: {', '.join(map(question, pending))}. /answer gives it")
+
+    def _run(self, turn: Turn) -> None:
+        """Show a turn to its end, and ask what it waits for. Ctrl-C cancels it."""
+        while True:
+            self._show(turn)
+            if not isinstance(turn.result().outcome, Paused):
+                return
+            try:
+                answers = self._ask(turn.pending)
+            except KeyboardInterrupt:
+                turn.cancel()
+                raise
+            turn = turn.answer(answers, run_config=self._config)
+
+    def _show(self, turn: Turn) -> None:
+        text = AnswerText(self._begin, lambda piece: self._terminal.write(piece, end=""))
+        held: list[str] = []
+        try:
+            for event in turn:
+                held += activity_lines(event)
+                if text.add(event):
+                    self._show_activity(held)
+        finally:
+            text.end()
+            self._show_activity(held)
+
+    def _show_activity(self, held: list[str]) -> None:
+        for line in held:
+            self._terminal.dim(line)
+        held.clear()
+
+    def _begin(self, author: str) -> None:
+        if author != self._speaker:
+            self._speaker = author
+            self._terminal.bold(f"{author}:")
+
+    def _ask(self, pending: Sequence[PendingCall]) -> dict[str, object]:
+        """The answers of the person, by the ids of the calls."""
+        return {call.call_id: self._answer(call) for call in pending}
+
+    def _answer(self, call: PendingCall) -> object:
+        if not call.is_confirmation:
+            while not (given := read_line(f"{call.agent} waits for the result of {question(call)}: ").strip()):
+                pass
+            return json_or_text(given)
+        while (given := read_line(f"{call.agent} asks: may {question(call)} run? (y/n) ").strip().lower()) not in (*_YES, *_NO):
+            self._terminal.dim("y or n")
+        return given in _YES

@@ -1,0 +1,127 @@
+"""The Runtime of an app that was loaded from its code, on the engine that the options name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from actors.definitions.agents import Plugin
+from actors.errors import ClusterError, RequestError
+from runtime.driver.runtime import Runtime
+from runtime.frontends.loading.app import LoadedApp, is_adk, load_app
+from runtime.frontends.loading.places import is_code, is_plain, meant_place
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which Runtime to make.
+
+    Attributes:
+        path: of the app.
+        app_name: None: that of the app.
+        store: URL of the session store; None: the app's file in the data folder.
+        ray: on a Ray of its own; else on the local engine.
+        address: of a Ray cluster; None: none.
+    """
+
+    path: str
+    app_name: str | None = None
+    store: str | None = None
+    ray: bool = False
+    address: str | None = None
+
+
+def open_app(where: Where, **options: Any) -> Runtime:
+    """Load an app and make its Runtime, not started yet. Raises what `load_app` and Runtime raise."""
+    app = load_app(where.path)
+    on_ray = where.ray or where.address is not None
+    if on_ray:
+        _prepare_modules(app, is_cluster=where.address is not None)
+    if where.store is not None:
+        options["session_store"] = where.store
+    app_name = where.app_name or app.name
+    root, plugins = _tree(app.root, app_name)
+    return Runtime(
+        root,
+        app_name=app_name,
+        plugins=plugins,
+        engine="ray" if on_ray else "local",
+        address=where.address,
+        settings=app.settings(on_ray=on_ray),
+        **options,
+    )
+
+
+def _tree(root: object, app_name: str) -> tuple[object, Sequence[Plugin]]:
+    """What a Runtime takes. What google-adk has as the root runs with islands, and what that changes is said."""
+    if not is_adk(root):
+        return root, ()
+    from runtime.integrations.adk.convert import from_adk
+
+    adapted = from_adk(root, app_name=app_name, islands=True)
+    for note in adapted.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return adapted.root_agent, adapted.plugins
+
+
+@contextmanager
+def open_named(where: Where) -> Iterator[Runtime]:
+    """Start an app from its code, or join a deployment: see `deployment_of`.
+
+    Raises:
+        RequestError, ClusterError: see `deployment_of`.
+        rest: what `open_app` and the start of a Runtime raise.
+    """
+    deployment = deployment_of(where)
+    if deployment is None:
+        with open_app(where) as rt:
+            yield rt
+        return
+    from runtime.frontends.console.deployments.joining import started
+
+    with started(deployment) as rt:
+        yield rt
+
+
+def deployment_of(where: Where) -> Runtime | None:
+    """The deployment that a path names, not joined yet; None for code.
+
+    A plain name is that of a deployment. Where a folder has it, too, the deployment is meant if it lives, unless an option goes
+    with code only; `./NAME` is the folder.
+
+    Raises:
+        RequestError: there is neither such a folder nor such a deployment, or an option goes with code only.
+        ClusterError: the deployment does not answer.
+    """
+    of_code = [
+        option for option, value in (("--ray", where.ray), ("--store", where.store), ("--app-name", where.app_name)) if value
+    ]
+    if not is_plain(where.path) or (of_code and is_code(where.path)):
+        return None
+    hint = meant_place(where.path)
+    if of_code:
+        why = f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path"
+        raise RequestError(f"{why}.{hint}" if hint else why)
+    from runtime.frontends.console.deployments.joining import find_deployment, living_deployment
+
+    if is_code(where.path):
+        deployment = living_deployment(where.path, where.address)
+        if deployment is not None:
+            print(f"{where.path} is the deployment that runs; ./{where.path} is the code", file=sys.stderr)
+        return deployment
+    try:
+        return find_deployment(where.path, where.address)
+    except ClusterError as error:
+        why = f".{hint}" if hint else f": {error}"
+        raise RequestError(f"there is no folder or file {where.path!r}, and it names no deployment that runs{why}") from error
+
+
+def _prepare_modules(app: LoadedApp, *, is_cluster: bool) -> None:
+    """See that the code of the app reaches other processes. Nodes of a cluster need not have its files."""
+    if is_cluster or not app.is_importable:
+        from runtime.cluster.packing.modules import travel_by_value
+
+        travel_by_value(sys.modules[app.module.__name__.partition(".")[0]])

@@ -1,0 +1,85 @@
+"""The command `raygrove`: runs apps from their code, looks after deployments that run, and after stored data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from actors.errors import RaygroveError, RequestError
+from runtime.frontends.console import stores, users
+from runtime.frontends.console.apps.chat import chat
+from runtime.frontends.console.apps.evaluation import evaluate_sets
+from runtime.frontends.console.apps.run import run
+from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.console.batches.command import batch
+from runtime.frontends.console.deployments.answer import answer
+from runtime.frontends.console.deployments.attach import attach
+from runtime.frontends.console.deployments.cancel import cancel
+from runtime.frontends.console.deployments.ps import ps
+from runtime.frontends.console.deployments.start import start
+from runtime.frontends.console.deployments.stop import stop
+from runtime.frontends.console.deployments.tail import tail
+from runtime.frontends.console.deployments.top import top
+from runtime.frontends.console.deployments.tree import tree
+from runtime.frontends.console.deployments.turns import turns
+from runtime.frontends.console.doctor import doctor
+from runtime.frontends.console.options import Json
+from runtime.frontends.console.output import print_error, print_json
+from runtime.frontends.console.sessions.app import app as sessions
+
+FAILED, WRONG_USAGE = 1, 2
+"""Exit codes for errors."""
+
+_APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored data", "This machine"
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
+_OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
+_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, tail, attach, answer, cancel)
+
+for command in _OF_APPS:
+    app.command(rich_help_panel=_APPS)(command)
+app.command("eval", rich_help_panel=_APPS)(evaluate_sets)
+for command in _OF_DEPLOYMENTS:
+    app.command(rich_help_panel=_DEPLOYMENTS)(command)
+app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
+app.add_typer(users.app, name="users", rich_help_panel=_DATA)
+app.add_typer(stores.app, name="store", rich_help_panel=_DATA)
+app.command(rich_help_panel=_MACHINE)(doctor)
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the versions and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Trees of LLM agents on Ray."""
+
+
+@app.command(rich_help_panel=_MACHINE)
+def version(json: Json = False) -> None:
+    """Print the versions of raygrove, Ray and Python."""
+    python, own, ray = ".".join(map(str, sys.version_info[:3])), metadata.version("raygrove"), metadata.version("ray")
+    if json:
+        print_json([{"raygrove": own, "ray": ray, "python": python}])
+    else:
+        print(f"raygrove {own}, Ray {ray}, Python {python}")
+
+
+def main() -> None:
+    """Run the command. Errors of this project are printed in one line, below the traceback of users' code if there is one."""
+    try:
+        app()
+    except RaygroveError as error:
+        print_error(error)
+        sys.exit(WRONG_USAGE if isinstance(error, RequestError) else FAILED)

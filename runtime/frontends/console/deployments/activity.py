@@ -1,0 +1,152 @@
+"""What the actors of a deployment do: their figures at one moment, compared with those of an earlier one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from actors.messages.protocol.base import Statistics
+from runtime.cluster.deployments import NamedActor, named_actors, this_node
+from runtime.driver.runtime import Runtime
+from runtime.frontends.console.output import duration
+
+COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "MEMORY", "RESTARTS")
+
+UNITS = {"session": "events", "runner": "turns", "agent": "runs"}
+"""What an actor of a kind does: its figure with this name is counted."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An actor at one moment.
+
+    Attributes:
+        actor: the agent's name, or `session` and `runner`.
+        kind: session, runner or agent.
+        pid, node: where it is; "" where Ray does not tell the node.
+        running: runs or turns under way; None for a Session actor.
+        done: how many events, turns or runs since the actor was started.
+        per_min: the same since the last look; None at the first one.
+        llm_calls: calls of models; None for other actors than agents.
+        memory_bytes: of its process, which it may share with other agents; None on another machine.
+        restarts: how often Ray has started its process again.
+    """
+
+    actor: str
+    kind: str
+    pid: int
+    node: str
+    running: int | None
+    done: int
+    per_min: float | None
+    llm_calls: int | None
+    memory_bytes: int | None
+    restarts: int
+
+    def cells(self) -> tuple[str, ...]:
+        """It as a row of a table."""
+        memory = f"{self.memory_bytes / 2**20:.0f} MB" if self.memory_bytes is not None else "-"
+        return (
+            *(self.actor, str(self.pid), self.node or "-", _number(self.running), str(self.done)),
+            *(_number(self.per_min), _number(self.llm_calls), memory, str(self.restarts)),
+        )
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A deployment at one moment.
+
+    Attributes:
+        name: of the deployment.
+        time: seconds since the epoch.
+        age_s: how long its first Session actor runs.
+        running: turns under way.
+        actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
+    """
+
+    name: str
+    time: float
+    age_s: float
+    running: int
+    actors: Sequence[ActorRow]
+
+    def summary(self) -> tuple[str, ...]:
+        """It in a line."""
+        agents = sum(row.kind == "agent" for row in self.actors)
+        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}"
+
+
+class DeploymentWatch:
+    """Looks at a deployment again and again.
+
+    Args:
+        rt: has joined it.
+    """
+
+    def __init__(self, rt: Runtime) -> None:
+        self._rt = rt
+        self._address = rt.address or ""
+        self._node = this_node()
+        self._done: Mapping[tuple[str, int], int] = {}
+        self._looked_s = 0.0
+
+    def look(self) -> Look:
+        """The deployment now. Raises ClusterError, ActorLostError."""
+        seen = self._rt.statistics()
+        actors = {each.name: each for each in named_actors(self._address) if each.app == self._rt.app_name}
+        now_s, since_s = time.time(), time.monotonic() - self._looked_s
+        rows, done = [], {}
+        for kind, figures in _figures(seen.session, seen.runner):
+            row = self._row(kind, figures, actors.get(figures.actor), since_s)
+            done[row.actor, row.pid] = row.done
+            rows.append(row)
+        self._done, self._looked_s = done, time.monotonic()
+        core = [row for row in rows if row.kind != "agent"]
+        agents = sorted(
+            (row for row in rows if row.kind == "agent"), key=lambda row: (-(row.running or 0), -(row.per_min or 0), -row.done)
+        )
+        started_s = min((each.started_s for each in actors.values() if each.started_s is not None), default=now_s)
+        running = seen.runner.counts["running"]
+        return Look(name=self._rt.app_name, time=now_s, age_s=now_s - started_s, running=running, actors=[*core, *agents])
+
+    def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float) -> ActorRow:
+        name = figures.agent or figures.actor.partition("/")[2]
+        done = figures.counts.get(UNITS[kind], 0)
+        before = self._done.get((name, figures.pid))
+        return ActorRow(
+            actor=name,
+            kind=kind,
+            pid=figures.pid,
+            node=place.node if place is not None else "",
+            running=figures.counts.get("running"),
+            done=done,
+            per_min=max(0, done - (before or 0)) / since_s * 60 if self._looked_s else None,
+            llm_calls=figures.counts.get("llm_calls"),
+            memory_bytes=_memory(figures.pid) if place is not None and place.node == self._node else None,
+            restarts=place.restarts if place is not None else 0,
+        )
+
+
+def _figures(session: Statistics, runner: Statistics) -> Iterator[tuple[str, Statistics]]:
+    for kind, sums in (("session", session), ("runner", runner)):
+        for each in sums.parts or (sums,):
+            yield kind, each
+    for agent in runner.agents:
+        yield "agent", agent
+
+
+def _memory(pid: int) -> int | None:
+    """Memory that a process of this machine has for itself."""
+    try:
+        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * PAGE_BYTES
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

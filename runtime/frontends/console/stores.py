@@ -1,0 +1,111 @@
+"""`raygrove store`: whole stores are copied, backed up, exported and imported."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runtime.frontends.console.options import App, Json, Memory, Store, existing_session_store, session_store
+from runtime.frontends.console.output import print_json, print_table
+
+app = typer.Typer(no_args_is_help=True, help="Copy, back up, export and import whole stores.")
+
+STANDARD_OUTPUT = "-"
+"""In place of a file's name: the program's own output, or input."""
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="URL of the session store to copy.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="URL of a session store that is new, or empty.")],
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Copy a session store with its memory into an empty one, such as SQLite into PostgreSQL. The app must be stopped."""
+    from runtime.stores.transfer.copying import copy_store
+    from runtime.stores.transfer.tables import WholeStore
+
+    _print_counts(copy_store(WholeStore(source, memory), WholeStore(target)), json=json)
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; memory goes beside it.")],
+    app_name: App = None,
+    store: Store = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Write a SQLite session store with its memory into new files, also while the app runs."""
+    from runtime.stores.memory import url_beside
+    from runtime.stores.sql.database import Database
+    from runtime.stores.transfer.backup import back_up
+
+    url = existing_session_store(app_name, store)
+    written = []
+    beside = Path(url_beside(f"sqlite:///{file}").removeprefix("sqlite:///"))
+    for database, target in ((Database(url), file), (Database(memory or url_beside(url), "memory store"), beside)):
+        if back_up(database, target):
+            written.append((str(target), target.stat().st_size))
+    if json:
+        print_json({"file": file, "bytes": size} for file, size in written)
+    else:
+        print_table(("file", "bytes"), [(file, str(size)) for file, size in written])
+
+
+@app.command()
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; - is the standard output.")],
+    app_name: App = None,
+    store: Store = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Write a session store with its memory as JSON lines, also while the app runs."""
+    from runtime.stores.transfer.backup import new_file
+    from runtime.stores.transfer.json_lines import write_lines
+    from runtime.stores.transfer.tables import WholeStore
+
+    with WholeStore(existing_session_store(app_name, store), memory).read() as rows:
+        if file == STANDARD_OUTPUT:
+            write_lines(sys.stdout.buffer, rows)
+            return
+        with new_file(Path(file)) as draft, draft.open("wb") as lines:
+            counts = write_lines(lines, rows)
+    _print_counts(counts, json=json)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, as export writes them; - is the standard input.")],
+    app_name: App = None,
+    store: Store = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Read JSON lines into a session store that is new, or empty. The app must be stopped."""
+    from actors.errors import StoreError
+    from runtime.stores.transfer.json_lines import read_lines
+    from runtime.stores.transfer.tables import WholeStore
+
+    target = WholeStore(session_store(app_name, store), memory)
+    if file == STANDARD_OUTPUT:
+        _print_counts(target.write(read_lines(sys.stdin.buffer, "the standard input")), json=json)
+        return
+    if not Path(file).is_file():
+        raise StoreError(f"there is no file {file!r}")
+    with Path(file).open("rb") as lines:
+        _print_counts(target.write(read_lines(lines, file)), json=json)
+
+
+def _print_counts(counts: Counter[str], *, json: bool) -> None:
+    from runtime.stores.transfer.tables import TABLES
+
+    if json:
+        print_json({"table": name, "rows": counts[name]} for name in TABLES)
+        return
+    print_table(("table", "rows"), [(name, str(counts[name])) for name in TABLES])

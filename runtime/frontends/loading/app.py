@@ -1,0 +1,141 @@
+"""An app that was loaded from a path: its root agent, and what other processes need to import its code."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from actors.definitions.agents import AgentTool
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.flows import Flow
+from actors.errors import DefinitionError, RequestError
+from actors.errors.suggestions import did_you_mean
+from runtime.frontends.loading.environment import load_environment
+from runtime.frontends.loading.modules import import_place
+from runtime.frontends.loading.places import Place, find
+from runtime.settings import PREFIX, Settings
+
+NAMES = ("app", "root_agent", "root")
+"""Names that a root agent has in its module, the first one there counts."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True)
+class LoadedApp:
+    """An app, as its code defines it.
+
+    Attributes:
+        root: the root agent, or a flow; or what google.adk has as one.
+        name: for `app_name`: that of the folder, the file or the module.
+        folder: where its code is imported from.
+        variables: those of its `.env`.
+        module: that has the root agent.
+        is_importable: other processes can import the module, with the folder on their path.
+    """
+
+    root: object
+    name: str
+    folder: str
+    variables: Mapping[str, str]
+    module: ModuleType
+    is_importable: bool
+
+    def settings(self, *, on_ray: bool) -> Settings:
+        """The settings of the environment, and with them the app's variables.
+
+        Args:
+            on_ray: other processes run the app, and import its code.
+        """
+        env = {name: value for name, value in self.variables.items() if not name.startswith(PREFIX)}
+        if on_ray:
+            env["PYTHONPATH"] = os.pathsep.join([self.folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return Settings(env={**Settings().variables, **env})
+
+
+def load_app(given: str) -> LoadedApp:
+    """Load the app that a path names.
+
+    Args:
+        given: a folder with `agent.py` or `root_agent.yaml`, a package, a Python file, or `module:attribute`; those with a module
+            may have an attribute behind a colon as well.
+
+    Raises:
+        RequestError: there is no such path, or no root agent in it.
+        DefinitionError: its code cannot be imported, or the root is no agent.
+    """
+    place = find(given)
+    variables = load_environment(place.home)
+    module, is_importable = import_place(place)
+    name = _NOT_IN_NAMES.sub("-", place.app).strip("-._") or "app"
+    return LoadedApp(_root(place, module), name, str(place.folder), variables, module, is_importable)
+
+
+def as_root(given: object, where: str) -> object:
+    """What Runtime takes as its root, out of what an app's code has. Raises DefinitionError."""
+    if isinstance(given, BaseAgent | Flow) or is_adk(given):
+        return given
+    raise DefinitionError(f"{where} must be an agent or a flow, not {type(given).__name__}")
+
+
+def is_adk(given: object) -> bool:
+    """True for an agent, a node or an App of google.adk."""
+    return _has_class_of_adk(given, "BaseAgent", "BaseNode", "App")
+
+
+def _has_class_of_adk(given: object, *names: str) -> bool:
+    classes = (each for each in type(given).__mro__ if each.__module__.split(".")[:2] == ["google", "adk"])
+    return any(each.__name__ in names for each in classes)
+
+
+def _is_tree(name: str, value: object) -> bool:
+    """True for what may be a root. Of ADK's nodes only graphs are, unless they have a name of a root."""
+    if isinstance(value, BaseAgent | Flow):
+        return True
+    return is_adk(value) if name in NAMES else _has_class_of_adk(value, "BaseAgent", "Workflow", "App")
+
+
+def _root(place: Place, module: ModuleType) -> object:
+    found = {name: value for name, value in vars(module).items() if _is_tree(name, value)}
+    if place.attribute:
+        if not hasattr(module, place.attribute):
+            hint = did_you_mean(place.attribute, list(found)) or f" Agents in it: {', '.join(found) or 'none'}."
+            raise RequestError(f"{place.given} has no {place.attribute!r}.{hint}")
+        return as_root(getattr(module, place.attribute), f"{place.given}:{place.attribute}")
+    name = next((name for name in NAMES if name in found), None)
+    if name is None and place.config is not None:
+        # Imported here: it needs google-adk.
+        from runtime.frontends.loading.configs import agent_of_config
+
+        return agent_of_config(place.config)
+    if name is None:
+        name = _only(place, found)
+    return as_root(found[name], f"{place.given}:{name}")
+
+
+def _only(place: Place, found: Mapping[str, object]) -> str:
+    """The only agent that is not part of another one. Raises RequestError."""
+    inner: set[int] = {id(part) for value in found.values() for part in _parts(value)}
+    tops = {id(value): name for name, value in reversed(list(found.items())) if id(value) not in inner}
+    names: list[str] = sorted(tops.values())
+    if not names:
+        raise RequestError(f"{place.given} defines no agent: name the root of its tree root_agent")
+    if len(names) > 1:
+        named = " or ".join(f"{place.given}:{name}" for name in names[:4])
+        raise RequestError(f"{place.given} has several agents and none of them is named root_agent: choose one, such as {named}")
+    return names[0]
+
+
+def _parts(value: object) -> Iterator[object]:
+    """What an agent or a flow is made of: agents below it, those that are its tools, agents of its tasks, nodes of its graph."""
+    children = [*getattr(value, "sub_agents", ()), *getattr(value, "agents", ())]
+    children += getattr(getattr(value, "graph", None), "nodes", ())
+    children += [tool.agent for tool in getattr(value, "tools", ()) if isinstance(tool, AgentTool)]
+    for task in getattr(value, "tasks", ()):
+        children += getattr(task, "agents", None) or ()
+    for child in children:
+        yield child
+        yield from _parts(child)

@@ -1,0 +1,1 @@
+"""Apps over HTTP. What programs import of it is in `runtime.web`."""

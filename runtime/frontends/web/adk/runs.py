@@ -1,0 +1,100 @@
+"""ADK's `/run` and `/run_sse`: turns, whose clients may leave without cancelling them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from starlette.responses import Response
+
+from actors.errors import ClusterError, RaygroveError, TurnError
+from actors.messages.content import FunctionCall
+from actors.messages.json_types import JsonObject
+from runtime.driver.turns.turn import Turn
+from runtime.frontends.web.adk.events import adk_event, adk_events, answered, frames_of, has_answers
+from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
+from runtime.frontends.web.api.turn_options import TurnOptions, run_config
+from runtime.frontends.web.api.waiting import started_id, unless_left
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import CLIENT_LEFT, HttpOperation
+from runtime.frontends.web.problems import HttpError, problem_of
+from runtime.frontends.web.redaction import log_failed_turn
+from runtime.frontends.web.streams.frames import frame
+from runtime.frontends.web.streams.response import EventStream
+
+
+async def run(call: Call) -> Response:
+    """Run a turn, and answer with its events."""
+    given = await body_of(call, RunAgentRequest)
+    turn = await _turn(call, given, streams=False)
+    with call.served.slots.taken(call.principal.user_id):
+        result = await unless_left(call, turn.result_async())
+    if result is None:
+        turn.detach()
+        return Response(status_code=CLIENT_LEFT)
+    return json_response(adk_events(result.events, for_operator=call.principal.is_admin))
+
+
+async def run_sse(call: Call) -> Response:
+    """Run a turn, and stream its events."""
+    given = await body_of(call, RunAgentRequest)
+    turn = await _turn(call, given, streams=given.streaming)
+    await started_id(turn)
+    frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
+    return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+
+
+async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
+    user_id = call.principal.check_user(given.user_id)
+    runtime = call.served.runtime(given.app_name)
+    if given.new_message is None:
+        if given.invocation_id is None:
+            raise HttpError(422, "newMessage is missing")
+        return runtime.attach(user_id=user_id, session_id=given.session_id, invocation_id=given.invocation_id)
+    call.principal.check_state(given.state_delta)
+    call.served.slots.check(call.principal.user_id)
+    message, is_answer = given.new_message, has_answers(given.new_message)
+    if is_answer:
+        # The session has to be there: an answer needs a call.
+        message = answered(message, await runtime.aio.turns.pending(user_id, given.session_id))
+    options = TurnOptions(custom_metadata=given.custom_metadata)
+    return runtime.run(
+        user_id=user_id,
+        session_id=given.session_id,
+        message=message,
+        run_config=run_config(call, options, streams=streams),
+        state_delta=given.state_delta,
+        # An answer goes on with the turn that made the call, whatever id the client names.
+        invocation_id=given.invocation_id if not is_answer else None,
+        on_leave="continue",
+    )
+
+
+async def _frames(turn: Turn, *, splits: bool, for_operator: bool) -> AsyncIterator[bytes]:
+    calls: dict[str, FunctionCall] = {}
+    try:
+        async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
+            async for event in events:
+                for shown in frames_of(adk_event(event, calls, for_operator=for_operator), splits=splits):
+                    yield frame("", shown, event.seq)
+    except RaygroveError as error:
+        if not isinstance(error, ClusterError):
+            yield frame("", _error(turn, error, for_operator=for_operator))
+    finally:
+        turn.detach()
+
+
+def _error(turn: Turn, error: RaygroveError, *, for_operator: bool) -> JsonObject:
+    if isinstance(error, TurnError):
+        log_failed_turn(turn.invocation_id, str(error))
+    problem = problem_of(error, for_operator=for_operator)
+    details = {"error_type": problem.type, "error_message": problem.detail, "timestamp": time.time()}
+    return {"error": f"{problem.type}: {problem.detail}", "error_details": details}
+
+
+OPERATIONS = [
+    HttpOperation("POST", "/run", run),
+    HttpOperation("POST", "/run_sse", run_sse),
+]
+"""ADK's paths of turns."""

@@ -1,0 +1,225 @@
+"""ADK's paths of apps, sessions, artifacts and memory."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+
+import msgspec
+from starlette.responses import Response
+
+from actors.errors import SessionNotFoundError
+from actors.messages.content import Part
+from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.json_types import JsonObject
+from actors.messages.plain_form import from_plain
+from actors.messages.session import Session
+from runtime.frontends.web.adk.events import adk_events
+from runtime.frontends.web.adk.forms import MemoryUpdate, NewAdkSession, NewArtifact, SessionForm, SessionUpdate, body_of
+from runtime.frontends.web.api.sessions import change_state
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.problems import HttpError, NotFoundError
+
+
+async def list_apps(call: Call) -> object:
+    """List the apps."""
+    names = sorted(call.served.runtimes)
+    if call.request.query_params.get("detailed") != "true":
+        return names
+    return {"apps": [await _app_info(call, name) for name in names]}
+
+
+async def get_app_info(call: Call) -> JsonObject:
+    """Describe an app."""
+    name = call.runtime.app_name
+    found = await _app_info(call, name)
+    tree = await call.runtime.aio.tree(limit=500)
+    if tree.kind != "llm":
+        raise HttpError(400, f"the root agent of {name!r} is no LlmAgent")
+    agents = {
+        agent.name: {
+            "name": agent.name,
+            "description": agent.description,
+            "instruction": "",
+            "tools": [],
+            "sub_agents": [child.name for child in agent.children],
+        }
+        for agent in tree
+    }
+    return {**found, "agents": agents}
+
+
+async def _app_info(call: Call, name: str) -> JsonObject:
+    root = await call.served.runtime(name).aio.tree(depth=0)
+    return {"name": name, "rootAgentName": root.name, "description": root.description, "language": "python"}
+
+
+async def get_version(call: Call) -> JsonObject:
+    """Read the version."""
+    return {"version": metadata.version("raygrove"), "language": "python", "language_version": platform.python_version()}
+
+
+async def get_health(call: Call) -> JsonObject:
+    """Tell that the process lives."""
+    return {"status": "ok"}
+
+
+async def list_sessions(call: Call) -> Sequence[SessionForm]:
+    """List the sessions of a user."""
+    return [_form(session) for session in await call.runtime.aio.sessions.list(call.user_id)]
+
+
+async def create_session(call: Call) -> SessionForm:
+    """Create a session, with events of an earlier conversation if any are given."""
+    given = await body_of(call, NewAdkSession)
+    session_id = call.session_id if "session" in call.request.path_params else given.session_id
+    call.principal.check_state(given.state)
+    events = [_imported(number, each) for number, each in enumerate(given.events or ())]
+    aio = call.runtime.aio
+    session = await aio.sessions.create(call.user_id, session_id, given.state)
+    for event in events:
+        await aio.sessions.append_event(session.user_id, session.id, event)
+    return _form(session)
+
+
+def _imported(number: int, given: JsonObject) -> Event:
+    """An event of an earlier conversation. Raises HttpError when it does more than say something."""
+    try:
+        event = msgspec.convert({name: value for name, value in given.items() if name != "actions"}, Event)
+    except msgspec.ValidationError as error:
+        raise HttpError(422, f"event {number} is wrong: {error}") from None
+    if event.long_running_tool_ids or any(given.get("actions", {}).values()):
+        raise HttpError(400, f"event {number} of the new session has actions or long-running calls: only what was said is taken")
+    return msgspec.structs.replace(event, seq=0, id=event.id or new_event_id(), timestamp=event.timestamp or now_s())
+
+
+async def get_session(call: Call) -> SessionForm:
+    """Read a session with its events."""
+    session = await call.runtime.aio.sessions.get(call.user_id, call.session_id)
+    if session is None:
+        raise SessionNotFoundError(call.path("app"), call.user_id, call.session_id)
+    return _form(session, for_operator=call.principal.is_admin)
+
+
+async def update_session(call: Call) -> SessionForm:
+    """Change the state of a session."""
+    given = await body_of(call, SessionUpdate)
+    await change_state(call, given.state_delta)
+    return await get_session(call)
+
+
+async def delete_session(call: Call) -> Response:
+    """Delete a session."""
+    await call.runtime.aio.sessions.delete(call.user_id, call.session_id)
+    return json_response(None)
+
+
+def _form(session: Session, *, for_operator: bool = False) -> SessionForm:
+    return SessionForm(
+        id=session.id,
+        app_name=session.app_name,
+        user_id=session.user_id,
+        state=session.state,
+        events=adk_events(session.events, for_operator=for_operator),
+        last_update_time=session.last_update_time,
+    )
+
+
+async def list_artifacts(call: Call) -> Sequence[str]:
+    """List the names of artifacts."""
+    return await call.runtime.aio.artifacts.list_keys(call.user_id, call.session_id)
+
+
+async def list_versions(call: Call) -> Sequence[int]:
+    """List the versions of an artifact."""
+    return await call.runtime.aio.artifacts.list_versions(call.user_id, call.session_id, call.path("name"))
+
+
+async def list_version_metadata(call: Call) -> Sequence[JsonObject]:
+    """Describe the versions of an artifact."""
+    return [await _version(call, call.path("name"), version) for version in await list_versions(call)]
+
+
+async def get_version_metadata(call: Call) -> JsonObject:
+    """Describe a version of an artifact."""
+    return await _version(call, call.path("name"), _number(call))
+
+
+async def load_artifact(call: Call) -> Part:
+    """Read an artifact, the latest version or the one in the path or in the query."""
+    version = _number(call) if "version" in {*call.request.path_params, *call.request.query_params} else None
+    return await _loaded(call, call.path("name"), version)
+
+
+async def save_artifact(call: Call) -> JsonObject:
+    """Store a new version of an artifact."""
+    given = await body_of(call, NewArtifact)
+    part = from_plain(Part, given.artifact, "artifact")
+    version = await call.runtime.aio.artifacts.save(call.user_id, call.session_id, given.filename, part)
+    return await _version(call, given.filename, version)
+
+
+async def delete_artifact(call: Call) -> Response:
+    """Delete an artifact."""
+    await call.runtime.aio.artifacts.delete(call.user_id, call.session_id, call.path("name"))
+    return json_response(None)
+
+
+def _number(call: Call) -> int:
+    given = call.path("version") if "version" in call.request.path_params else call.request.query_params["version"]
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise HttpError(422, f"version must be a whole number, not {given!r}")
+    return int(given)
+
+
+async def _loaded(call: Call, name: str, version: int | None) -> Part:
+    part = await call.runtime.aio.artifacts.load(call.user_id, call.session_id, name, version)
+    if part is None:
+        raise NotFoundError(f"artifact {name!r} was not found")
+    return part
+
+
+async def _version(call: Call, name: str, version: int) -> JsonObject:
+    part = await _loaded(call, name, version)
+    uri = (
+        f"raygrove://apps/{call.path('app')}/users/{call.user_id}/sessions/{call.session_id}/artifacts/{name}/versions/{version}"
+    )
+    kind = {"mimeType": part.inline_data.mime_type} if part.inline_data is not None and part.inline_data.mime_type else {}
+    return {"version": version, "canonicalUri": uri, "customMetadata": {}, **kind}
+
+
+async def add_to_memory(call: Call) -> Response:
+    """Add a session to memory."""
+    given = await body_of(call, MemoryUpdate)
+    await call.runtime.aio.memory.add_session(call.user_id, given.session_id)
+    return json_response(None)
+
+
+_USER = "/apps/{app}/users/{user}"
+_SESSION = f"{_USER}/sessions/{{session}}"
+_ARTIFACT = f"{_SESSION}/artifacts/{{name:path}}"
+
+OPERATIONS = [
+    HttpOperation("GET", "/list-apps", list_apps),
+    HttpOperation("GET", "/version", get_version, is_open=True),
+    HttpOperation("GET", "/health", get_health, is_open=True),
+    HttpOperation("GET", "/apps/{app}/app-info", get_app_info),
+    HttpOperation("GET", f"{_USER}/sessions", list_sessions),
+    HttpOperation("POST", f"{_USER}/sessions", create_session),
+    HttpOperation("GET", _SESSION, get_session),
+    HttpOperation("POST", _SESSION, create_session),
+    HttpOperation("PATCH", _SESSION, update_session),
+    HttpOperation("DELETE", _SESSION, delete_session),
+    HttpOperation("GET", f"{_SESSION}/artifacts", list_artifacts),
+    HttpOperation("POST", f"{_SESSION}/artifacts", save_artifact),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/{{version}}/metadata", get_version_metadata),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/metadata", list_version_metadata),
+    HttpOperation("GET", f"{_ARTIFACT}/versions/{{version}}", load_artifact),
+    HttpOperation("GET", f"{_ARTIFACT}/versions", list_versions),
+    HttpOperation("GET", _ARTIFACT, load_artifact),
+    HttpOperation("DELETE", _ARTIFACT, delete_artifact),
+    HttpOperation("PATCH", f"{_USER}/memory", add_to_memory),
+]
+"""ADK's paths, special ones before general ones."""

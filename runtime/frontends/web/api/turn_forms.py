@@ -1,0 +1,117 @@
+"""What requests about turns say, and what their responses do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from actors.messages.event import Event
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from runtime.frontends.web.api.sessions import Limit, Position
+from runtime.frontends.web.api.turn_options import TurnOptions
+from runtime.frontends.web.ids import State
+from runtime.frontends.web.problems import Problem
+
+MAX_WAIT_S = 3600.0
+"""How long a request may wait for a turn."""
+
+
+class NewTurn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """A turn to start.
+
+    Attributes:
+        message: a text, or a Content such as `{"role": "user", "parts": [{"text": "hi"}]}`.
+        state_delta: changes of session state that come with the message.
+        config: options of the turn.
+        auto_create_session: create the session if there is none; null leaves it to the server.
+    """
+
+    message: str | JsonObject
+    state_delta: State | None = None
+    config: TurnOptions = TurnOptions()
+    auto_create_session: bool | None = None
+
+
+class NewAnswers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Answers to calls of a turn, by the ids of the calls; true or false for those that need confirmation."""
+
+    answers: Annotated[dict[str, JsonValue], msgspec.Meta(min_length=1)]
+    config: TurnOptions = TurnOptions()
+
+
+class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How a turn ended.
+
+    Attributes:
+        invocation_id: the turn.
+        state: finished, paused, failed or cancelled.
+        agent: the agent that was selected for it.
+        text: of the newest final response.
+        events: its events, without the user's; none of a turn that failed or was cancelled.
+        pending: the calls at which it waits for a person.
+        error: why it failed, or was cancelled.
+    """
+
+    invocation_id: str
+    state: TurnStateName
+    agent: str = ""
+    text: str = ""
+    events: Sequence[Event] = ()
+    pending: Sequence[PendingCall] = ()
+    error: Problem | None = None
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a turn is, and the calls at which it waits for a person."""
+
+    turn: TurnInfo
+    pending: Sequence[PendingCall] = ()
+
+
+class TurnList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of turns, those in line first, then the one that began last; `next`: the `before` of the next page."""
+
+    turns: Sequence[TurnInfo]
+    next: str | None = None
+
+
+class PendingList(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that wait for a person."""
+
+    calls: Sequence[PendingCall]
+
+
+class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which turns."""
+
+    state: TurnStateName | None = None
+    limit: Limit = 100
+    before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+
+
+class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many at most."""
+
+    limit: Limit = 100
+
+
+class JoinQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From where on a turn is followed, and with what."""
+
+    after_seq: Position = 0
+    partials: bool = True
+
+
+class WaitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many seconds to wait for the end."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+
+
+class PartialsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a stream has partial events."""
+
+    partials: bool = True

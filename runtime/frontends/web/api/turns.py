@@ -1,0 +1,271 @@
+"""Turns: start them and wait, stream or go on; join, list and cancel them; answer the calls at which they wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+
+import msgspec
+from starlette.responses import Response
+
+from actors.errors import InvocationNotFoundError, SessionNotFoundError, TurnError
+from actors.messages.protocol.outcomes import Paused
+from actors.messages.turn_info import PendingCall, TurnInfo
+from runtime.driver.turns.turn import Turn
+from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
+from runtime.frontends.web.api.sessions import LAST_EVENT_ID
+from runtime.frontends.web.api.turn_forms import (
+    JoinQuery,
+    LimitQuery,
+    NewAnswers,
+    NewTurn,
+    PartialsQuery,
+    PendingList,
+    TurnList,
+    TurnResultView,
+    TurnsQuery,
+    TurnView,
+    WaitQuery,
+)
+from runtime.frontends.web.api.turn_options import run_config
+from runtime.frontends.web.api.waiting import started_id, unless_left
+from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.ids import ID
+from runtime.frontends.web.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
+from runtime.frontends.web.problems import BadRequestError
+from runtime.frontends.web.redaction import shown, shown_turn
+from runtime.frontends.web.streams.response import EventStream
+from runtime.frontends.web.streams.turns import failed_end, turn_frames
+
+
+async def start_turn(call: Call) -> Response:
+    """Start a turn, and wait for its end. It goes on when the client leaves.
+
+    As a stream: its events. With `Prefer: respond-async`: it is accepted, and where to join it. The same `Idempotency-Key` again
+    joins the same turn; with another body it is refused.
+    """
+    query = call.query(PartialsQuery)
+    given = await call.body(NewTurn)
+    _check_room(call)
+    call.principal.check_state(given.state_delta)
+    repeat_key = call.request.headers.get("idempotency-key")
+    turn = call.runtime.run(
+        user_id=call.user_id,
+        session_id=call.session_id,
+        message=given.message,
+        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
+        state_delta=given.state_delta,
+        invocation_id=repeat_key,
+        auto_create_session=given.auto_create_session,
+        on_leave="continue",
+        fingerprint=_fingerprint(given) if repeat_key is not None else "",
+    )
+    return await _followed(call, turn, call.session_id, query.partials)
+
+
+def _fingerprint(body: NewTurn) -> str:
+    """The same for bodies that mean the same, whatever the order of their fields and the spaces between them."""
+    return sha256(msgspec.json.encode(body, order="sorted")).hexdigest()
+
+
+async def answer_calls(call: Call) -> Response:
+    """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
+    query = call.query(PartialsQuery)
+    given = await call.body(NewAnswers)
+    _check_room(call)
+    waiting = await _pending(call)
+    foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
+    if foreign:
+        known = ", ".join(f"{each.call_id!r} ({each.name})" for each in waiting) or "none"
+        raise BadRequestError(f"turn {call.invocation_id!r} waits for no answer to {foreign[0]!r}. Calls that wait: {known}")
+    turn = call.runtime.answer(
+        given.answers,
+        user_id=call.user_id,
+        session_id=call.session_id,
+        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
+        on_leave="continue",
+    )
+    return await _followed(call, turn, call.session_id, query.partials)
+
+
+def _check_room(call: Call) -> None:
+    """Check that the turn can be followed before it is begun. Raises TooManyStreamsError."""
+    if call.wants_stream() or not call.prefers("respond-async"):
+        call.served.slots.check(call.principal.user_id)
+
+
+async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> Response:
+    """The response of a turn that was started: a stream, its result, or where it can be joined."""
+    # An answer that waits in the line of its session continues the turn in the path.
+    invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
+    place = call.url("sessions", session_id, "turns", invocation_id)
+    headers = {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
+    slots, for_operator = call.served.slots, call.principal.is_admin
+    if call.wants_stream():
+        frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
+        return EventStream(frames, slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s, headers=headers)
+    if call.prefers("respond-async"):
+        turn.detach()
+        return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
+    with slots.taken(call.principal.user_id):
+        result = await unless_left(call, _result(turn, for_operator=for_operator))
+    if result is None:
+        turn.detach()
+        return Response(status_code=CLIENT_LEFT)
+    return json_response(result, headers=headers)
+
+
+def _is_answer(call: Call) -> bool:
+    return "turn" in call.request.path_params
+
+
+async def _result(turn: Turn, *, for_operator: bool) -> TurnResultView:
+    """Wait for the end of a turn. Raises why it could not start."""
+    try:
+        result = await turn.result_async()
+    except TurnError as error:
+        end = failed_end(turn.invocation_id, error, for_operator=for_operator)
+        return TurnResultView(invocation_id=end.invocation_id, state=end.state, agent=turn.agent, error=end.error)
+    paused = isinstance(result.outcome, Paused)
+    return TurnResultView(
+        invocation_id=result.invocation_id,
+        state="paused" if paused else "finished",
+        agent=result.agent,
+        text=result.text,
+        events=[shown(event, for_operator=for_operator) for event in result.events],
+        pending=await turn.pending_async() if paused else (),
+    )
+
+
+async def join_turn(call: Call) -> Response:
+    """Follow a turn: a stream of its events after a position, up to its end. The turn goes on when the client leaves."""
+    query = call.query(JoinQuery)
+    # Before the stream begins: a turn that is missing is a status, and no frame.
+    await _info(call)
+    after_seq = call.last_event_id(query.after_seq)
+    frames = turn_frames(
+        attached(call, after_seq), after_seq=after_seq, partials=query.partials, for_operator=call.principal.is_admin
+    )
+    return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+
+
+def attached(call: Call, after_seq: int = 0) -> Turn:
+    """The turn in the path, joined."""
+    return call.runtime.attach(
+        user_id=call.user_id, session_id=call.session_id, invocation_id=call.invocation_id, after_seq=after_seq
+    )
+
+
+async def get_turn(call: Call) -> TurnView:
+    """Where a turn is, and the calls at which it waits for a person."""
+    info = await _info(call)
+    return TurnView(turn=info, pending=await _pending(call) if info.state == "paused" else ())
+
+
+async def get_result(call: Call) -> Response:
+    """How a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
+    query = call.query(WaitQuery)
+    info = await _info(call)
+    is_under_way = info.state in ("waiting", "running")
+    if not is_under_way or query.wait:
+        turn = attached(call)
+        with call.served.slots.taken(call.principal.user_id), suppress(TimeoutError):
+            async with asyncio.timeout(query.wait if is_under_way else None):
+                result = await unless_left(call, _result(turn, for_operator=call.principal.is_admin))
+            if result is None:
+                return Response(status_code=CLIENT_LEFT)
+            return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))
+    return json_response(await get_turn(call), 202)
+
+
+async def _info(call: Call) -> TurnInfo:
+    turn = await call.runtime.aio.turns.get(call.user_id, call.session_id, call.invocation_id)
+    return shown_turn(turn, for_operator=call.principal.is_admin)
+
+
+async def _pending(call: Call) -> Sequence[PendingCall]:
+    calls = await call.runtime.aio.turns.pending(call.user_id, call.session_id)
+    return [each for each in calls if each.invocation_id == call.invocation_id]
+
+
+async def cancel_turn(call: Call) -> TurnInfo:
+    """Cancel a turn, and wait until its log is sealed."""
+    before = await _info(call)
+    turn = attached(call)
+    await turn.cancel_async()
+    turn.detach()
+    try:
+        return await _info(call)
+    except InvocationNotFoundError:
+        # It was in the line of its session, and nothing of it is stored.
+        return msgspec.structs.replace(before, state="cancelled")
+
+
+async def list_turns(call: Call) -> TurnList:
+    """List the turns of a session, of a user, or with credentials for any user of the whole app."""
+    query = call.query(TurnsQuery)
+    session_id = call.session_id if "session" in call.request.path_params else None
+    user_id = call.user_id if session_id is not None else call.any_user_id
+    before = decode_cursor(query.before) if query.before is not None else None
+    turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    if not turns and session_id is not None and user_id is not None:
+        await _check_there(call, user_id, session_id)
+    has_more = len(turns) == query.limit and turns[-1].state != "waiting"
+    turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns]
+    return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
+
+
+async def _check_there(call: Call, user_id: str, session_id: str) -> None:
+    """Check that there is a session. Raises SessionNotFoundError."""
+    if await call.runtime.aio.sessions.get(user_id, session_id, num_recent_events=0) is None:
+        raise SessionNotFoundError(call.path("app"), user_id, session_id)
+
+
+async def list_pending(call: Call) -> PendingList:
+    """List the calls that wait for a person, of a user, or with credentials for any user of the whole app."""
+    query = call.query(LimitQuery)
+    return PendingList(calls=await call.runtime.aio.turns.pending(call.any_user_id, limit=query.limit))
+
+
+_TURNS = "/v1/apps/{app}/sessions/{session}/turns"
+_TURN = f"{_TURNS}/{{turn}}"
+_PREFER = Header("Prefer", "`respond-async`: answer when the turn has begun, and do not wait for its end")
+_ACCEPTED = (202, "The turn goes on, and can be joined at the `Location`.")
+_OTHER_BODY = (422, "The turn of that `Idempotency-Key` began with another body.")
+_NOT_ENDED = (202, "The turn has not ended.")
+_IDEMPOTENCY = Header("Idempotency-Key", "the id of the turn: the same with the same body joins the same turn", ID)
+
+OPERATIONS = [
+    HttpOperation("GET", _TURNS, list_turns, query=TurnsQuery, gives=TurnList),
+    HttpOperation(
+        "POST",
+        _TURNS,
+        start_turn,
+        query=PartialsQuery,
+        body=NewTurn,
+        gives=TurnResultView,
+        gives_media=[STREAM],
+        headers=[_IDEMPOTENCY, _PREFER, LAST_EVENT_ID],
+        statuses=[_ACCEPTED, _OTHER_BODY],
+    ),
+    HttpOperation("GET", _TURN, get_turn, gives=TurnView),
+    HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
+    HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
+    HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),
+    HttpOperation(
+        "POST",
+        f"{_TURN}/answers",
+        answer_calls,
+        query=PartialsQuery,
+        body=NewAnswers,
+        gives=TurnResultView,
+        gives_media=[STREAM],
+        headers=[_PREFER],
+        statuses=[_ACCEPTED],
+    ),
+    HttpOperation("GET", "/v1/apps/{app}/turns", list_turns, query=TurnsQuery, gives=TurnList, users="any"),
+    HttpOperation("GET", "/v1/apps/{app}/pending", list_pending, query=LimitQuery, gives=PendingList, users="any"),
+]
+"""What can be done with turns."""

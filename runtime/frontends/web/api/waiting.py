@@ -1,0 +1,55 @@
+"""What a request does while its turn begins and runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from runtime.driver.turns.turn import Turn
+from runtime.frontends.web.call import Call
+from runtime.frontends.web.problems import HttpError
+
+T = TypeVar("T")
+
+START_S = 0.5
+"""How long a response waits for its turn to begin, so that an error that keeps it from starting becomes a status. One that is in
+the line of its session takes longer, and is accepted."""
+
+
+async def started_id(turn: Turn) -> str | None:
+    """The id of a turn that has begun; None of one that waits. Raises why it could not start."""
+    starting = asyncio.ensure_future(turn.started_async())
+    await asyncio.wait((starting,), timeout=START_S)
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    return None
+
+
+async def unless_left(call: Call, work: Awaitable[T]) -> T | None:
+    """What comes of some work; None when the client leaves before.
+
+    Raises:
+        HttpError: the server stops.
+        Exception: what the work raises.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.create_task(_until_left(call))
+    closing = asyncio.create_task(call.served.slots.wait_until_closing())
+    try:
+        await asyncio.wait((working, leaving, closing), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        if closing.done():
+            raise HttpError(503, "the server stops: ask again, at another one or later")
+        return None
+    finally:
+        for task in (working, leaving, closing):
+            task.cancel()
+        await asyncio.gather(working, leaving, closing, return_exceptions=True)
+
+
+async def _until_left(call: Call) -> None:
+    while (await call.request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,57 @@
+"""On whose behalf a request comes, and what that allows."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+from starlette.requests import Request
+
+from actors.messages.json_types import JsonMapping
+from runtime.frontends.web.problems import NotAllowedError
+
+APP_STATE = "app:"
+"""How the keys of the state begin that all users share."""
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """On whose behalf a request comes.
+
+    Attributes:
+        user_id: the only user whose data it may reach; None: those of any user, as a back end needs that has users of its own.
+        is_admin: it may see statistics, live actors, and where users' code failed.
+    """
+
+    user_id: str | None = None
+    is_admin: bool = False
+
+    def check_user(self, user_id: str) -> str:
+        """The id of a user, if this principal may reach that user's data. Raises NotAllowedError."""
+        if self.user_id is not None and user_id != self.user_id:
+            raise NotAllowedError(f"these credentials are for user {self.user_id!r}, and for no other user")
+        return user_id
+
+    def check_admin(self) -> None:
+        """Raises NotAllowedError when the principal is no administrator."""
+        if not self.is_admin:
+            raise NotAllowedError("this is for administrators")
+
+    def check_state(self, state: JsonMapping | None) -> None:
+        """Check changes of state. Raises NotAllowedError when they reach other users."""
+        if self.user_id is None or self.is_admin or not state:
+            return
+        shared = next((key for key in state if str(key).startswith(APP_STATE)), None)
+        if shared is not None:
+            raise NotAllowedError(f"the state {shared!r} is shared by all users: only credentials for any user may set it")
+
+
+class Auth(Protocol):
+    """Says on whose behalf each request comes. Any object with this method will do."""
+
+    async def __call__(self, request: Request) -> Principal:
+        """The principal of a request.
+
+        Raises:
+            NotAuthenticatedError: the request has no credentials, or wrong ones.
+        """
+        ...

@@ -1,0 +1,134 @@
+"""One request: its principal, its app, and what its path, query and body say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from runtime.driver.runtime import Runtime
+from runtime.frontends.web.api.wrong_fields import explained
+from runtime.frontends.web.auth.principal import Principal
+from runtime.frontends.web.bodies import RequestBody
+from runtime.frontends.web.problems import BadRequestError, HttpError
+from runtime.frontends.web.served import Served
+
+T = TypeVar("T")
+
+JSON = "application/json"
+
+
+class Call:
+    """A request whose principal is known.
+
+    Args:
+        request: the request.
+        served: what the server has.
+        principal: on whose behalf the request comes.
+    """
+
+    def __init__(self, request: Request, served: Served, principal: Principal) -> None:
+        self.request = request
+        self.served = served
+        self.principal = principal
+        self._body = RequestBody(served.bodies, principal.user_id)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The Runtime of the app in the path. Raises NotFoundError."""
+        return self.served.runtime(self.path("app"))
+
+    def path(self, name: str) -> str:
+        """A part of the path."""
+        return unquote(self.request.path_params[name], errors="surrogateescape")
+
+    @property
+    def user_id(self) -> str:
+        """The user that is meant: in the path, in the query, or else the principal's.
+
+        Raises:
+            NotAllowedError: it is another than the principal's.
+            BadRequestError: no user is named, and the principal has none.
+        """
+        user_id = self.any_user_id
+        if user_id is None:
+            raise BadRequestError("these credentials are for any user: name one with ?user=")
+        return user_id
+
+    @property
+    def any_user_id(self) -> str | None:
+        """The same where None stands for all users, when the principal may reach them. Raises NotAllowedError."""
+        named = self.path("user") if "user" in self.request.path_params else self.request.query_params.get("user")
+        return self.principal.check_user(named) if named is not None else self.principal.user_id
+
+    @property
+    def session_id(self) -> str:
+        """The session in the path."""
+        return self.path("session")
+
+    @property
+    def invocation_id(self) -> str:
+        """The turn in the path."""
+        return self.path("turn")
+
+    def query(self, type: type[T]) -> T:
+        """What the query says. Raises BadRequestError when a field is unknown, missing or wrong."""
+        given = {name: value for name, value in self.request.query_params.items() if name != "user"}
+        try:
+            return msgspec.convert(given, type, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadRequestError(f"the query is wrong: {explained(error, type, also=['user'])}") from None
+
+    async def raw_body(self) -> bytes:
+        """The body. Raises HttpError, see `RequestBody.read`."""
+        return await self._body.read(self.request.stream())
+
+    def release(self) -> None:
+        """Let go of what the body takes: the request is answered."""
+        self._body.release()
+
+    async def body(self, type: type[T]) -> T:
+        """What the body says, which is JSON; nothing stands for `{}`. Raises BadRequestError, HttpError."""
+        media_type = self.request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        if media_type != JSON and not media_type.endswith("+json"):
+            # Browsers send other kinds to foreign origins without asking.
+            raise HttpError(415, f"send the body as {JSON}, not as {media_type}")
+        try:
+            return msgspec.json.decode(await self.raw_body() or b"{}", type=type)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadRequestError(f"the body is wrong: {explained(error, type)}") from None
+
+    def wants_stream(self) -> bool:
+        """True when the client asks for server-sent events."""
+        return "text/event-stream" in self.request.headers.get("accept", "")
+
+    def last_event_id(self, after_seq: int = 0) -> int:
+        """After which event a stream goes on: the header `Last-Event-ID`, else `after_seq`. Raises BadRequestError."""
+        given = self.request.headers.get("last-event-id", "").strip()
+        if not given:
+            return after_seq
+        if not re.fullmatch(r"[0-9]{1,18}", given):
+            raise BadRequestError(f"Last-Event-ID must be the id of an event, a number, not {given!r}")
+        return int(given)
+
+    def prefers(self, preference: str) -> bool:
+        """True when the header `Prefer` has a preference."""
+        given = self.request.headers.get("prefer", "")
+        return preference in {each.partition(";")[0].strip().lower() for each in given.split(",")}
+
+    def url(self, *path: str) -> str:
+        """The path of something in the app of this request, for a header; the user is named where it has to be."""
+        parts = "/".join(quote(each, safe="") for each in (self.path("app"), *path))
+        user = self.request.query_params.get("user")
+        root = self.request.scope.get("root_path", "")
+        return f"{root}/v1/apps/{parts}" + (f"?user={quote(user, safe='')}" if user is not None else "")
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A response with anything that has a JSON form."""
+    return Response(msgspec.json.encode(value), status, headers, JSON)

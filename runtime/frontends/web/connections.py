@@ -1,0 +1,225 @@
+"""The connections of a server: how many there are, and how long each may take for what it sends and reads.
+
+A connection is *known* once a request with valid credentials has come over it. Others cost their client nothing, so they are
+closed first when there are too many: the oldest of all, or of their address. A server in use is not shut by clients that say
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import h11
+import msgspec
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from runtime.frontends.web.operation import CONNECTION
+from runtime.frontends.web.problems import PROBLEM, Problem
+
+LINGER_S = 2.0
+"""How long the rest of a body may come that is not read any more. Closed at once, a client might not get its response."""
+
+LOOKS_PER_LIMIT = 8
+"""How often a limit of time is looked at within it."""
+
+MOST_CONNECTIONS = 4_096
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """What clients may take of a server. Where a limit is reached, others are still served.
+
+    Attributes:
+        max_connections: how many there may be; None: 4,096, or half of the files that the process may open, if that is less.
+        max_unknown_per_client: connections of one address over which no valid credentials have come yet.
+        head_timeout_s: how long the head of a request may take, from the connection or from its first byte on.
+        unread_timeout_s: in this time a client has to read `min_bytes_per_s` of what waits for it.
+        min_bytes_per_s: the slowest that a client may read.
+    """
+
+    max_connections: int | None = None
+    max_unknown_per_client: int = 128
+    head_timeout_s: float = 10.0
+    unread_timeout_s: float = 45.0
+    min_bytes_per_s: int = 1_024
+
+    @property
+    def most(self) -> int:
+        """How many connections there may be."""
+        if self.max_connections is not None:
+            return self.max_connections
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+
+
+class HttpConnections:
+    """All connections of a server. They belong to one event loop.
+
+    Args:
+        limits: what they may take.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._most = limits.most
+        # By age: dictionaries keep the order.
+        self._all: dict[HttpConnection, None] = {}
+        self._unknown: dict[str, dict[HttpConnection, None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def protocol(self, *args: Any, **named: Any) -> asyncio.Protocol:
+        """A connection that begins: what uvicorn takes for a class of protocols."""
+        return HttpConnection(self, *args, **named)
+
+    def add(self, connection: HttpConnection) -> None:
+        """Take a connection, for which an older one may have to go. Where none may, it is refused itself."""
+        of_client = self._unknown.setdefault(connection.address, {})
+        if len(of_client) >= self.limits.max_unknown_per_client:
+            self._close(next(iter(of_client)))
+        elif len(self._all) >= self._most:
+            oldest = next((each for each in self._all if not each.is_known), None)
+            if oldest is None:
+                connection.refuse(503, "TooManyConnectionsError", f"this server has {self._most} connections, which is its limit")
+                return
+            self._close(oldest)
+        self._all[connection] = None
+        self._unknown.setdefault(connection.address, {})[connection] = None
+        if self._timer is None:
+            self._look_later()
+
+    def know(self, connection: HttpConnection) -> None:
+        """Valid credentials have come over a connection."""
+        self._forget_unknown(connection)
+
+    def discard(self, connection: HttpConnection) -> None:
+        """A connection has ended."""
+        self._all.pop(connection, None)
+        self._forget_unknown(connection)
+
+    def _close(self, connection: HttpConnection) -> None:
+        self.discard(connection)
+        connection.transport.abort()
+
+    def _forget_unknown(self, connection: HttpConnection) -> None:
+        of_client = self._unknown.get(connection.address, {})
+        of_client.pop(connection, None)
+        if not of_client:
+            self._unknown.pop(connection.address, None)
+
+    def _look(self) -> None:
+        self._timer = None
+        now_s = time.monotonic()
+        for connection in list(self._all):
+            connection.check(now_s)
+        if self._all:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        pause_s = min(self.limits.head_timeout_s, self.limits.unread_timeout_s, LINGER_S) / LOOKS_PER_LIMIT
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self._look)
+
+
+class HttpConnection(H11Protocol):
+    """One connection.
+
+    Args:
+        connections: all of the server.
+
+    Attributes:
+        is_known: valid credentials have come over it.
+    """
+
+    def __init__(self, connections: HttpConnections, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._connections = connections
+        self._limits = connections.limits
+        self.is_known = False
+        served: Callable[..., Awaitable[None]] = self.app
+
+        async def serve(scope: dict[str, Any], receive: object, send: object) -> None:
+            await served({**scope, CONNECTION: self}, receive, send)
+
+        self.app = serve
+        self._head_since_s: float | None = time.monotonic()
+        self._is_heard = False
+        self._rest_until_s: float | None = None
+        self._unread: tuple[float, int] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where its client is."""
+        return self.client[0] if self.client is not None else ""
+
+    def know(self) -> None:
+        """Valid credentials have come over it."""
+        if not self.is_known:
+            self.is_known = True
+            self._connections.know(self)
+
+    def refuse(self, status: int, type: str, detail: str) -> None:
+        """Answer with a problem, although there is no request yet, or not all of it, and end the connection."""
+        phrase = HTTPStatus(status).phrase
+        body = msgspec.json.encode(Problem(type=type, title=phrase, status=status, detail=detail))
+        lines = (f"HTTP/1.1 {status} {phrase}", f"content-type: {PROBLEM}", f"content-length: {len(body)}", "connection: close")
+        self.transport.write("\r\n".join((*lines, "", "")).encode() + body)
+        self.transport.close()
+
+    def check(self, now_s: float) -> None:
+        """End it where it takes too long."""
+        if self.transport.is_closing():
+            return
+        if self._rest_until_s is not None and now_s > self._rest_until_s:
+            self.transport.abort()
+        elif self._head_since_s is not None and now_s - self._head_since_s > self._limits.head_timeout_s:
+            if self._is_heard:
+                self.refuse(408, "RequestTimeoutError", f"no whole request came within {self._limits.head_timeout_s:g} s")
+            else:
+                self.transport.close()
+        elif not self.flow.write_paused:
+            self._unread = None
+        else:
+            self._check_reader(now_s)
+
+    def _check_reader(self, now_s: float) -> None:
+        unread = self.transport.get_write_buffer_size()
+        since_s, before = self._unread = self._unread or (now_s, unread)
+        if now_s - since_s > self._limits.unread_timeout_s:
+            if before - unread < self._limits.unread_timeout_s * self._limits.min_bytes_per_s:
+                self.transport.abort()
+            self._unread = None
+
+    # What asyncio and uvicorn call.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin."""
+        super().connection_made(transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._connections.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request."""
+        self._is_heard = True
+        if self.conn.their_state is h11.IDLE and self._head_since_s is None:
+            self._head_since_s = time.monotonic()
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._head_since_s = None
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, unless the rest of this one still comes."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._rest_until_s = time.monotonic() + LINGER_S

@@ -1,0 +1,187 @@
+"""Errors as HTTP responses: `application/problem+json` (RFC 9457) with the error's class as its type.
+
+Errors of requests say all that they know. Those of stores, actors and models are written to the log of the server, and their
+response names only the class: their texts may hold names of files and machines. So may those of errors of users' code, which only
+operators get.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from actors.errors import (
+    ClusterError,
+    FlowNotFoundError,
+    InvocationNotFoundError,
+    NoMemoryError,
+    RaygroveError,
+    RepeatMismatchError,
+    RequestError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StoreUnavailableError,
+    TooLargeError,
+    TurnError,
+    UnknownAgentError,
+    UnknownFunctionCallError,
+)
+from runtime.frontends.web.redaction import detail_of
+
+PROBLEM = "application/problem+json"
+
+_STATUS: Mapping[type[RaygroveError], int] = {
+    SessionNotFoundError: 404,
+    InvocationNotFoundError: 404,
+    UnknownAgentError: 404,
+    UnknownFunctionCallError: 404,
+    FlowNotFoundError: 409,
+    SessionExistsError: 409,
+    SessionBusyError: 409,
+    TooLargeError: 413,
+    RepeatMismatchError: 422,
+    RequestError: 400,
+    TurnError: 500,
+    NoMemoryError: 501,
+    StoreUnavailableError: 503,
+    ClusterError: 503,
+}
+"""The statuses of errors, special ones before their bases; any other error is 500."""
+
+_OF_ROUTES = {
+    404: "there is nothing at this path: /openapi.json lists what there is",
+    405: "the header Allow names the methods that this path takes",
+}
+"""What is said of requests that no route takes."""
+
+_log = logging.getLogger(__name__)
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong.
+
+    Attributes:
+        type: the class of the error, such as `SessionNotFoundError`.
+        title: what kind of error this is.
+        status: the HTTP status; 0 in a stream, which has begun with another one.
+        detail: what exactly is wrong, and what would be right.
+    """
+
+    type: str
+    title: str
+    status: int = 0
+    detail: str = ""
+
+
+class HttpError(Exception):
+    """A request that the server refuses by itself, before the Runtime sees it.
+
+    Args:
+        status: the HTTP status.
+        detail: what is wrong, and what would be right.
+        headers: of the response.
+    """
+
+    type = "HttpError"
+    title = "The request is refused"
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+class BadRequestError(HttpError):
+    """The request is malformed. Arguments: what is wrong."""
+
+    type = "BadRequestError"
+    title = "The request is malformed"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(400, detail)
+
+
+class NotAuthenticatedError(HttpError):
+    """The request says not credibly on whose behalf it comes. Arguments: what is wrong."""
+
+    type = "NotAuthenticatedError"
+    title = "Credentials are needed"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(401, detail, {"WWW-Authenticate": "Bearer"})
+
+
+class NotAllowedError(HttpError):
+    """The principal of the request may not do this. Arguments: what it may not do."""
+
+    type = "NotAllowedError"
+    title = "The request is not allowed"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(403, detail)
+
+
+class NotFoundError(HttpError):
+    """There is nothing of that name. Arguments: what was not found."""
+
+    type = "NotFoundError"
+    title = "Not found"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(404, detail)
+
+
+class TooManyStreamsError(HttpError):
+    """More streams are open than the server allows. Arguments: how many of what are allowed."""
+
+    type = "TooManyStreamsError"
+    title = "Too many streams are open"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(429, detail, {"Retry-After": "5"})
+
+
+def status_of(error: RaygroveError) -> int:
+    """The HTTP status of an error of this project."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
+    """What a client gets to know of an error. What it does not get to know is logged.
+
+    Args:
+        for_operator: the client may know what users' code and models say of their errors.
+    """
+    name = type(error).__name__
+    if isinstance(error, HttpError):
+        return Problem(type=error.type, title=error.title, status=error.status, detail=error.detail)
+    if isinstance(error, RaygroveError):
+        status = status_of(error)
+        title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
+        if isinstance(error, TurnError):
+            return Problem(type=name, title=title, status=status, detail=detail_of(error, for_operator=for_operator))
+        if status < 500 or isinstance(error, NoMemoryError):
+            return Problem(type=name, title=title, status=status, detail=str(error))
+        _log.error("%s: %s", name, error)
+        return Problem(type=name, title=title, status=status, detail="the log of the server says more")
+    if isinstance(error, HTTPException):
+        detail = _OF_ROUTES.get(error.status_code, error.detail)
+        return Problem(type="HttpError", title=error.detail, status=error.status_code, detail=detail)
+    _log.error("a request failed", exc_info=error)
+    return Problem(type="InternalError", title="The server failed", status=500, detail="the log of the server says more")
+
+
+async def problem_response(request: Request, error: Exception, *, for_operator: bool = False) -> Response:
+    """The response of a request that failed."""
+    problem = problem_of(error, for_operator=for_operator)
+    headers = getattr(error, "headers", None) or {}
+    if problem.status == 503:
+        headers = {"Retry-After": "1", **headers}
+    return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)

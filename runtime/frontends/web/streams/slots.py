@@ -1,0 +1,72 @@
+"""How many streams a server has open, and how they end when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runtime.frontends.web.problems import TooManyStreamsError
+
+
+class StreamSlots:
+    """Counts open streams, and waiting requests, which hold a turn just so.
+
+    Args:
+        for_user: how many a user may have open; a principal without a user counts as one.
+        in_all: how many the server has open at most.
+    """
+
+    def __init__(self, for_user: int, in_all: int) -> None:
+        self._for_user = for_user
+        self._in_all = in_all
+        self._open: Counter[str | None] = Counter()
+        self._closing: asyncio.Event | None = None
+        self._is_closed = False
+
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return self._open.total()
+
+    def check(self, user_id: str | None) -> None:
+        """Check that there is room for one more, before something is begun for it.
+
+        Args:
+            user_id: whose it is; None: that of a principal for any user, which is counted with the server only.
+
+        Raises:
+            TooManyStreamsError: as many are open as may be.
+        """
+        if self._open.total() >= self._in_all:
+            raise TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
+        if user_id is not None and self._open[user_id] >= self._for_user:
+            raise TooManyStreamsError(f"user {user_id!r} has {self._for_user} streams open, which is the limit for a user")
+
+    @contextmanager
+    def taken(self, user_id: str | None) -> Iterator[None]:
+        """Count a stream while the block lasts. Takes and raises what `check` does."""
+        self.check(user_id)
+        self._open[user_id] += 1
+        try:
+            yield
+        finally:
+            self._open[user_id] -= 1
+            if not self._open[user_id]:
+                del self._open[user_id]
+
+    async def wait_until_closing(self) -> None:
+        """Wait until the server stops."""
+        if self._closing is None:
+            # Made on the loop of the first stream.
+            self._closing = asyncio.Event()
+            if self._is_closed:
+                self._closing.set()
+        await self._closing.wait()
+
+    def close(self) -> None:
+        """End all streams, those too that begin from now on: the server stops."""
+        self._is_closed = True
+        if self._closing is not None:
+            self._closing.set()

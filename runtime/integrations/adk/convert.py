@@ -1,0 +1,291 @@
+"""Makes a tree of raygrove's agents of one of google-adk's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
+from google.adk.agents.llm_agent import LlmAgent as AdkLlmAgent
+from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
+from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
+from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from google.adk.workflow import BaseNode
+from google.genai import types
+
+from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
+from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
+from actors.errors import DefinitionError
+from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
+from runtime.integrations.adk.aliens import node_of, without_counterpart
+from runtime.integrations.adk.callbacks import (
+    AfterModel,
+    AgentCallback,
+    BeforeModel,
+    OnModelError,
+    Provider,
+    ToolCallback,
+    own_planner,
+)
+from runtime.integrations.adk.contexts import Source
+from runtime.integrations.adk.islands import Island
+from runtime.integrations.adk.models import own_model
+from runtime.integrations.adk.plugins import adk_plugin, hooks_inside, uncalled
+from runtime.integrations.adk.tools import AdkTool
+from runtime.integrations.adk.toolsets import AdkToolset
+
+_WORKFLOWS: dict[type, type[BaseAgent]] = {
+    AdkSequentialAgent: SequentialAgent,
+    AdkParallelAgent: ParallelAgent,
+    AdkLoopAgent: LoopAgent,
+}
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What `from_adk` has made.
+
+    Attributes:
+        root_agent: the tree, for `Runtime(root_agent, …)`.
+        plugins: those of the App, for `Runtime(…, plugins=…)`.
+        notes: what is done in another way than by ADK, a sentence each; empty for most trees.
+    """
+
+    root_agent: BaseAgent
+    plugins: Sequence[Plugin] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
+    """Make a tree of actors of an agent, or an App, of google-adk. What its users wrote stays as it is.
+
+    Args:
+        agent_or_app: the root agent, or the App. It is not changed, and not needed any more.
+        app_name: what ADK's contexts call the app; by default the App's name, or the root agent's.
+        islands: run what has no counterpart, such as graphs of `Workflow`, inside ADK's own Runner, in one actor with all that is
+            below it. `notes` names each. By default it is refused.
+
+    Raises:
+        DefinitionError: something in it would behave differently without saying so; the message names it.
+    """
+    is_app = isinstance(agent_or_app, App)
+    root = agent_or_app.root_agent if is_app else agent_or_app
+    if not isinstance(root, BaseNode):
+        raise DefinitionError(
+            f"{type(root).__name__} is no tree of agents: give an LlmAgent, SequentialAgent, ParallelAgent, LoopAgent or a "
+            "subclass of BaseAgent of google-adk"
+        )
+    resumability = agent_or_app.resumability_config if is_app else None
+    converter = _Converter(app_name or (agent_or_app.name if is_app else root.name), islands, resumability)
+    if is_app:
+        converter.check_app(agent_or_app)
+    tree = converter.top(root)
+    plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
+    return Adapted(tree, plugins, tuple(converter.notes))
+
+
+class _Converter:
+    def __init__(self, app_name: str, islands: bool, resumability: Any) -> None:
+        self.notes: list[str] = []
+        self._islands = islands
+        self._resumability = resumability
+        self._app_name = app_name
+        self._island_names: list[str] = []
+        self._asked: dict[tuple[int, bool], BaseAgent] = {}
+        self._sources: dict[str, Source] = {}
+        self._has_plugins = True
+        # The agents whose runs plugins do not hear of.
+        self._alone: set[str] = set()
+
+    def check_app(self, app: App) -> None:
+        for name in ("events_compaction_config", "context_cache_config"):
+            if getattr(app, name, None) is not None:
+                raise DefinitionError(f"{name} of an App is not carried over: leave it out")
+        if getattr(app, "resumability_config", None) is not None:
+            self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
+
+    def plugins(self, given: Sequence[BasePlugin], root: str) -> Sequence[Plugin]:
+        """The plugins of an App."""
+        for plugin in given:
+            self.notes += [f"plugin {plugin.name!r}: {name} is not called, since it changes nothing" for name in uncalled(plugin)]
+            inside = hooks_inside(plugin) if self._island_names else []
+            if inside:
+                self.notes.append(
+                    f"plugin {plugin.name!r}: {', '.join(inside)} not called inside {', '.join(map(repr, self._island_names))}"
+                )
+        return tuple(adk_plugin(plugin, self._sources, root, frozenset(self._alone)) for plugin in given)
+
+    def top(self, agent: Any) -> BaseAgent:
+        """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
+        return self.agent(agent, has_model_above=False)
+
+    def agent(self, agent: Any, *, has_model_above: bool) -> BaseAgent:
+        """Convert an agent with all that is below it."""
+        if (alien := without_counterpart(agent)) is not None:
+            if not self._islands:
+                self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
+            return self._island(agent, alien.what)
+        if type(agent) in _WORKFLOWS:
+            return self._workflow(agent, has_model_above)
+        if type(agent) is AdkLlmAgent:
+            return self._llm(agent, has_model_above)
+        if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
+            self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
+        return self._custom(agent, has_model_above)
+
+    def _refuse(self, agent: Any, what: str, instead: str) -> None:
+        raise DefinitionError(f"agent {agent.name!r}: {what}, which is not carried over: {instead}")
+
+    def _island(self, agent: Any, what: str) -> BaseAgent:
+        self.notes.append(f"agent {agent.name!r}: {what}, so ADK's own Runner runs it, in one actor with all that is below it")
+        self._island_names.append(agent.name)
+        alone, callbacks = agent, {}
+        if isinstance(agent, AdkBaseAgent):
+            # Deep in a tree it would look for the agents above it. Its callbacks are called once, also when its process is lost.
+            left_out = ("parent_agent", "before_agent_callback", "after_agent_callback")
+            alone = agent.model_copy(update=dict.fromkeys(left_out))
+        # Plugins are given the agent or node.
+        source = self._source(alone)
+        if isinstance(agent, AdkBaseAgent):
+            callbacks = self._callbacks(agent, source)
+        return Island(
+            **callbacks,
+            name=agent.name,
+            description=agent.description,
+            source=alone,
+            app_name=self._app_name,
+            resumability=self._resumability,
+        )
+
+    def _shared(self, agent: Any, source: Source, has_model_above: bool) -> dict[str, Any]:
+        return {
+            "name": agent.name,
+            "description": agent.description,
+            "sub_agents": [self.agent(child, has_model_above=has_model_above) for child in agent.sub_agents],
+            **self._callbacks(agent, source),
+        }
+
+    def _callbacks(self, agent: Any, source: Source) -> dict[str, Any]:
+        names = ("before_agent_callback", "after_agent_callback")
+        return {name: _one(AgentCallback, source, getattr(agent, name)) for name in names}
+
+    def _source(self, agent: Any) -> Source:
+        """An agent without the agents around it, for what refers to it."""
+        source = self._sources[agent.name] = Source(agent, self._app_name)
+        if not self._has_plugins:
+            self._alone.add(agent.name)
+        return source
+
+    def _workflow(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        fields = self._shared(agent, self._source(detached(agent)), has_model_above)
+        if isinstance(agent, AdkLoopAgent):
+            fields["max_iterations"] = agent.max_iterations
+        return _WORKFLOWS[type(agent)](**fields)
+
+    def _custom(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        source = self._source(with_stand_ins(agent))
+        return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
+
+    def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
+        source = self._source(detached(agent))
+        tools = [self._tool(source, tool) for tool in agent.tools]
+        return LlmAgent(
+            **self._shared(agent, source, True),
+            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model), agent.output_schema),
+            instruction=_instruction(source, agent.instruction),
+            global_instruction=_instruction(source, agent.global_instruction),
+            static_instruction=self._static(agent),
+            planner=own_planner(source, agent.planner),
+            code_executor=BuiltInCodeExecutor() if agent.code_executor is not None else None,
+            tools=tools,
+            disallow_transfer_to_parent=agent.disallow_transfer_to_parent,
+            disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
+            include_contents=agent.include_contents,
+            output_key=agent.output_key or None,
+            output_schema=agent.output_schema,
+            input_schema=agent.input_schema,
+            generate_content_config=self._config(agent),
+            before_model_callback=_one(BeforeModel, source, agent.before_model_callback),
+            after_model_callback=_one(AfterModel, source, agent.after_model_callback),
+            on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
+            before_tool_callback=_one(ToolCallback, source, agent.before_tool_callback),
+            after_tool_callback=_one(ToolCallback, source, agent.after_tool_callback, last="tool_response"),
+            on_tool_error_callback=_one(ToolCallback, source, agent.on_tool_error_callback, last="error"),
+        )
+
+    def _config(self, agent: Any) -> dict[str, Any]:
+        config = agent.generate_content_config
+        if config is None:
+            return {}
+        fields: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
+        return fields
+
+    def _static(self, agent: Any) -> str:
+        given = agent.static_instruction
+        if given is None or isinstance(given, str):
+            return given or ""
+        parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
+        texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
+        if None in texts:
+            self._refuse(agent, "static_instruction with files", "give a text")
+        return "\n\n".join(text for text in texts if text)
+
+    def _tool(self, source: Source, tool: Any) -> Any:
+        if isinstance(tool, AdkAgentTool):
+            return self._agent_tool(tool)
+        if isinstance(tool, BaseToolset):
+            return AdkToolset(source, tool, _toolset_tool)
+        if isinstance(tool, BaseTool):
+            return AdkTool(source, tool)
+        if isinstance(tool, AdkBaseAgent):
+            self._refuse(source.agent, f"agent {tool.name!r} among its tools", "give AgentTool(agent)")
+        if callable(tool):
+            return AdkTool(source, AdkFunctionTool(tool))
+        return self._refuse(source.agent, f"{type(tool).__name__} among its tools", "give a BaseTool or a function")
+
+    def _agent_tool(self, tool: Any) -> AgentTool:
+        # One agent may be the tool of several agents, and is one actor then.
+        has_plugins = self._has_plugins and tool.include_plugins
+        known = self._asked.get((id(tool.agent), has_plugins))
+        if known is None:
+            if (id(tool.agent), not has_plugins) in self._asked:
+                self._refuse(tool.agent, "a tool with and without include_plugins", "give a second agent")
+            above, self._has_plugins = self._has_plugins, has_plugins
+            known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
+            self._has_plugins = above
+        return AgentTool(known, skip_summarization=tool.skip_summarization)
+
+
+def _toolset_tool(source: Source, tool: Any) -> AdkTool:
+    if node_of(tool) is not None:
+        raise DefinitionError(
+            f"a toolset of agent {source.agent.name!r} gives the node {tool.name!r}, which is not carried over: "
+            "list it in the agent's tools"
+        )
+    if isinstance(tool, AdkAgentTool):
+        raise DefinitionError(
+            f"a toolset of agent {source.agent.name!r} gives the agent {tool.name!r}: list it in the agent's tools"
+        )
+    return AdkTool(source, tool)
+
+
+def _functions(callback: Any) -> list[Callable[..., Any]]:
+    if callback is None:
+        return []
+    return list(callback) if isinstance(callback, list) else [callback]
+
+
+def _one(kind: Callable[..., Any], source: Source, callback: Any, **more: Any) -> Any:
+    functions = _functions(callback)
+    return kind(source, functions, **more) if functions else None
+
+
+def _instruction(source: Source, given: Any) -> Any:
+    return Provider(source, given) if callable(given) else given

@@ -1,0 +1,70 @@
+"""Models of google-adk as raygrove's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+from google.adk.models.registry import LLMRegistry
+
+from actors.messages.model import LlmRequest, LlmResponse
+from runtime.integrations.adk.contents import own_response
+from runtime.integrations.adk.requests import RequestView
+from runtime.models import registry
+
+
+def _told(whole: LlmResponse) -> LlmResponse:
+    """A complete response, with the error code that ADK gives one that ends without content."""
+    if whole.content is not None or whole.error_code or whole.finish_reason != "STOP":
+        return whole
+    said = "The model returned no content (finish_reason=STOP with empty parts)."
+    return msgspec.structs.replace(whole, error_code="MODEL_RETURNED_NO_CONTENT", error_message=whole.error_message or said)
+
+
+class AdkModel:
+    """A BaseLlm as a model, LiteLlm and Claude among them.
+
+    Args:
+        adk: the BaseLlm.
+        schema: the `output_schema` of the agent that has it.
+
+    Attributes:
+        model: its name.
+    """
+
+    def __init__(self, adk: Any, schema: Any = None) -> None:
+        self.model = adk.model
+        self._adk = adk
+        self._schema = schema
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Make one call."""
+        theirs = RequestView(request, schema=self._schema).adk
+        theirs.model = theirs.model or self.model
+        theirs.contents = list(theirs.contents)
+        whole: LlmResponse | None = None
+        async with aclosing(self._adk.generate_content_async(theirs, stream=stream)) as responses:
+            async for response in responses:
+                if response.partial:
+                    yield own_response(response)
+                else:
+                    # Some models of ADK end with a response that says only that the turn is over.
+                    given = own_response(response)
+                    whole = given if whole is None or given.content is not None else whole
+        whole = whole or LlmResponse()
+        yield whole if stream else _told(whole)
+
+
+def own_model(given: Any, schema: Any = None) -> Any:
+    """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above.
+
+    Args:
+        schema: the `output_schema` of the agent that has it.
+    """
+    if not isinstance(given, str):
+        return AdkModel(given, schema)
+    if not given or registry.is_usable(given):
+        return given
+    return AdkModel(LLMRegistry.new_llm(given), schema)

@@ -1,0 +1,178 @@
+"""ADK's services over raygrove's: artifacts, memory and the session of one run."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+from typing import Any, Never
+
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+
+from actors.definitions.tools.state import State
+from actors.errors import NotCarriedOverError
+from runtime.integrations.adk.contents import genai_content, genai_part, own_part
+
+
+def refuse(what: str, instead: str) -> Never:
+    """Refuse what user code asks for. Raises NotCarriedOverError, which fails the turn."""
+    raise NotCarriedOverError(f"{what} of google-adk is not carried over: {instead}")
+
+
+class Artifacts(BaseArtifactService):  # type: ignore[misc]
+    """The artifacts of a run's session, and those that the user's sessions share (`user:`).
+
+    Args:
+        ours: raygrove's context of the run.
+    """
+
+    def __init__(self, ours: Any) -> None:
+        self._ours = ours
+
+    def _check(self, session_id: str | None) -> None:
+        if session_id is not None and session_id != self._ours.session_id:
+            refuse("an artifact of another session", "use a name that begins with `user:` for what sessions share")
+
+    async def save_artifact(
+        self, *, filename: str, artifact: Any, session_id: str | None = None, custom_metadata: Any = None, **_: Any
+    ) -> int:
+        """Store an artifact, and return its version from 0."""
+        self._check(session_id)
+        if custom_metadata:
+            refuse("custom_metadata of an artifact", "write it into the state, or save it as an artifact of its own")
+        part = own_part(artifact)
+        if hasattr(self._ours, "save_artifact"):
+            return int(await self._ours.save_artifact(filename, part))
+        return int(await self._ours.artifacts.save(filename, part))
+
+    async def load_artifact(
+        self, *, filename: str, session_id: str | None = None, version: int | None = None, **_: Any
+    ) -> Any | None:
+        """The artifact in that version, by default the latest; None if there is none."""
+        self._check(session_id)
+        if hasattr(self._ours, "load_artifact"):
+            part = await self._ours.load_artifact(filename, version)
+        else:
+            part = await self._ours.artifacts.load(filename, version)
+        return genai_part(part) if part is not None else None
+
+    async def list_artifact_keys(self, *, session_id: str | None = None, **_: Any) -> list[str]:
+        """The names of all artifacts that the session sees."""
+        self._check(session_id)
+        if hasattr(self._ours, "list_artifacts"):
+            return list(await self._ours.list_artifacts())
+        return list(await self._ours.artifacts.keys())
+
+    async def delete_artifact(self, **_: Any) -> None:
+        """Refused: agents delete no artifacts."""
+        refuse("delete_artifact", "use Runtime.artifacts in the program")
+
+    async def list_versions(self, **_: Any) -> list[int]:
+        """Refused: agents know the versions that they have saved."""
+        refuse("list_versions", "use Runtime.artifacts in the program")
+
+    async def list_artifact_versions(self, **_: Any) -> list[Any]:
+        """Refused: raygrove's artifacts have no metadata beside their version."""
+        refuse("list_artifact_versions", "use Runtime.artifacts in the program")
+
+    async def get_artifact_version(
+        self, *, filename: str, session_id: str | None = None, version: int | None = None, **_: Any
+    ) -> ArtifactVersion | None:
+        """What is known of one version: its address, and the type of its data. Its time is 0: raygrove keeps none."""
+        if version is None:
+            refuse("get_artifact_version without a version", "give the version that save_artifact has returned")
+        part = await self.load_artifact(filename=filename, session_id=session_id, version=version)
+        if part is None:
+            return None
+        address = f"artifact://{self._ours.session_key.app}/{self._ours.user_id}/{self._ours.session_id}/{filename}/{version}"
+        mime_type = (
+            part.inline_data.mime_type if part.inline_data is not None else "text/plain" if part.text is not None else None
+        )
+        return ArtifactVersion(version=version, canonical_uri=address, create_time=0, mime_type=mime_type)
+
+
+class RunMemory(BaseMemoryService):  # type: ignore[misc]
+    """The memory of a run's user.
+
+    Args:
+        ours: raygrove's context of the run.
+    """
+
+    def __init__(self, ours: Any) -> None:
+        self._ours = ours
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Refused: a program decides which sessions are remembered."""
+        refuse("add_session_to_memory", "call Runtime.memory in the program when the conversation is over")
+
+    async def search_memory(self, *, query: str, **_: Any) -> SearchMemoryResponse:
+        """What is remembered of the user and fits the query."""
+        search = self._ours.search_memory if hasattr(self._ours, "search_memory") else self._ours.memory.search
+        return SearchMemoryResponse(
+            memories=[
+                MemoryEntry(
+                    content=genai_content(entry.content),
+                    author=entry.author,
+                    timestamp=datetime.fromtimestamp(entry.timestamp, UTC).isoformat(),
+                )
+                for entry in await search(query)
+            ]
+        )
+
+
+class Sessions(BaseSessionService):  # type: ignore[misc]
+    """The session of a run, which can be read as it is stored.
+
+    Args:
+        session: the session as the run has it, with what it has written.
+        ours: raygrove's context of the run.
+
+    Attributes:
+        run: the run of a BaseAgent to which it belongs; None for the contexts of callbacks and tools.
+    """
+
+    def __init__(self, session: Session, ours: Any) -> None:
+        self._session = session
+        self._ours = ours
+        self.run: Any = None
+
+    async def get_session(self, *, session_id: str, config: Any = None, **_: Any) -> Session | None:
+        """The run's own session as it is stored; a copy, as in ADK."""
+        if session_id != self._session.id:
+            refuse("another session", "an agent reads its own session only")
+        session = Session(id=session_id, app_name=self._session.app_name, user_id=self._session.user_id)
+        state = self._ours.state
+        session.state = copy.deepcopy(dict(state.stored if isinstance(state, State) else state))
+        if "events" not in vars(self._session):
+            # Async code cannot wait for them when it looks at them.
+            await self._ours.session.read_events()
+        session.events = _chosen(list(self._session.events), config)
+        return session
+
+    async def create_session(self, **_: Any) -> Session:
+        """Refused."""
+        refuse("create_session", "use Runtime.sessions in the program")
+
+    async def list_sessions(self, **_: Any) -> Any:
+        """Refused."""
+        refuse("list_sessions", "use Runtime.sessions in the program")
+
+    async def delete_session(self, **_: Any) -> None:
+        """Refused."""
+        refuse("delete_session", "use Runtime.sessions in the program")
+
+    async def append_event(self, session: Session, event: Any) -> Any:
+        """Refused: events of an agent are those that it yields."""
+        refuse("append_event", "write into the context's state, or yield the event")
+
+
+def _chosen(events: list[Any], config: Any) -> list[Any]:
+    """The events that a GetSessionConfig asks for; None asks for all."""
+    if config is None:
+        return events
+    if config.num_recent_events is not None:
+        events = events[-config.num_recent_events :] if config.num_recent_events else []
+    return [event for event in events if event.timestamp >= (config.after_timestamp or 0)]

@@ -1,0 +1,126 @@
+"""Tools of google-adk as raygrove's."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from threading import local
+from typing import Any
+from weakref import finalize
+
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
+from pydantic import BaseModel
+
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.errors.user_code import in_thread
+from actors.messages.json_types import JsonObject
+from actors.messages.model import FunctionDeclaration, LlmRequest
+from runtime.integrations.adk import contexts
+from runtime.integrations.adk.contexts import Source
+from runtime.integrations.adk.requests import RequestView, own_declaration
+
+logger = logging.getLogger(__name__)
+
+
+class AdkTool(Tool):
+    """A BaseTool as a tool.
+
+    Args:
+        source: the agent that has it.
+        adk: the BaseTool.
+
+    Attributes:
+        credentials: of the toolset that it comes from, by ADK's keys.
+    """
+
+    def __init__(self, source: Source, adk: BaseTool) -> None:
+        self.name = adk.name
+        self.description = adk.description or ""
+        self.is_long_running = bool(adk.is_long_running)
+        # A function says it of each call.
+        self.require_confirmation = bool(getattr(adk, "_require_confirmation", False))
+        self.adk = adk
+        self.credentials: dict[str, Any] = {}
+        self._source = source
+        function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
+        # A method of an object, and a callable object, are async by their __call__.
+        self._code = function or adk.run_async
+        self._blocks = function is not None and not (
+            inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        )
+
+    def declaration(self) -> FunctionDeclaration | None:
+        """The tool as the model sees it; None for one that only changes requests, such as google_search."""
+        declared = self.adk._get_declaration()
+        return own_declaration(declared) if declared is not None else None
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """Have ADK's tool change the request, if it has a method for that."""
+        if type(self.adk).process_llm_request is BaseTool.process_llm_request:
+            return
+        view = RequestView(request, schema=self._source.output_schema)
+        declared = {tool.name for tool in request.tools}
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        await self.adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
+        view.carry_back()
+        # Most of these methods declare the tool, which the request has already.
+        request.tools = list({tool.name: tool for tool in reversed(request.tools)}.values())[::-1]
+        if self.name not in declared and not self._is_declared():
+            request.tools = [tool for tool in request.tools if tool.name != self.name]
+        contexts.carry_back(theirs, context)
+
+    def _is_declared(self) -> bool:
+        return self.adk._get_declaration() is not None
+
+    async def needs_confirmation(self, args: JsonObject, context: ToolContext) -> bool:
+        """Ask ADK's tool. One that cannot say so fails when it runs, as in ADK."""
+        if not callable(getattr(self.adk, "_require_confirmation", False)):
+            return True
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        try:
+            return bool(await self.adk.check_require_confirmation(args, theirs))
+        except Exception as error:
+            logger.info("tool %r of agent %r does not say whether a call needs consent: %s", self.name, context.agent_name, error)
+            return False
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Any:
+        """Run ADK's tool; a sync function in a thread."""
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        if self.credentials:
+            theirs._invocation_context.credential_by_key.update(self.credentials)
+        if self._blocks:
+            result = await in_thread(in_own_loop, tool=self.adk, args=args, context=theirs)
+        else:
+            await contexts.read_events_for(self._code, context)
+            result = await self.adk.run_async(args=args, tool_context=theirs)
+        self._source.check_unchanged()
+        contexts.carry_back(theirs, context)
+        # ADK wraps whatever is no dictionary.
+        return {"result": result} if isinstance(result, BaseModel) else result
+
+
+class _Loop:
+    """An event loop of one thread, which ends with the thread. Making one for each call takes as long as ten calls.
+
+    The loop is closed by a finalizer, not by `__del__`: an error of a tool holds its loop in a circle of references, and of what
+    is in a circle Python may close the loop's sockets first, after which the loop itself cannot be closed.
+    """
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        # Not at the end of the process: the loop may run in a thread that is still there.
+        finalize(self, self.loop.close).atexit = False
+
+
+_of_thread = local()
+
+
+def in_own_loop(tool: Any, args: JsonObject, context: Any) -> Any:
+    """Run a tool to its end in the event loop of this thread, which is made at the first call and closed when the thread ends."""
+    own: _Loop | None = getattr(_of_thread, "own", None)
+    if own is None:
+        own = _of_thread.own = _Loop()
+    return own.loop.run_until_complete(tool.run_async(args=args, tool_context=context))

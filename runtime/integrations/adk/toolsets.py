@@ -1,0 +1,121 @@
+"""Toolsets of google-adk, such as those of MCP servers and OpenAPI descriptions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from google.adk.agents.context import Context
+from google.adk.agents.readonly_context import ReadonlyContext as AdkReadonlyContext
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
+from actors.definitions.tools.toolset import Toolset
+from actors.errors import NotCarriedOverError
+from actors.messages.json_types import JsonObject
+from actors.messages.model import LlmRequest
+from runtime.integrations.adk import contexts
+from runtime.integrations.adk.contexts import Source
+from runtime.integrations.adk.requests import RequestView
+
+logger = logging.getLogger(__name__)
+
+
+class AdkToolset(Toolset):
+    """A BaseToolset as a toolset.
+
+    One of ADK's own is asked once in a process, and again while its server is away. One that users wrote, or that has a
+    function as its filter, may have other tools for each session, so it is asked before each run.
+
+    Args:
+        source: the agent that has it.
+        adk: the BaseToolset.
+        convert: makes a tool of one of its tools.
+    """
+
+    per_run = True
+
+    def __init__(self, source: Source, adk: BaseToolset, convert: Callable[[Source, BaseTool], Tool]) -> None:
+        self.name = type(adk).__name__
+        self._source = source
+        self._adk = adk
+        self._convert = convert
+        self._is_fixed = type(adk).__module__.startswith("google.adk.") and not callable(adk.tool_filter)
+        self._kept: Sequence[Tool] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What it remembers of its last answer belongs to this process.
+        self._adk._cached_invocation_id = self._adk._cached_prefixed_tools = None
+        return {**vars(self), "_kept": None}
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        """Ask ADK's toolset. If it fails, the agent does without its tools in this run, as in ADK."""
+        if self._kept is not None:
+            return self._kept
+        theirs = contexts.invocation_context(self._source.agent, context, self._source.app_name)
+        await self._authenticate(theirs)
+        try:
+            given = await self._adk.get_tools_with_prefix(AdkReadonlyContext(theirs))
+        except Exception:
+            logger.exception("toolset %s of agent %r gives no tools", self.name, context.agent_name)
+            return ()
+        tools = [self._convert(self._source, tool) for tool in given]
+        for tool in tools:
+            if theirs.credential_by_key:
+                tool.credentials = theirs.credential_by_key  # type: ignore[attr-defined]
+        if type(self._adk).process_llm_request is not BaseToolset.process_llm_request:
+            tools.insert(0, _ToolsetRequest(self._source, self._adk))
+        if self._is_fixed:
+            self._kept = tools
+        return tools
+
+    async def _authenticate(self, theirs: Any) -> None:
+        config = self._adk.get_auth_config()
+        if not config:
+            return
+        # It brings fastapi and clients of OAuth: a quarter of what the adapter takes to import.
+        from google.adk.auth.credential_manager import CredentialManager
+
+        try:
+            credential = await CredentialManager(config.model_copy(deep=True)).get_auth_credential(Context(theirs))
+        except ValueError as error:
+            logger.warning("toolset %s of agent %r has no credential: %s", self.name, theirs.agent.name, error)
+            return
+        if credential is None:
+            raise NotCarriedOverError(
+                f"toolset {self.name} of agent {theirs.agent.name!r} asks users for credentials, which is not carried over: "
+                "give it an auth_credential that needs no user"
+            )
+        theirs.credential_by_key[config.credential_key] = credential
+
+    async def aclose(self) -> None:
+        """Close ADK's toolset."""
+        self._kept = None
+        await self._adk.close()
+
+
+class _ToolsetRequest(Tool):
+    """Lets a toolset change requests; a model never sees it."""
+
+    def __init__(self, source: Source, adk: BaseToolset) -> None:
+        self.name = f"{type(adk).__name__}.process_llm_request"
+        self._source = source
+        self._adk = adk
+
+    def declaration(self) -> None:
+        """None: it cannot be called."""
+
+    async def process_request(self, request: LlmRequest, context: CallbackContext) -> None:
+        """Have ADK's toolset change the request."""
+        view = RequestView(request, schema=self._source.output_schema)
+        theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
+        await self._adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
+        view.carry_back()
+        contexts.carry_back(theirs, context)
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Any:
+        """Never called."""
+        raise NotImplementedError

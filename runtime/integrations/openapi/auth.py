@@ -1,0 +1,128 @@
+"""Credentials for the requests of OpenApiTools."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import quote
+
+from actors.definitions.tools.context import ToolContext
+from actors.errors import DefinitionError
+from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.user_code import in_thread
+from runtime.integrations.openapi.document import Document
+from runtime.integrations.openapi.wire import WireRequest
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class BearerAuth:
+    """A token in the header `Authorization: Bearer …`."""
+
+    token: str = field(repr=False)
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class BasicAuth:
+    """A user's name and password in the header `Authorization: Basic …`."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class ApiKeyAuth:
+    """A key in a header, in the query or in a cookie.
+
+    Args:
+        key: the key.
+        name: of the header, the parameter or the cookie; by default as the document's only scheme of the type `apiKey` says.
+        location: "header", "query" or "cookie"; by default as that scheme says.
+    """
+
+    key: str = field(repr=False)
+    name: str = ""
+    location: Literal["", "header", "query", "cookie"] = ""
+
+
+Credentials = BearerAuth | BasicAuth | ApiKeyAuth
+Auth = Credentials | Sequence[Credentials] | Callable[[ToolContext], Any] | None
+"""Credentials; or a function of the call's context, sync or async, that returns some, or None."""
+
+
+def key_place(document: Document) -> tuple[str, str] | None:
+    """Place and name of the key that a document asks for; None unless it has exactly one such scheme."""
+    components = document.followed(document.root.get("components"))
+    schemes = components.get("securitySchemes")
+    found = [document.followed(each) for each in schemes.values()] if isinstance(schemes, Mapping) else []
+    places = {(str(each.get("in")), str(each.get("name"))) for each in found if each.get("type") == "apiKey"}
+    return places.pop() if len(places) == 1 else None
+
+
+def checked(auth: Auth, default: tuple[str, str] | None) -> Auth:
+    """The credentials, with the place of keys filled in.
+
+    Raises:
+        DefinitionError: they are of a wrong kind, or a key has no place.
+    """
+    return auth if auth is None or _is_function(auth) else tuple(_each(auth, default))
+
+
+def _is_function(auth: object) -> bool:
+    return callable(auth) and not isinstance(auth, Credentials)
+
+
+def _each(auth: object, default: tuple[str, str] | None) -> Iterable[Credentials]:
+    for each in auth if isinstance(auth, list | tuple) else (auth,):
+        if not isinstance(each, Credentials):
+            raise DefinitionError(
+                "auth of OpenApiTools takes BearerAuth, BasicAuth, ApiKeyAuth or a function that returns one, "
+                f"not {type(each).__name__}"
+            )
+        if isinstance(each, ApiKeyAuth) and not (each.name and each.location):
+            if default is None:
+                raise DefinitionError(
+                    "the document does not say where its key belongs: give ApiKeyAuth(key, name='X-Api-Key', location='header')"
+                )
+            each = ApiKeyAuth(each.key, each.name or default[1], each.location or default[0])  # type: ignore[arg-type]
+        yield each
+
+
+def filled_in(auth: Auth) -> frozenset[tuple[str, str]]:
+    """Place and name of the parameters that the credentials fill in."""
+    given = () if auth is None or _is_function(auth) else auth
+    return frozenset((each.location, each.name) for each in given if isinstance(each, ApiKeyAuth))  # type: ignore[union-attr]
+
+
+async def authorize(request: WireRequest, auth: Auth, context: ToolContext, default: tuple[str, str] | None) -> None:
+    """Put the credentials of a call into its request.
+
+    Raises:
+        DefinitionError: a function returned something else.
+        Exception: what the function raises.
+    """
+    if callable(auth) and _is_function(auth):
+        result = await auth(context) if inspect.iscoroutinefunction(auth) else await in_thread(auth, context)
+        given = await result if inspect.isawaitable(result) else result
+        auth = checked(given, default) if given is not None else None
+    for each in _each(auth, default) if auth is not None else ():
+        if isinstance(each, BearerAuth):
+            request.headers["Authorization"] = f"Bearer {each.token}"
+        elif isinstance(each, BasicAuth):
+            pair = f"{each.username}:{each.password}".encode()
+            request.headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        elif each.location == "header":
+            request.headers[each.name] = each.key
+        elif each.location == "cookie":
+            request.cookies[each.name] = each.key
+        else:
+            request.query += _query(each)
+
+
+def _query(key: ApiKeyAuth) -> list[str]:
+    return [f"{quote(key.name, safe='')}={quote(key.key, safe='')}"]

@@ -1,0 +1,145 @@
+"""Sends the requests of OpenApiTools. The only module that imports httpx."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import httpx
+
+from runtime.integrations.openapi.wire import WireRequest
+
+MAX_REDIRECTS = 5
+
+Files = Sequence[tuple[str, tuple[str, bytes, str]]]
+"""By field: name, data and MIME type of a file."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """The answer to a request.
+
+    Attributes:
+        media_type: without its parameters, in lower case; "" when the server says none.
+        data: the body, or its beginning.
+        is_cut: True when the body has more.
+        location: where the server redirects to.
+        retry_after: when the server wants to be asked again, in its words.
+    """
+
+    status: int
+    reason: str
+    media_type: str
+    charset: str
+    data: bytes
+    is_cut: bool
+    location: str
+    retry_after: str
+
+
+class AnswerLimits:
+    """How much of an answer is read.
+
+    Args:
+        text_bytes: of JSON and of texts.
+        data_bytes: of anything else.
+    """
+
+    def __init__(self, text_bytes: int, data_bytes: int) -> None:
+        self.text_bytes = text_bytes
+        self.data_bytes = data_bytes
+
+
+class ApiError(Exception):
+    """A request got no answer."""
+
+
+class Client:
+    """Connections of one event loop, which all sessions share. It keeps no cookies: they would be another user's."""
+
+    def __init__(self) -> None:
+        # The call as a whole has a time limit.
+        self._http = httpx.AsyncClient(cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())), timeout=None)
+
+    async def send(self, request: WireRequest, files: Files, limits: AnswerLimits) -> HttpAnswer:
+        """Send a request, and follow redirects of GET and HEAD to the same server.
+
+        Raises:
+            ApiError: there was no answer.
+        """
+        try:
+            url = httpx.URL(request.whole_url)
+            for _ in range(MAX_REDIRECTS):
+                answer = await self._send(request, url, files, limits)
+                if not answer.location or request.method not in ("GET", "HEAD"):
+                    return answer
+                target = url.join(answer.location)
+                if (target.scheme, target.netloc) != (url.scheme, url.netloc):
+                    # Credentials stay with the server that they are for.
+                    return answer
+                url = target
+            return answer
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise ApiError(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
+
+    async def _send(self, request: WireRequest, url: httpx.URL, files: Files, limits: AnswerLimits) -> HttpAnswer:
+        headers = {"Accept": "application/json, */*;q=0.8", **request.headers}
+        if request.cookies:
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in request.cookies.items())
+        body = _multipart(request, files) if request.fields is not None else {"content": request.content}
+        async with self._http.stream(request.method, url, headers=headers, follow_redirects=False, **body) as response:
+            media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            limit = limits.text_bytes if is_text(media_type) or response.is_error else limits.data_bytes
+            data = bytearray()
+            async for chunk in response.aiter_bytes(64 * 1024):
+                data += chunk
+                if len(data) > limit:
+                    break
+            return HttpAnswer(
+                status=response.status_code,
+                reason=response.reason_phrase,
+                media_type=media_type,
+                charset=response.charset_encoding or "utf-8",
+                data=bytes(data[:limit]),
+                is_cut=len(data) > limit,
+                location=response.headers.get("location", "") if response.has_redirect_location else "",
+                retry_after=response.headers.get("retry-after", ""),
+            )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+def _multipart(request: WireRequest, files: Files) -> dict[str, object]:
+    # A form is multipart for httpx only when each field is given as a file, one without a name.
+    texts = [(name, (None, text.encode())) for name, text in request.fields or ()]
+    return {"files": [*texts, *files]}
+
+
+async def fetched(url: str, timeout_s: float, max_bytes: int) -> str:
+    """The text at a URL. Raises ApiError."""
+    client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=True)
+    try:
+        async with client, client.stream("GET", url) as response:
+            response.raise_for_status()
+            data = bytearray()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > max_bytes:
+                    raise ApiError(f"{url} has more than {max_bytes} bytes")
+            return data.decode()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise ApiError(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
+
+
+def is_json(media_type: str) -> bool:
+    """True for JSON of whatever kind."""
+    return media_type.endswith(("/json", "+json"))
+
+
+def is_text(media_type: str) -> bool:
+    """True for what a model can read: JSON, texts, XML, YAML."""
+    readable = ("/xml", "+xml", "/yaml", "/x-yaml", "/javascript", "/x-www-form-urlencoded", "/x-ndjson")
+    return is_json(media_type) or media_type.startswith("text/") or media_type.endswith(readable)

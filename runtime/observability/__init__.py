@@ -1,0 +1,1 @@
+"""What a deployment tells of itself: spans, metrics and logs."""

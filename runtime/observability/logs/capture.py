@@ -1,0 +1,126 @@
+"""Takes what a process logs and prints: a handler of the root logger, and streams in place of stdout and stderr."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from actors.errors.user_code import storable
+from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run
+from runtime.observability.logs.lines import ERR, OUT, Line, line_of
+from runtime.observability.logs.options import LogOptions
+from runtime.observability.logs.outlet import Outlet
+from runtime.observability.logs.records import mark_records
+
+MAX_LINE = 4_000
+"""Characters of a printed line; a longer one is cut into several."""
+
+MAX_BEGUN = 256
+"""Lines without an end that are kept, one for each thread of a run."""
+
+
+def start_capture(options: LogOptions, outlet: Outlet) -> Callable[[], None]:
+    """Have what this process logs from now on, and what its agents print, go to an outlet. Returns a function that ends it."""
+    mark_records()
+    logging.root.setLevel(options.level)
+    for name, level in options.levels.items():
+        logging.getLogger(name).setLevel(level)
+    handler = OutletHandler(outlet)
+    streams = sys.stdout, sys.stderr
+    logging.root.addHandler(handler)
+    sys.stdout, sys.stderr = RunStream(sys.stdout, OUT, outlet), RunStream(sys.stderr, ERR, outlet)
+
+    def stop() -> None:
+        logging.root.removeHandler(handler)
+        sys.stdout, sys.stderr = streams
+
+    if hasattr(os, "register_at_fork"):
+        # The outlet's thread is not in a process that a tool forks, so what is printed there goes where it went before.
+        os.register_at_fork(after_in_child=stop)
+    return stop
+
+
+class OutletHandler(logging.Handler):
+    """A handler that puts records into an outlet."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        super().__init__()
+        self._outlet = outlet
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Put a record into the outlet."""
+        run = record.__dict__.get("run", NO_RUN)
+        self._outlet.put(line_of(record, run if isinstance(run, RunFacts) else NO_RUN))
+
+
+class RunStream(io.TextIOBase):
+    """A stream that takes lines which agents print, and passes everything else on to the stream in whose place it is.
+
+    Args:
+        stream: the stream that was there.
+        kind: "stdout" or "stderr".
+        outlet: gets the lines of agents.
+    """
+
+    def __init__(self, stream: TextIO, kind: str, outlet: Outlet) -> None:
+        self._stream = stream
+        self._kind = kind
+        self._outlet = outlet
+        self._begun: dict[tuple[RunFacts, int], str] = {}
+
+    def write(self, text: str) -> int:
+        """Take a text: whole lines of an agent go to the outlet, the rest waits for the end of its line."""
+        run = current_run()
+        if run is NO_RUN:
+            return self._stream.write(text)
+        key = run, threading.get_ident()
+        *lines, rest = (self._begun.pop(key, "") + text).split("\n")
+        for line in lines:
+            self._put(run, line)
+        while len(rest) > MAX_LINE:
+            self._put(run, rest[:MAX_LINE])
+            rest = rest[MAX_LINE:]
+        if rest:
+            self._begun[key] = rest
+        if len(self._begun) > MAX_BEGUN:
+            # A run that has ended leaves the beginning of a line for good.
+            oldest = next(iter(self._begun))
+            self._put(oldest[0], self._begun.pop(oldest, ""))
+        return len(text)
+
+    def flush(self) -> None:
+        """Let go of a line that has no end yet."""
+        run = current_run()
+        if run is NO_RUN:
+            self._stream.flush()
+        elif rest := self._begun.pop((run, threading.get_ident()), ""):
+            self._put(run, rest)
+
+    def _put(self, run: RunFacts, text: str) -> None:
+        self._outlet.put(Line(run, storable(text), self._kind, os.getpid(), time.time()))
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def isatty(self) -> bool:
+        """What the stream says that was there."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The descriptor of the stream that was there."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream that was there."""
+        return self._stream.encoding
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)

@@ -1,0 +1,61 @@
+"""What a program does with lines of agents: records go to its loggers, prints to its terminal."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.observability.logs.formats import formatter
+from runtime.observability.logs.lines import ERR, Line, printed_text, record_of
+
+
+class Replay:
+    """Hands lines to the program's `logging` and prints.
+
+    Args:
+        app_name: the app.
+        format: of records in a program that has not configured `logging`.
+        filters: a record has to pass the level of its logger here; else its level was decided by a setting, and it goes to the
+            handlers in any case.
+    """
+
+    def __init__(self, app_name: str, format: str, *, filters: bool) -> None:
+        self._app_name = app_name
+        self._filters = filters
+        self._formatter = formatter(format)
+
+    def put(self, lines: Sequence[Line]) -> None:
+        """Take lines, in the order in which their process made them."""
+        # The kernel of a notebook shows a line with the cell in whose context it is written. The caller's is that of the cell
+        # that started the Runtime, which has ended; without one it is the cell that runs now.
+        contextvars.Context().run(self._put, lines)
+
+    def _put(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            if line.printed:
+                _print(printed_text(line, self._app_name), line.printed)
+                continue
+            logger = logging.getLogger(line.name)
+            if not self._filters or logger.isEnabledFor(line.level):
+                self._handle(logger, line)
+
+    def _handle(self, logger: logging.Logger, line: Line) -> None:
+        record: Any = record_of(line)
+        if logger.hasHandlers():
+            logger.handle(record)
+        elif line.level >= logging.WARNING or not self._filters:
+            # Where a program has not configured logging, Python prints nothing but the messages of warnings and errors.
+            _print(self._formatter.format(record), ERR)
+
+
+def _print(text: str, kind: str) -> None:
+    stream = sys.stderr if kind == ERR else sys.stdout
+    try:
+        stream.write(f"{text}\n")
+        stream.flush()
+    except (OSError, ValueError):
+        # The terminal is gone, or the program has closed the stream.
+        return

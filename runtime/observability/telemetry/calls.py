@@ -1,0 +1,218 @@
+"""Model calls and tool calls of one run, as spans below that of the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from opentelemetry.context import attach, detach
+from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
+
+from actors.messages.content import FunctionCall
+from actors.messages.json_types import JsonValue
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.rules.tracing.ids import SpanPlace
+from runtime.observability.telemetry.content import as_json, is_captured, request_content, response_content
+from runtime.observability.telemetry.metrics import Histograms
+from runtime.observability.telemetry.outcomes import token_counts
+from runtime.observability.telemetry.providers import operation_of, provider_of
+from runtime.observability.telemetry.spans import Attributes, context_of, end_span, start_span, traceparent_of
+
+_SETTINGS = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "max_output_tokens": "gen_ai.request.max_tokens",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+}
+
+
+class _Call:
+    """A span that is current inside of a block, and ends with it."""
+
+    def __init__(self, span: Span, *, captures: bool) -> None:
+        self._span = span
+        self._captures = captures
+        self._began_s = time.perf_counter()
+        self._error = ""
+        self._description = ""
+
+    def __enter__(self) -> Self:
+        self._token = attach(set_span_in_context(self._span))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        detach(self._token)
+        if error is not None:
+            self.failed(error)
+        self._record(time.perf_counter() - self._began_s)
+        end_span(self._span, self._error, self._description)
+
+    def failed(self, error: BaseException) -> None:
+        """Note an error: by its class, and by its text only where content may be seen."""
+        self._error = type(error).__name__
+        if self._captures:
+            self._description = str(error)
+
+    def _record(self, took_s: float) -> None:
+        raise NotImplementedError
+
+    def _with_error(self, attributes: Attributes) -> Attributes:
+        return {**attributes, "error.type": self._error} if self._error else attributes
+
+
+class OtelModelCall(_Call):
+    """Implements `ModelCallSpan`."""
+
+    def __init__(self, span: Span, histograms: Histograms, attributes: Attributes, *, streams: bool, captures: bool) -> None:
+        super().__init__(span, captures=captures)
+        self._histograms = histograms
+        self._attributes = attributes
+        self._streams = streams
+        self._chunk_s = 0.0
+
+    def chunk(self) -> None:
+        """A part of a streamed response has come."""
+        if not self._streams:
+            return
+        now_s = time.perf_counter()
+        if self._chunk_s:
+            self._histograms.next_chunk.record(now_s - self._chunk_s, self._attributes)
+        else:
+            took_s = now_s - self._began_s
+            self._span.set_attribute("gen_ai.response.time_to_first_chunk", took_s)
+            self._histograms.first_chunk.record(took_s, self._attributes)
+        self._chunk_s = now_s
+
+    def answered(self, response: LlmResponse) -> None:
+        """The complete response has come."""
+        span, usage = self._span, response.usage
+        if response.finish_reason:
+            span.set_attribute("gen_ai.response.finish_reasons", [response.finish_reason.lower()])
+        if response.error_code:
+            self._error = response.error_code
+        if usage is not None:
+            given, said = token_counts(usage)
+            counts = {
+                "gen_ai.usage.input_tokens": given,
+                "gen_ai.usage.output_tokens": said,
+                "gen_ai.usage.reasoning.output_tokens": usage.thoughts_token_count or 0,
+                "gen_ai.usage.cache_read.input_tokens": usage.cached_content_token_count or 0,
+            }
+            span.set_attributes({name: count for name, count in counts.items() if count})
+            self._histograms.tokens(given, "input", self._attributes)
+            self._histograms.tokens(said, "output", self._attributes)
+        if self._captures and span.is_recording():
+            span.set_attributes(response_content(response))
+
+    def _record(self, took_s: float) -> None:
+        self._histograms.model_call.record(took_s, self._with_error(self._attributes))
+
+
+class OtelToolCall(_Call):
+    """Implements `ToolCallSpan`."""
+
+    def __init__(
+        self, span: Span, histograms: Histograms, attributes: Attributes, over: Callable[[], object], *, captures: bool
+    ) -> None:
+        super().__init__(span, captures=captures)
+        self._histograms = histograms
+        self._attributes = attributes
+        self._over = over
+
+    def answered(self, result: JsonValue) -> None:
+        """The tool has returned, or a callback in its place."""
+        if self._captures and self._span.is_recording():
+            self._span.set_attribute("gen_ai.tool.call.result", as_json(result))
+
+    def _record(self, took_s: float) -> None:
+        self._over()
+        self._histograms.tool_call.record(took_s, self._with_error(self._attributes))
+
+
+class OtelRun:
+    """Implements `RunTelemetry`.
+
+    Args:
+        above: the run's span; None: it has none, and its calls begin traces.
+        agent: the agent.
+        session_id: the conversation.
+    """
+
+    def __init__(self, tracer: Tracer, histograms: Histograms, above: SpanPlace | None, agent: str, session_id: str) -> None:
+        self._tracer = tracer
+        self._histograms = histograms
+        self._above = above
+        self._agent = agent
+        self._session_id = session_id
+        self._captures = is_captured()
+        self._model_calls = 0
+        self._tool_calls = 0
+        self._calls: dict[str, Span] = {}
+
+    def enter(self) -> None:
+        """The running task is that of the run: its context, which ends with it, has the run's span."""
+        if self._above is not None:
+            attach(context_of(self._above))
+
+    def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> OtelModelCall:
+        """A model call goes on inside the block."""
+        self._model_calls += 1
+        model = request.model or model
+        provider = provider_of(model)
+        operation = operation_of(provider)
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        told: dict[str, str | bool | int | float] = {
+            **attributes,
+            "gen_ai.agent.name": self._agent,
+            "gen_ai.conversation.id": self._session_id,
+            "gen_ai.request.stream": stream,
+        }
+        config = request.config if isinstance(request.config, dict) else {}
+        for setting, name in _SETTINGS.items():
+            if isinstance(config.get(setting), int | float):
+                told[name] = config[setting]
+        if request.output_schema is not None:
+            told["gen_ai.output.type"] = "json"
+        span = start_span(self._tracer, f"{operation} {model}", told, above=self._above, kind=SpanKind.CLIENT)
+        if self._captures and span.is_recording():
+            span.set_attributes(request_content(request))
+        return OtelModelCall(span, self._histograms, attributes, streams=stream, captures=self._captures)
+
+    def tool_call(self, call: FunctionCall, description: str) -> OtelToolCall:
+        """A tool call goes on inside the block."""
+        self._tool_calls += 1
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name, "gen_ai.agent.name": self._agent}
+        told = {
+            **attributes,
+            "gen_ai.tool.type": "function",
+            **({"gen_ai.tool.description": description} if description else {}),
+            "gen_ai.tool.call.id": call.id or "",
+            "gen_ai.conversation.id": self._session_id,
+        }
+        if self._captures:
+            told["gen_ai.tool.call.arguments"] = as_json(call.args or {})
+        span = start_span(self._tracer, f"execute_tool {call.name}", told, above=self._above)
+        self._calls[call.id or ""] = span
+        over = partial(self._calls.pop, call.id or "", None)
+        return OtelToolCall(span, self._histograms, attributes, over, captures=self._captures)
+
+    def traceparent_of(self, call_id: str) -> str:
+        """The span of a tool call under way."""
+        span = self._calls.get(call_id)
+        return traceparent_of(span) if span is not None else ""
+
+    def end(self) -> None:
+        """Count the calls of the run."""
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self._agent}
+        self._histograms.calls_of_models.record(self._model_calls, attributes)
+        self._histograms.calls_of_tools.record(self._tool_calls, attributes)

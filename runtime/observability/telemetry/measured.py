@@ -1,0 +1,154 @@
+"""Telemetry that also measures: what it takes is counted, and handed on to the telemetry that there is otherwise."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from actors.interfaces.telemetry import ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
+from actors.messages.content import FunctionCall
+from actors.messages.json_types import JsonValue
+from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.protocol.base import TurnRef
+from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.session import SessionKey
+from runtime.observability.telemetry.measures import Measure, Measures
+from runtime.observability.telemetry.outcomes import error_type, token_counts
+
+Span = TypeVar("Span")
+
+
+class MeasuredTelemetry:
+    """Implements `Telemetry`. Whether it is on is said by the telemetry that goes on: measures need none of its spans.
+
+    Args:
+        inner: the telemetry that goes on.
+        measures: where values are counted.
+    """
+
+    def __init__(self, inner: Telemetry, measures: Measures) -> None:
+        self._inner = inner
+        self._measures = measures
+        self.is_on = inner.is_on
+        self.is_sampled = inner.is_sampled
+        self.flush = inner.flush
+
+    def turn(self, turn: TurnTold) -> None:
+        """A turn has ended, or was paused."""
+        self._inner.turn(turn)
+
+    def run(self, run: RunTold) -> None:
+        """A run of an agent has ended."""
+        self._inner.run(run)
+
+    def in_run(self, traceparent: str, agent: str, key: SessionKey) -> MeasuredRun:
+        """What the run does in this process."""
+        return MeasuredRun(self._inner.in_run(traceparent, agent, key), self._measures)
+
+    def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
+        """A turn has ended, or was paused."""
+        self._measures.turn.add(took_s, error_type(outcome))
+        self._inner.turn_took(turn, took_s, outcome)
+
+
+class MeasuredRun:
+    """Implements `RunTelemetry`."""
+
+    def __init__(self, inner: RunTelemetry, measures: Measures) -> None:
+        self._inner = inner
+        self._measures = measures
+        self._began_s = time.perf_counter()
+        self._model_calls = 0
+        self._tool_calls = 0
+        self.enter = inner.enter
+        self.traceparent_of = inner.traceparent_of
+
+    def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> MeasuredModelCall:
+        """A model call goes on inside the block."""
+        self._model_calls += 1
+        inner = self._inner.model_call(request, model, stream=stream)
+        return MeasuredModelCall(inner, self._measures, request.model or model, streams=stream)
+
+    def tool_call(self, call: FunctionCall, description: str) -> MeasuredToolCall:
+        """A tool call goes on inside the block."""
+        self._tool_calls += 1
+        return MeasuredToolCall(self._inner.tool_call(call, description), self._measures.tool_call, call.name)
+
+    def end(self) -> None:
+        """The run has ended in this process."""
+        measures = self._measures
+        measures.run.add(time.perf_counter() - self._began_s)
+        measures.calls_of_models.add(self._model_calls)
+        measures.calls_of_tools.add(self._tool_calls)
+        self._inner.end()
+
+
+class _MeasuredCall(Generic[Span]):
+    """The block in which a call goes on.
+
+    Args:
+        inner: the block of the telemetry that goes on.
+        durations: takes how long the call took, with what was called and the class of its error.
+        called: the model or the tool.
+    """
+
+    def __init__(self, inner: AbstractContextManager[Span], durations: Measure, called: str) -> None:
+        self._inner = inner
+        self._durations = durations
+        self._called = called
+        self._error = ""
+        self._began_s = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self._span = self._inner.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        name = kind.__name__ if kind is not None else self._error
+        self._durations.add(time.perf_counter() - self._began_s, self._called, name)
+        self._inner.__exit__(kind, error, traceback)
+
+
+class MeasuredModelCall(_MeasuredCall[ModelCallSpan]):
+    """Implements `ModelCallSpan`."""
+
+    def __init__(self, inner: AbstractContextManager[ModelCallSpan], measures: Measures, model: str, *, streams: bool) -> None:
+        super().__init__(inner, measures.model_call, model)
+        self._measures = measures
+        self._streams = streams
+        self._chunk_s = 0.0
+
+    def chunk(self) -> None:
+        """A part of a streamed response has come."""
+        if self._streams:
+            now_s, measures = time.perf_counter(), self._measures
+            if self._chunk_s:
+                measures.next_chunk.add(now_s - self._chunk_s, self._called)
+            else:
+                measures.first_chunk.add(now_s - self._began_s, self._called)
+            self._chunk_s = now_s
+        self._span.chunk()
+
+    def answered(self, response: LlmResponse) -> None:
+        """The complete response has come."""
+        self._error = response.error_code or ""
+        if response.usage is not None:
+            for kind, number in zip(("input", "output"), token_counts(response.usage), strict=True):
+                if number:
+                    self._measures.tokens.add(number, self._called, kind)
+        self._span.answered(response)
+
+
+class MeasuredToolCall(_MeasuredCall[ToolCallSpan]):
+    """Implements `ToolCallSpan`."""
+
+    def failed(self, error: BaseException) -> None:
+        """The tool has raised."""
+        self._error = type(error).__name__
+        self._span.failed(error)
+
+    def answered(self, result: JsonValue) -> None:
+        """The tool has returned, or a callback in its place."""
+        self._span.answered(result)
