@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from actors.interfaces.telemetry import Telemetry
 from runtime.cluster.ray.nodes import collects_metrics, metrics_interval_s
-from runtime.engine.figures import Figure
+from runtime.observability.metrics.figures import Figure
+from runtime.observability.metrics.measures import Measure, Measures
 from runtime.observability.telemetry.measured import MeasuredTelemetry
-from runtime.observability.telemetry.measures import Measure, Measures
 from runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RayMetrics:
         self._told[place] = figure.value
 
     def _tell_measure(self, measure: Measure) -> None:
-        bounds = [*(f"{bound:g}" for bound in measure.bounds), "+Inf"]
+        bounds = [*(f"{bound:.12g}" for bound in measure.bounds), "+Inf"]
         for counted in measure.take():
             labels = {**self._labels, **dict(zip(measure.labels, counted.labels, strict=True))}
             number = 0

@@ -22,9 +22,9 @@ from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
 from actors.runner.running.runs import Run
 from actors.runner.running.trace import TurnTrace
+from runtime.observability.metrics.measures import Measures
 from runtime.observability.telemetry.caller import callers_traceparent
 from runtime.observability.telemetry.measured import MeasuredTelemetry
-from runtime.observability.telemetry.measures import Measures
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime

@@ -6,7 +6,7 @@ from actors.actor import Actor
 from actors.limiter.actor import LimiterActor
 from runtime.cluster.deployment.names import limiter_name
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.engine.figures import of_models
+from runtime.observability.metrics.figures import of_models
 from runtime.settings import Settings
 
 

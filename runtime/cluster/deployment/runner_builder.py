@@ -22,9 +22,9 @@ from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_artifact_store
 from runtime.observability.logs.options import LogOptions
+from runtime.observability.metrics.figures import of_counts
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 

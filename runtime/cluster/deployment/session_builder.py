@@ -18,8 +18,8 @@ from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.engine.figures import of_counts
 from runtime.engine.store_urls import open_memory_store, open_session_store
+from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
 from runtime.stores.owner import ProcessPlace, StoreOwner, this_process
 

@@ -22,8 +22,8 @@ from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.wires import Listener, Wires
-from runtime.engine.figures import Figure, of_agents
 from runtime.engine.watched_threads import WatchedThreads
+from runtime.observability.metrics.figures import Figure, of_agents
 from runtime.transport.endpoint import Endpoint
 
 SHOWN_NAMES = 3

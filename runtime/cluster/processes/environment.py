@@ -18,11 +18,11 @@ from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
 from runtime.cluster.transport.proxies import FoundMcpServers, RemotePlans
 from runtime.cluster.transport.wires import Wires
-from runtime.engine.figures import Figure
 from runtime.engine.store_urls import open_artifact_store
 from runtime.engine.variables import set_variables
 from runtime.models.pool import ModelPool
 from runtime.observability.logs.options import LogOptions
+from runtime.observability.metrics.figures import Figure
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 

@@ -16,7 +16,7 @@ from actors.messages.json_types import JsonValue
 from actors.messages.model import LlmRequest, LlmResponse
 from actors.rules.tracing.ids import SpanPlace
 from runtime.observability.telemetry.content import as_json, is_captured, request_content, response_content
-from runtime.observability.telemetry.metrics import Histograms
+from runtime.observability.telemetry.histograms import Histograms
 from runtime.observability.telemetry.outcomes import token_counts
 from runtime.observability.telemetry.providers import operation_of, provider_of
 from runtime.observability.telemetry.spans import Attributes, context_of, end_span, start_span, traceparent_of

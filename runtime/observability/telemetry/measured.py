@@ -14,7 +14,7 @@ from actors.messages.model import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
-from runtime.observability.telemetry.measures import Measure, Measures
+from runtime.observability.metrics.measures import Measure, Measures
 from runtime.observability.telemetry.outcomes import error_type, token_counts
 
 Span = TypeVar("Span")

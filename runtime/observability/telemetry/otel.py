@@ -16,7 +16,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
 from runtime.observability.telemetry.calls import OtelRun
-from runtime.observability.telemetry.metrics import Histograms
+from runtime.observability.telemetry.histograms import Histograms
 from runtime.observability.telemetry.outcomes import error_type
 from runtime.observability.telemetry.spans import Attributes, choose_ids, end_span, is_sampled, start_span
 

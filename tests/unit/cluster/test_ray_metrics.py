@@ -20,7 +20,7 @@ from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import Cancelled, Failed, Finished
 from actors.messages.session import SessionKey
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.engine.figures import Figure, of_counts
+from runtime.observability.metrics.figures import Figure, of_counts
 from runtime.settings import Settings
 
 KEY = SessionKey("shop", "ada", "s1")
@@ -146,9 +146,9 @@ async def test_a_turn_is_counted_with_what_has_failed(collected: Collected) -> N
         values = {place: value for (name, place), value in collected.values.items() if name.endswith("_bucket") and value}
         assert values == {
             ",0.16": 1,
-            **dict.fromkeys((",0.64", ",2.56", ",10.24", ",40.96", ",163.84", ",+Inf"), 2),
-            **dict.fromkeys(("ModelServiceError,10.24", "ModelServiceError,40.96", "ModelServiceError,163.84"), 1),
-            **dict.fromkeys(("ModelServiceError,+Inf", "timeout,163.84", "timeout,+Inf"), 1),
+            **{f",{bound}": 2 for bound in (0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, "+Inf")},
+            **{f"ModelServiceError,{bound}": 1 for bound in (10.24, 20.48, 40.96, 81.92, "+Inf")},
+            **{f"timeout,{bound}": 1 for bound in (81.92, "+Inf")},
         }
     sums = {place: round(value, 6) for (name, place), value in collected.values.items() if name.endswith("_sum")}
     assert sums == {"": 0.3, "ModelServiceError": 9.0, "timeout": 60.0}
