@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.limits import ModelLimits
     from actors.messages.llm.fields import GenerateContentConfig
+    from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.memory import MemoryEntry
-    from actors.messages.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
     from actors.messages.session import Session
     from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
@@ -168,14 +168,14 @@ _MODULES = {
     "FlowAgent": "actors.definitions.flows",
     "FlowMark": "actors.messages.flow",
     "FunctionCall": "actors.messages.content",
-    "FunctionDeclaration": "actors.messages.model",
+    "FunctionDeclaration": "actors.messages.llm.model",
     "FunctionResponse": "actors.messages.content",
     "FunctionTool": "actors.definitions.tools",
     "GenerateContentConfig": "actors.messages.llm.fields",
     "InvocationContext": "actors.interfaces.context",
     "LlmAgent": "actors.definitions.agents",
-    "LlmRequest": "actors.messages.model",
-    "LlmResponse": "actors.messages.model",
+    "LlmRequest": "actors.messages.llm.model",
+    "LlmResponse": "actors.messages.llm.model",
     "LongRunningFunctionTool": "actors.definitions.tools",
     "LoopAgent": "actors.definitions.agents",
     "MaxAgentTurns": "actors.rules.flow.until",

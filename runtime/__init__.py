@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
+    from runtime.driver.ray_data import RunTurns
     from runtime.driver.runtime import Runtime
-    from runtime.driver.scripts.ray_data import RunTurns
     from runtime.driver.scripts.results import MapResult
     from runtime.driver.scripts.turn_map import TurnMap
     from runtime.driver.services.agents import AgentInfo
@@ -65,7 +65,7 @@ _MODULES = {
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
-    "RunTurns": "runtime.driver.scripts.ray_data",
+    "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",

@@ -16,7 +16,7 @@ from actors.messages.event import Event
 from actors.messages.flow import Work
 from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
-from actors.rules.prompt.branches import tool_branch, tool_root
+from actors.rules.routing.branches import tool_branch, tool_root
 
 
 class Children:

@@ -9,7 +9,7 @@ from actors.agent.rate_limited_model import LimiterClient
 from actors.agent.session_views import ViewMemory
 from actors.agent.toolsets import OpenToolsets
 from actors.definitions.flows.plan import PlanSource, no_plans
-from actors.definitions.tools.mcp.access import NoMcp
+from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process
 from actors.interfaces.clock import Clock, WallClock
 from actors.interfaces.context import McpAccess, Offload

@@ -18,7 +18,7 @@ from actors.errors import ActorLostError, RaygroveError
 from actors.interfaces.model import Model, Responses, name_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.rules.capacity.failed_attempt import failed_attempt

@@ -11,8 +11,8 @@ from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.refs.session import SessionRef
-from actors.rules.prompt.branches import tool_root
 from actors.rules.prompt.history import History
+from actors.rules.routing.branches import tool_root
 
 
 class SessionReader:

@@ -9,9 +9,9 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
-from actors.rules.prompt.branches import tool_root
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
+from actors.rules.routing.branches import tool_root
 
 IDLE_S = 600.0
 """A view that was not used for so long is evicted when another one is used."""

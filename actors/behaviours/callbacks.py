@@ -8,7 +8,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import ReadonlyContext
 from actors.errors.user_code import UserFunction, UserResult
 from actors.messages.content import Content
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 
 
 async def first_result(functions: Sequence[UserCallback], *args: object) -> UserResult:

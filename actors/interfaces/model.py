@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, cast, runtime_checkable
 
 from actors.errors import ModelResponseError
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 
 
 @runtime_checkable

@@ -20,6 +20,10 @@ class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     session: str
 
 
+TurnKey = tuple[SessionKey, str]
+"""Names a turn: its session and its invocation id."""
+
+
 class SessionPlace(NamedTuple):
     """Where a session stands in a list of them, the one written last first."""
 

@@ -14,7 +14,7 @@ from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.prompt.compiler import FOREIGN_MARK
 from actors.rules.routing.transfer import TRANSFER_TOOL
 

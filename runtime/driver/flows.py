@@ -1,25 +1,22 @@
-"""What the driver knows of flows: how to start them, and how to read the results of their tasks."""
+"""The turns of flows: the name of a plan, and the results of its tasks."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from actors.behaviours.flow.controller import DEFINITION
-from actors.definitions.agents import BaseAgent
-from actors.definitions.flows import Flow, FlowPlan, ResultType, Task
-from actors.errors import DefinitionError, TaskFailedError
+from actors.definitions.flows import Flow, FlowPlan, ResultType
+from actors.errors import TaskFailedError
 from actors.messages.codec import encode, plain
 from actors.messages.event import Event
 from actors.messages.flow import TaskStatus
+from actors.messages.session import TurnKey
 from actors.messages.shown import Shown
 from actors.rules.flow.board import Board
-from runtime.driver.services.agents import DeployedTree
-from runtime.driver.turns.state import TurnKey
 from runtime.engine.flow_registry import FlowRegistry
 
 ResultTypes = FlowRegistry[Mapping[str, ResultType]] | Mapping[str, Mapping[str, ResultType]]
@@ -68,26 +65,6 @@ def stopped_by(events: Sequence[Event]) -> str:
     return next((mark.stopped for mark in reversed(marks) if mark.run == marks[-1].run and mark.stopped), "")
 
 
-def checked_plan(tree: DeployedTree, flow: Flow, tasks: Sequence[Task | str] | None) -> FlowPlan:
-    """A flow's plan.
-
-    Args:
-        tasks: the tasks to complete, with all that they depend on; None for all.
-
-    Raises:
-        DefinitionError: `flow` is no Flow, has no tasks, lacks one of `tasks`, or has an agent that is not in the tree.
-    """
-    if not isinstance(flow, Flow):
-        raise DefinitionError(f"run_flow needs a Flow, not {type(flow).__name__}")
-    plan = flow.plan
-    if not plan.nodes:
-        raise DefinitionError(f"flow {flow.name!r} has no tasks")
-    tree.check_flow(flow)
-    if tasks is not None:
-        plan = replace(plan, goal=tuple(dict.fromkeys(flow.name_of(task) for task in tasks)))
-    return plan
-
-
 def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
     """The name under which a turn's plan is sent: the same for the same turn and tasks, in any program.
 
@@ -101,29 +78,6 @@ def plan_name(plan: FlowPlan, turn: TurnKey) -> str:
         # Without them a flow keeps the name under which older logs have it.
         content += [plan.context, plan.until]
     return f"{plan.name}/{hashlib.sha256(encode(plain(content))).hexdigest()[:32]}"
-
-
-def one_task_flow(
-    tree: DeployedTree, objective: str | Task, agents: Sequence[BaseAgent | str] | None, options: Mapping[str, Any]
-) -> Flow:
-    """A flow with a single task.
-
-    Args:
-        agents: the agents that may work on it; None for the root, or for all agents of the flow that is the root.
-        options: fields of Task.
-
-    Raises:
-        DefinitionError: the task is defined wrongly, or no agent can work on it.
-    """
-    if isinstance(objective, Task):
-        if options:
-            raise DefinitionError(f"run_task was given a Task: give it {', '.join(sorted(options))} when it is made")
-        task = objective
-    else:
-        task = Task(objective, **options)
-    if agents is None and not task.agents:
-        agents = tree.default_workers()
-    return Flow([task], name="task", agents=agents or ())
 
 
 def last_result(flow: Flow, tasks: Mapping[str, TaskResult]) -> Any:

@@ -16,20 +16,20 @@ from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
+from runtime.driver.aio import AsyncServices, Methods
 from runtime.driver.context_manager import ContextManager
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.flows import checked_plan, one_task_flow
+from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
 from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
-from runtime.driver.services.aio import AsyncServices, Methods
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
-from runtime.driver.services.turns import TurnsService
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.engine.deployment import Deployment, check_models
 from runtime.engine.flow_registry import FlowRegistry

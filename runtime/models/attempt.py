@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import ModelError, ModelResponseError, ModelServiceError
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 from actors.rules.capacity.rate_limiter import RETRYABLE
 from runtime.models.failures import broken_off
 from runtime.models.retries import RetryPolicy

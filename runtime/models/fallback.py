@@ -8,7 +8,7 @@ from functools import partial
 
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError
 from actors.interfaces.model import Model, Responses, definition_flaw, name_of
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.capacity.failed_attempt import failed_attempt
 from runtime.models import registry
 

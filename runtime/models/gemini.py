@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.errors import ModelConfigurationError, ModelError
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models import credentials
 from runtime.models.gemini_calls import call_service
 from runtime.models.gemini_errors import own_gemini_error

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from actors.errors import ModelConfigurationError, ModelError
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.attempt import Attempt
 from runtime.models.failures import in_words, own_error
 from runtime.models.retries import RetryPolicy

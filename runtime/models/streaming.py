@@ -10,7 +10,7 @@ import msgspec
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 _VALUES = ("stringValue", "numberValue", "boolValue")  # null is the absence of all

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.conversation_tools import Gate

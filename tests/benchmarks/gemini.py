@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 from actors.rules.prompt.history import History
 from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median

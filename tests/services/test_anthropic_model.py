@@ -13,7 +13,7 @@ import pytest
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import Usage
-from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.models.anthropic import AnthropicModel
 from tests.support.chat_server import MessagesServer, message, message_event, message_events, said, thought, use
 from tests.support.gemini_server import Failure, Gate, HangUp, Raw, Stream

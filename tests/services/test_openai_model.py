@@ -13,7 +13,7 @@ import pytest
 from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.openai import OpenAIModel
 from tests.support.chat_server import ChatServer, chat, chat_chunks
 from tests.support.gemini_server import Failure, Gate, HangUp, Json, Raw, Reply, Stream

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors import Event
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from tests.simulation.faults import PASSING, PATIENT_S, are_at_store
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario

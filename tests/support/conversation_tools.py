@@ -20,7 +20,7 @@ from actors import (
     ToolContext,
     tool,
 )
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 
 
 @tool

@@ -20,7 +20,7 @@ import pytest
 from actors.errors import ModelError
 from actors.interfaces.model import Model
 from actors.messages.content import Content
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.fallback import FallbackModel
 from runtime.models.service import ServiceModel
 from tests.support.gemini_server import Cut, GeminiServer, Json, Reply, Request, Script

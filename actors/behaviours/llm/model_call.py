@@ -25,7 +25,7 @@ from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
 
 CALL_ID_PREFIX = "call-"

@@ -13,7 +13,7 @@ from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.fields import GenerateContentConfig
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 
 class RequestBuilder:

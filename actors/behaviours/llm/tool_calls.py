@@ -27,7 +27,7 @@ from actors.messages.codec import decode, encode, flaw, plain_sized
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.state_values import stored_delta

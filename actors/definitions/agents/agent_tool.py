@@ -19,7 +19,7 @@ from actors.errors.tracebacks import with_traceback
 from actors.errors.validation import problems
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Paused
 
 

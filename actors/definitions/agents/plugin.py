@@ -13,7 +13,7 @@ from actors.errors.user_code import UserResult
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 
 
 class Plugin:

@@ -9,7 +9,7 @@ from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.fields import as_json
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 
 class BuiltInPlanner(BasePlanner):

@@ -9,7 +9,7 @@ import msgspec
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.messages.content import Part
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 PLANNING = "/*PLANNING*/"
 REPLANNING = "/*REPLANNING*/"

@@ -8,7 +8,7 @@ from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 _READABLE = ("text/", "application/json", "application/xml")
 """Data of these types is shown as text, which every model can read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.messages.json_types import JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.flow.tool_names import ASK_USER
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 
 
 class Tool(ABC):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from actors.definitions.tools.mcp.access import NoMcp
+from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.state import State, StateOfCall, StepState
 from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.context import ArtifactAccess, McpAccess, MemoryAccess, Offload

@@ -22,7 +22,7 @@ from actors.errors.calls import explains_wrong_calls, no_such_field
 from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.errors.validation import problems
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.errors.validation import problems
 from actors.messages.flow import MAX_CALLS_OF_A_TASK, TaskChange, TaskNode
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.flow.board import Board
 from actors.rules.flow.task_graph import cycle
 from actors.rules.flow.tool_names import CREATE_TASKS, END_TURN, NAME_LENGTH, fail_tool, is_controllers, succeed_tool

@@ -6,7 +6,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ToolContext
 from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.prompt.transfer_menu import TransferMenu, find_agents_declaration
 from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL
 

@@ -17,7 +17,7 @@ from actors.messages.content import Blob, Content, FileData, FunctionCall, Funct
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import Fields
 from actors.messages.llm.lazy_list import LazyList
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 
 S = TypeVar("S", bound=msgspec.Struct)
 G = TypeVar("G", Content, Part)

@@ -22,7 +22,7 @@ from actors.messages.codec import decode, encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import own_content
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 from actors.rules.checks.ids import is_id
 
 MALFORMED = "malformed_arguments"

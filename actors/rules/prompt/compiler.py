@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
-from actors.rules.prompt.branches import is_visible
+from actors.rules.routing.branches import is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 FOREIGN_MARK = "For context:"

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from actors.messages.content import Content
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch
 
 FIND_TOOLS = "find_tools"

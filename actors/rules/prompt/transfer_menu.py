@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from actors.errors.suggestions import did_you_mean
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.prompt.agent_search import MAX_FOUND, AgentSearch
 from actors.rules.routing.transfer import FIND_TOOL, TRANSFER_TOOL, Target
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 
 
 class AwaitedCall(NamedTuple):

@@ -13,7 +13,7 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, Progress
 from actors.messages.protocol.turns import TransferRecord, TurnProgress
 from actors.messages.topology import Topology
-from actors.rules.prompt.branches import state_key
+from actors.rules.routing.branches import state_key
 
 
 def entry(topology: Topology, caller: str, scope: str | None = None) -> str:

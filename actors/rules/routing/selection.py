@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.prompt.branches import TOOL_MARK
+from actors.rules.routing.branches import TOOL_MARK
 
 
 class Selection(NamedTuple):

@@ -15,7 +15,7 @@ from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.running_turn import RunningTurn

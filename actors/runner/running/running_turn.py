@@ -13,16 +13,13 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import Progress
-from actors.messages.session import SessionKey
-from actors.rules.prompt.branches import state_key, tool_root
+from actors.messages.session import TurnKey
 from actors.rules.routing import resumption
+from actors.rules.routing.branches import state_key, tool_root
 from actors.runner.running.origin import New, Origin, Recovered
 from actors.runner.running.runs import Run, Runs
 from actors.runner.running.trace import TurnTrace
 from actors.runner.running.turn_task import TurnTask
-
-TurnKey = tuple[SessionKey, str]
-"""Names a turn: its session and its invocation id."""
 
 BEFORE_RUN = "before_run"
 """Key of a note that stands on the event of plugins' before_run hooks: whether they have answered the message."""

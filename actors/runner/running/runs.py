@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
-from actors.rules.prompt.branches import is_below_branch, tool_root
+from actors.rules.routing.branches import is_below_branch, tool_root
 
 
 class Run:

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
 from actors.messages import protocol as p
+from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
-from actors.runner.running.running_turn import TurnKey
 
 logger = logging.getLogger(__name__)
 

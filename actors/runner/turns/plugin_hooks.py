@@ -22,12 +22,12 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.running.running_turn import RunningTurn, TurnKey
+from actors.runner.running.running_turn import RunningTurn
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,11 @@ import asyncio
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
+from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Recovered
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks

@@ -15,13 +15,13 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Answered, New
-from actors.runner.running.running_turn import OpeningMessage, RunningTurn, TurnKey
+from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable

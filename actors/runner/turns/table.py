@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from actors.errors import RepeatMismatchError
-from actors.runner.running.running_turn import RunningTurn, TurnKey
+from actors.messages.session import TurnKey
+from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 

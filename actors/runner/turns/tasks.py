@@ -12,11 +12,12 @@ from actors.errors import PluginFailedError, RaygroveError, RequestError
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.event import now_s
+from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.invoker import Invoker
-from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn, TurnKey
+from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
 from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks

@@ -19,8 +19,8 @@ from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.turns import TransferRecord, TurnProgress, WaitingCall
-from actors.rules.prompt.branches import state_key, tool_root
 from actors.rules.routing.answering import CallFacts
+from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
 from actors.session.log.event_scan import EventScan
 

@@ -12,7 +12,7 @@ from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.rules.delivery import events_along
-from actors.rules.prompt.branches import speaker
+from actors.rules.routing.branches import speaker
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import SessionTurn

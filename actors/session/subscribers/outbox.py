@@ -12,7 +12,7 @@ from actors.errors import RaygroveError, name_and_args
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Failed
 from actors.messages.protocol.subscriptions import News, TurnNews, TurnRead
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
 from actors.rules.delivery.event_buffer import EventBuffer
 
@@ -29,9 +29,6 @@ FORGET_S = 120.0
 
 MAX_BYTES = 8_000_000
 """News that is kept for one subscriber, of all its turns. A reply that waits to be acknowledged may be as large."""
-
-TurnKey = tuple[SessionKey, str]
-"""A session and an invocation id in it."""
 
 ReadTurnPage = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
 """Reads a page of a turn's events after a position from the log."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, Unsubscribe
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
-from actors.session.subscribers.outbox import Outbox, ReadTurnPage, TurnKey
+from actors.session.subscribers.outbox import Outbox, ReadTurnPage
 
 
 class Subscriptions:

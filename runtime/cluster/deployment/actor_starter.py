@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from actors.errors import DeploymentExistsError
 from actors.messages.session import ONLY_SHARD, Shard
+from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, start_actor
 from runtime.engine.deployment import Deployment
 

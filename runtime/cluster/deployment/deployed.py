@@ -19,11 +19,11 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.handle import Handle
 from runtime.cluster.logs.reader import HubReader
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires

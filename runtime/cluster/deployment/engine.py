@@ -24,11 +24,11 @@ from runtime.cluster.deployment.runner_builder import RunnerSpec, build_runner
 from runtime.cluster.deployment.session_builder import SessionSpec, build_session
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
+from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import pickled, pickled_plan
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import WireOptions

@@ -14,8 +14,8 @@ from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
 from runtime.cluster.deployment_info import DeploymentInfo
+from runtime.cluster.handle import Handle
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.cluster.transport.watched import WatchedWires
 from runtime.cluster.transport.wires import WireOptions, Wires

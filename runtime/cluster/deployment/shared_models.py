@@ -15,9 +15,9 @@ import ray
 from actors.interfaces.model import Model, SharedModel, name_of
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.names import actor_name
+from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.transport.hosts import ModelHost
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.proxies import RemoteModel
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from actors.interfaces.run_facts import RunFacts, in_run
+from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
-from runtime.cluster.transport.link import Handle
 from runtime.observability.logs.capture import start_capture
 from runtime.observability.logs.files import LogFiles
 from runtime.observability.logs.lines import Line, encode_lines

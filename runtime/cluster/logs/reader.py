@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from ray.exceptions import RayError
 
+from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogPage
-from runtime.cluster.transport.link import Handle
 from runtime.observability.logs.lines import decode_lines
 from runtime.observability.logs.replay import Replay
 

@@ -12,9 +12,9 @@ from actors.errors import ClusterError, RaygroveError
 from actors.messages.codec import decode
 from actors.messages.protocol.mcp import McpServer
 from actors.refs.mcp import McpRef
+from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.transport.hosts import McpHost
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.local_mcp import refuse_other

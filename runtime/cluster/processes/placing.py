@@ -14,8 +14,9 @@ from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ActorLostError, PlacementError
 from actors.messages.json_types import JsonObject
 from actors.rules.capacity.placement import Needs, Node, refusal
+from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
-from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.transport.link import last_line
 from runtime.cluster.transport.ray_actors import SPREAD, RayOptions
 from runtime.settings import Settings
 

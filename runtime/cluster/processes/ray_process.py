@@ -11,9 +11,10 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
+from runtime.cluster.handle import Handle
 from runtime.cluster.processes.agent_host import Prepared
 from runtime.cluster.processes.worker_process import Activated
-from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.transport.link import last_line
 from runtime.cluster.transport.wires import ProcessLinks
 from runtime.transport.endpoint import Endpoint
 

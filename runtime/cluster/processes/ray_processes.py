@@ -11,13 +11,13 @@ from itertools import count
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
+from runtime.cluster.handle import Handle
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
 from runtime.cluster.processes.placing import is_free, ray_options, start_placed
 from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.ray_actors import SPREAD, start_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.observability.logs.options import LogOptions

@@ -11,7 +11,7 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client, session_client
 from actors.rules.capacity.sharding import all_shards
-from runtime.cluster.transport.link import Handle
+from runtime.cluster.handle import Handle
 from runtime.cluster.transport.wires import WireOptions, Wires
 
 

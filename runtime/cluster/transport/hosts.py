@@ -16,16 +16,16 @@ from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.collector import look_less_often
+from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, to_runner
 from runtime.cluster.packing.chunks import from_chunks
-from runtime.cluster.transport.link import Handle
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from ray.actor import ActorHandle
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import EarlyReply
 from actors.rules.recovery.actor_outage import away_since_s
-
-Handle = ActorHandle[Any]
-"""Ray's handle of an actor; it can be sent to other processes."""
+from runtime.cluster.handle import Handle
 
 RETRY_S = 0.05
 """Time between two attempts to reach an actor that is being restarted."""

@@ -8,8 +8,9 @@ import logging
 from actors.errors import ClusterError
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
+from runtime.cluster.handle import Handle
 from runtime.cluster.transport.detour import Detour
-from runtime.cluster.transport.link import Handle, ProcessReplacedError, ProcessUnreachableError, delivered, over_ray
+from runtime.cluster.transport.link import ProcessReplacedError, ProcessUnreachableError, delivered, over_ray
 from runtime.cluster.transport.outage import BUSY_S, Outage
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import Channel

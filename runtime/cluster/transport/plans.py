@@ -13,7 +13,8 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayActorError
 
 from actors.errors import ActorLostError
-from runtime.cluster.transport.link import RETRY_S, Handle, last_line
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.link import RETRY_S, last_line
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.engine.flow_registry import FlowRegistry
 

@@ -11,10 +11,11 @@ from ray.exceptions import RayActorError, RayTaskError
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
 from actors.messages.codec import decode, encode
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.mcp import McpServer
 from actors.refs.mcp import McpRef
-from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.link import last_line
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.flow_registry import FlowRegistry

@@ -10,7 +10,8 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
-from runtime.cluster.transport.link import Handle, last_line
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.link import last_line
 
 RayOptions = dict[str, Any]
 """Ray's options of an actor or a task, such as `num_cpus`."""

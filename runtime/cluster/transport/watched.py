@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.errors import ActorLostError, ActorRestartsError, RaygroveError
 from actors.interfaces.transport import EarlyReply, Link
-from runtime.cluster.transport.link import Handle
+from runtime.cluster.handle import Handle
 from runtime.cluster.transport.wires import WireOptions, Wires
 
 Explain = Callable[[ActorLostError], Awaitable[RaygroveError]]

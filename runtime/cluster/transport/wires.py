@@ -16,7 +16,8 @@ import ray
 
 from actors.interfaces.transport import Link
 from actors.messages.protocol.base import ConnectionFigures
-from runtime.cluster.transport.link import Handle, RayLink
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder

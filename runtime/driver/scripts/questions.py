@@ -21,7 +21,8 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, TaskFailedError
 from actors.errors.validation import problems
 from actors.messages.protocol.outcomes import Paused
-from runtime.driver.flows import checked_plan, last_result, one_task_flow
+from runtime.driver.flow_plans import checked_plan, one_task_flow
+from runtime.driver.flows import last_result
 from runtime.driver.services.agents import DeployedTree
 from runtime.driver.turns.turn import TurnResult
 

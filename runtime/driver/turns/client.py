@@ -13,15 +13,15 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import RaygroveError, RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.messages.turn_info import PendingCall
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
-from runtime.driver.subscriber import Subscriber
-from runtime.driver.subscribers import Subscribers
-from runtime.driver.turns.state import TurnKey, TurnState
+from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.subscriber import Subscriber
+from runtime.driver.turns.subscribers import Subscribers
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key, checked_known_id, checked_known_key
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flows import plan_name
-from runtime.driver.services.turns import TurnsService
 from runtime.driver.turns.answers import Answers, to_answers, to_message
 from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.user_message import has_function_responses, to_content, to_state

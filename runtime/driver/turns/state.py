@@ -12,15 +12,12 @@ from actors.errors import RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.event_loop import Bell, HomeProcess
 from runtime.driver.readers import TurnReaders
 
 T = TypeVar("T")
-
-TurnKey = tuple[SessionKey, str]
-"""The session and the invocation id of a turn."""
 
 
 class TurnState:

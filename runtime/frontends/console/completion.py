@@ -8,7 +8,7 @@ from pathlib import Path
 def complete_deployment(incomplete: str) -> list[str]:
     """The deployments on the Ray of this machine whose names begin so; none where there is no Ray."""
     from actors.errors import RaygroveError
-    from runtime.frontends.console.deployments.joining import running_apps
+    from runtime.frontends.console.joining import running_apps
 
     try:
         names = {each.app for each in running_apps(None)}

@@ -105,7 +105,7 @@ def _checks(app: str | None, address: str | None, store: str | None) -> Iterator
 
 def _ray(address: str | None) -> Check:
     from actors.errors import ClusterError
-    from runtime.frontends.console.deployments.joining import find_ray, running_apps
+    from runtime.frontends.console.joining import find_ray, running_apps
 
     try:
         where = find_ray(address)

@@ -52,7 +52,7 @@ def _opened(
     app_name: str, store: str | None, memory: str | None, artifacts: str | None, address: str | None
 ) -> AbstractContextManager[Runtime]:
     if address is not None:
-        from runtime.frontends.console.deployments.joining import joined
+        from runtime.frontends.console.joining import joined
 
         return joined(app_name, address)
     from runtime.frontends.console.stopped import stopped_app

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.errors import RaygroveError
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import TurnResult
 from runtime.frontends.evaluation.criteria import Criterion

@@ -24,9 +24,9 @@ from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits
 from runtime.frontends.web.guard import Guard
 from runtime.frontends.web.openapi import describing
-from runtime.frontends.web.operation import HttpOperation, routes
+from runtime.frontends.web.operations.operation import HttpOperation, routes
+from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.problems import HttpError, problem_response
-from runtime.frontends.web.served import Served
 from runtime.frontends.web.streams.response import KEEP_ALIVE_S
 from runtime.frontends.web.streams.slots import StreamSlots
 

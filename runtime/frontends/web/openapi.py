@@ -13,9 +13,9 @@ from starlette.responses import Response
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from runtime.frontends.web.call import JSON, Call, json_response
 from runtime.frontends.web.ids import ARTIFACT_NAME, ID
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import JSON, Call, json_response
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import PROBLEM, Problem
 from runtime.frontends.web.streams.turns import TurnEnd
 

@@ -15,7 +15,7 @@ from actors.errors.tracebacks import with_traceback
 from actors.interfaces.context import InvocationContext
 from actors.messages.event import USER, Event, EventActions
 from actors.messages.protocol.outcomes import Failed, Paused
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contents import adk_event, own_event
 

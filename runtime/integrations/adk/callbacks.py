@@ -16,7 +16,7 @@ from actors.definitions.planners.built_in import BuiltInPlanner
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content, Part
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contents import adk_response, genai_part, own_content, own_part, own_response
 from runtime.integrations.adk.contexts import Source

@@ -18,7 +18,7 @@ from google.genai import types
 from actors.definitions.agents.custom import CustomAgent
 from actors.interfaces.context import InvocationContext
 from actors.messages.event import USER, Event
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from runtime.integrations.adk.contents import ADK_FIELDS, adk_event, genai_content, own_event
 from runtime.integrations.adk.contexts import adk_run_config
 from runtime.integrations.adk.services import Artifacts, RunMemory

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from google.adk.models.registry import LLMRegistry
 
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk.contents import own_response
 from runtime.integrations.adk.requests import RequestView
 from runtime.models import registry

@@ -13,7 +13,7 @@ from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.callbacks import adk_tool, call, request_view
 from runtime.integrations.adk.contents import adk_event, adk_response, genai_content, own_content, own_event, own_response

@@ -15,7 +15,7 @@ from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.lazy_list import LazyList
-from actors.messages.model import Declared, FunctionDeclaration, LlmRequest
+from actors.messages.llm.model import Declared, FunctionDeclaration, LlmRequest
 from runtime.integrations.adk.contents import genai_content, own_content
 
 _OWN_FIELDS = {"system_instruction", "tools", "response_schema", "response_json_schema"}

@@ -17,7 +17,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors.user_code import in_thread
 from actors.messages.json_types import JsonObject
-from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView, own_declaration

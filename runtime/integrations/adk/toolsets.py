@@ -16,7 +16,7 @@ from actors.definitions.tools.context import CallbackContext, ReadonlyContext, T
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import NotCarriedOverError
 from actors.messages.json_types import JsonObject
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView

@@ -16,7 +16,7 @@ from actors.errors.calls import no_such_field
 from actors.errors.suggestions import did_you_mean
 from actors.messages.content import Blob, Part
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.rules.checks.ids import MAX_ARTIFACT_NAME, is_readable
 from runtime.integrations.code.run import CodeLimits, CodeResult, run_python
 

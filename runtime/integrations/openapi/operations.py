@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from actors.errors import DefinitionError
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from runtime.integrations.openapi.document import Document
 from runtime.integrations.openapi.schemas import ARTIFACT, Schemas, is_binary
 from runtime.integrations.openapi.servers import server_url

@@ -19,7 +19,7 @@ from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.suggestions import did_you_mean
 from actors.messages.json_types import JsonObject
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from runtime.integrations.openapi import auth as credentials
 from runtime.integrations.openapi import document as documents
 from runtime.integrations.openapi.answers import attached, repeat_key, result_of

@@ -12,7 +12,7 @@ from actors.errors import ModelResponseError
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 from actors.rules.checks.model_answer import MALFORMED
 
 FINISH_REASONS = {

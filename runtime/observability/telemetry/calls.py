@@ -13,7 +13,7 @@ from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
 
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.tracing.ids import SpanPlace
 from runtime.observability.telemetry.content import as_json, is_captured, request_content, response_content
 from runtime.observability.telemetry.histograms import Histograms

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that opts in, by the conventions for generative AI."""

@@ -10,7 +10,7 @@ from typing import Generic, Self, TypeVar
 from actors.interfaces.telemetry import ModelCallSpan, RunTelemetry, RunTold, Telemetry, ToolCallSpan, TurnTold
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
-from actors.messages.model import LlmRequest, LlmResponse
+from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey

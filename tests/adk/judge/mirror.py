@@ -9,7 +9,7 @@ import msgspec
 from google.adk.runners import Runner
 
 from actors.messages.event import Event, EventActions
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 from runtime import Runtime
 from runtime.integrations.adk.contents import adk_event, genai_part, own_event, own_part
 

@@ -11,7 +11,7 @@ import msgspec
 from actors.messages import protocol as p
 from actors.session.subscribers.outbox import Outbox
 from actors.session.subscribers.subscriptions import Subscriptions
-from runtime.driver.subscriber import Subscriber
+from runtime.driver.turns.subscriber import Subscriber
 
 
 def polls_acknowledge_too_early() -> AbstractContextManager[object]:

@@ -10,10 +10,11 @@ from unittest import mock
 import msgspec
 
 from actors.messages import protocol as p
+from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.routing import turn_life
 from actors.runner.dispatch.invoker import Invoker
-from actors.runner.running.running_turn import RunningTurn, TurnKey
+from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
 from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.closer import TurnCloser

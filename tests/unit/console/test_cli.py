@@ -18,8 +18,7 @@ from actors.errors import ClusterError, RequestError, SessionExistsError, StoreE
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment import connection
-from runtime.frontends.console import cli, completion, output
-from runtime.frontends.console.deployments import joining
+from runtime.frontends.console import cli, completion, joining, output
 from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
 

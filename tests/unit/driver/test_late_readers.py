@@ -19,8 +19,8 @@ from actors.messages.codec import decode_event, encode
 from actors.refs.session import SessionRef
 from actors.rules.delivery.event_buffer import EventBuffer
 from actors.session.subscribers import outbox
-from runtime.driver.subscriber import Subscriber
 from runtime.driver.turns.state import TurnState, Wakeup
+from runtime.driver.turns.subscriber import Subscriber
 from tests.support.direct_fixture import until
 from tests.support.restarting_link import Restarting
 from tests.support.session_fixture import KEY, SessionFixture

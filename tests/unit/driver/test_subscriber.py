@@ -10,8 +10,8 @@ import pytest
 
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
-from runtime.driver.subscriber import Subscriber
 from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.subscriber import Subscriber
 from runtime.driver.turns.turn import Turn
 from runtime.engine.local import LocalLink
 from tests.support.restarting_link import Restarting
@@ -154,7 +154,7 @@ async def ended_turn(desk: SessionFixture, subscriber: Subscriber, turn_id: str)
 async def test_between_two_turns_it_polls_when_the_next_one_begins_or_a_moment_later(
     desk: SessionFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.driver.subscriber.REST_S", 0.3)
+    monkeypatch.setattr("runtime.driver.turns.subscriber.REST_S", 0.3)
     session = Polls(desk)
     subscriber = Subscriber(session, "d", is_permanent=True)
     await ended_turn(desk, subscriber, "e-1")

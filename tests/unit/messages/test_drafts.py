@@ -12,7 +12,7 @@ from actors.errors import InvalidMessageError, NotEncodableError
 from actors.messages.content import Blob, Content, FunctionCall, Part
 from actors.messages.llm.drafts import ContentDrafts, draft_of_content, draft_of_response, own_content
 from actors.messages.llm.fields import Fields, GenerateContentConfig
-from actors.messages.model import LlmResponse
+from actors.messages.llm.model import LlmResponse
 
 CALL = Content(
     role="model", parts=[Part(text="a", thought=True), Part(function_call=FunctionCall(id="c", name="f", args={"x": {"y": 1}}))]

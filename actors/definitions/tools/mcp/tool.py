@@ -11,7 +11,7 @@ from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.errors import McpToolError
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 
 

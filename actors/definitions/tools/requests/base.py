@@ -8,7 +8,7 @@ from typing import NoReturn
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.messages.json_types import JsonObject
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 
 class RequestTool(Tool):

@@ -6,7 +6,7 @@ from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests.base import RequestTool
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.json_types import JsonObject
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 
 class BuiltInTool(RequestTool):

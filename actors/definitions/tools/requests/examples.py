@@ -14,7 +14,7 @@ from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Content, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import own_content
-from actors.messages.model import LlmRequest
+from actors.messages.llm.model import LlmRequest
 
 
 class Example:

@@ -9,7 +9,7 @@ from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
-from actors.messages.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from actors.rules.prompt.tool_menu import FIND_TOOLS, ToolMenu
 
 

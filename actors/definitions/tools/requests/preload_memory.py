@@ -10,8 +10,8 @@ from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tools.requests.base import RequestTool
 from actors.errors import NoMemoryError, StoreError
 from actors.messages.content import Content
+from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
-from actors.messages.model import LlmRequest
 from actors.rules.prompt.transient import transient_place
 
 logger = logging.getLogger(__name__)

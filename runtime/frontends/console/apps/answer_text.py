@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.messages.event import Event
-from actors.rules.prompt.branches import tool_root
+from actors.rules.routing.branches import tool_root
 
 
 class AnswerText:

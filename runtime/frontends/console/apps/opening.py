@@ -80,7 +80,7 @@ def open_named(where: Where) -> Iterator[Runtime]:
         with open_app(where) as rt:
             yield rt
         return
-    from runtime.frontends.console.deployments.joining import started
+    from runtime.frontends.console.joining import started
 
     with started(deployment) as rt:
         yield rt
@@ -105,7 +105,7 @@ def deployment_of(where: Where) -> Runtime | None:
     if of_code:
         why = f"{of_code[0]} goes with code, and {where.path!r} is the name of a deployment: for code write a path"
         raise RequestError(f"{why}.{hint}" if hint else why)
-    from runtime.frontends.console.deployments.joining import find_deployment, living_deployment
+    from runtime.frontends.console.joining import find_deployment, living_deployment
 
     if is_code(where.path):
         deployment = living_deployment(where.path, where.address)

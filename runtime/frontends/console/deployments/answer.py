@@ -36,8 +36,8 @@ def answer(
     """
     from actors.errors import RequestError
     from actors.messages.config import RunConfig
-    from runtime.frontends.console.deployments.joining import joined, user_of
     from runtime.frontends.console.deployments.outcomes import follow
+    from runtime.frontends.console.joining import joined, user_of
 
     with joined(name, address) as rt:
         pending = rt.pending(user_id=user_of(rt, session, user), session_id=session)

@@ -25,8 +25,8 @@ def attach(
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn is paused and waits for a person, 130 Ctrl-C.
     """
-    from runtime.frontends.console.deployments.joining import joined, user_of
     from runtime.frontends.console.deployments.outcomes import follow
+    from runtime.frontends.console.joining import joined, user_of
 
     with joined(name, address) as rt:
         turn = rt.attach(user_id=user_of(rt, session, user), session_id=session, invocation_id=invocation)

@@ -27,7 +27,7 @@ def cancel(
 ) -> None:
     """Cancel a turn, and wait until its log is sealed: calls without an answer get one."""
     from actors.errors import RequestError
-    from runtime.frontends.console.deployments.joining import joined, user_of
+    from runtime.frontends.console.joining import joined, user_of
     from runtime.frontends.console.output import print_json
 
     if all_ and invocation is not None:
@@ -46,7 +46,7 @@ def cancel(
 def _chosen(rt: Runtime, user: str, session: str, invocation: str | None, *, all_: bool) -> list[TurnInfo]:
     """The turns to cancel. Raises RequestError when that is not clear, or there is none."""
     from actors.errors import RequestError
-    from runtime.frontends.console.deployments.joining import OPEN, open_turns
+    from runtime.frontends.console.joining import OPEN, open_turns
 
     if invocation is not None:
         turn = rt.turns.get(user, session, invocation)

@@ -30,7 +30,7 @@ def ps(address: Address = None, json: Json = False) -> None:
     AGENTS are in the tree, LIVE ones have an actor; SPARE processes wait for agents. OPEN turns run or wait in line. TURNS began
     since the Runner was started.
     """
-    from runtime.frontends.console.deployments.joining import find_ray, running_apps
+    from runtime.frontends.console.joining import find_ray, running_apps
     from runtime.frontends.console.output import duration, print_json, print_table
 
     where = find_ray(address)
@@ -69,7 +69,7 @@ def _rows(apps: Sequence[NamedActor], address: str) -> list[dict[str, Any]]:
 def _row(app: NamedActor, address: str, settings: Settings) -> dict[str, Any]:
     from actors.errors import RaygroveError
     from runtime.driver.runtime import Runtime
-    from runtime.frontends.console.deployments.joining import started
+    from runtime.frontends.console.joining import started
 
     try:
         with started(Runtime.connect(app.app, address=address, settings=settings)) as rt:

@@ -17,7 +17,7 @@ def start(
     """Start an app on a Ray cluster, where it runs until `raygrove stop`."""
     from actors.errors import ClusterError, DeploymentExistsError
     from runtime.frontends.console.apps.opening import Where, open_app
-    from runtime.frontends.console.deployments.joining import started
+    from runtime.frontends.console.joining import started
     from runtime.frontends.console.output import print_json
 
     try:

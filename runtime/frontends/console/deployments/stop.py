@@ -8,7 +8,7 @@ from runtime.frontends.console.options import Json
 
 def stop(name: Name, address: Address = None, json: Json = False) -> None:
     """Stop a deployment for good. Turns that run are cancelled; what is stored stays."""
-    from runtime.frontends.console.deployments.joining import joined
+    from runtime.frontends.console.joining import joined
     from runtime.frontends.console.output import print_json
 
     with joined(name, address) as rt:

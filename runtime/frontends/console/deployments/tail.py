@@ -28,7 +28,7 @@ def tail(
     json: Json = False,
 ) -> None:
     """Print the newest events of a session: their position, author and content."""
-    from runtime.frontends.console.deployments.joining import joined, user_of
+    from runtime.frontends.console.joining import joined, user_of
 
     try:
         with joined(name, address) as rt:

@@ -27,7 +27,7 @@ def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Addr
     RUNNING are turns of a Runner and runs of an agent. DONE are events of a Session actor, turns and runs since the actor began,
     /MIN those since the last look, CALLS those of models. MEMORY is that of the process, which agents may share.
     """
-    from runtime.frontends.console.deployments.joining import joined
+    from runtime.frontends.console.joining import joined
     from runtime.frontends.console.output import is_terminal, print_json
 
     try:

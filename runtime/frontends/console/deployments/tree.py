@@ -39,7 +39,7 @@ def tree(
     """Draw the agents of an app, or of a deployment, where those that have an actor are marked."""
     from actors.errors import RequestError
     from runtime.frontends.console.apps.opening import Where, deployment_of, open_app
-    from runtime.frontends.console.deployments.joining import started
+    from runtime.frontends.console.joining import started
 
     deployment = deployment_of(Where(app, address=address))
     if deployment is None:

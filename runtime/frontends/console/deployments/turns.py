@@ -33,9 +33,9 @@ def turns(
     """List the turns of a deployment, by default those that have not ended."""
     import msgspec
 
+    from runtime.frontends.console import joining
     from runtime.frontends.console.apps.questions import question
     from runtime.frontends.console.apps.terminal import Terminal
-    from runtime.frontends.console.deployments import joining
     from runtime.frontends.console.output import duration, is_terminal, print_json, print_table
 
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))

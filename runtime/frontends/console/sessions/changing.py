@@ -112,7 +112,7 @@ def _existing(
 
 def _opened(app_name: str, url: str, address: str | None, artifacts: str | None = None) -> AbstractContextManager[Runtime]:
     if address is not None:
-        from runtime.frontends.console.deployments.joining import joined
+        from runtime.frontends.console.joining import joined
 
         return joined(app_name, address)
     from runtime.frontends.console.stopped import stopped_app
@@ -121,7 +121,7 @@ def _opened(app_name: str, url: str, address: str | None, artifacts: str | None 
 
 
 def _user(rt: Runtime, session: str, user: str | None) -> str:
-    from runtime.frontends.console.deployments.joining import user_of
+    from runtime.frontends.console.joining import user_of
 
     return user_of(rt, session, user)
 

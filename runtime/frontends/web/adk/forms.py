@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.messages.json_types import JsonObject
-from runtime.frontends.web.call import Call
+from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import HttpError
 
 T = TypeVar("T")

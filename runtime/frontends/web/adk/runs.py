@@ -16,8 +16,8 @@ from runtime.frontends.web.adk.events import adk_event, adk_events, answered, fr
 from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
 from runtime.frontends.web.api.waiting import started_id, unless_left
-from runtime.frontends.web.call import Call, json_response
-from runtime.frontends.web.operation import CLIENT_LEFT, HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import CLIENT_LEFT, HttpOperation
 from runtime.frontends.web.problems import HttpError, problem_of
 from runtime.frontends.web.redaction import log_failed_turn
 from runtime.frontends.web.streams.frames import frame

@@ -18,8 +18,8 @@ from actors.messages.session import Session
 from runtime.frontends.web.adk.events import adk_events
 from runtime.frontends.web.adk.forms import MemoryUpdate, NewAdkSession, NewArtifact, SessionForm, SessionUpdate, body_of
 from runtime.frontends.web.api.sessions import change_state
-from runtime.frontends.web.call import Call, json_response
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import HttpError, NotFoundError
 
 

@@ -11,8 +11,8 @@ from actors.messages import protocol as p
 from runtime.driver.services.agents import AgentInfo
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.frontends.web.api.sessions import Limit, Position
-from runtime.frontends.web.call import Call
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.operations.operation import HttpOperation
 
 
 class AppView(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ from html import escape
 
 from starlette.responses import HTMLResponse, Response
 
-from runtime.frontends.web.call import Call, json_response
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import HttpError
 
 _STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}code{font-size:.95em}"

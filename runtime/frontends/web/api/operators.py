@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 from starlette.responses import Response
 
-from runtime.frontends.web.call import Call, json_response
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.prometheus import CONTENT_TYPE, exposition
 
 

@@ -15,9 +15,9 @@ from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.frontends.web.api.cursors import decode_session, encode_session
-from runtime.frontends.web.call import Call, json_response
 from runtime.frontends.web.ids import MAX_NUMBER, Id, State
-from runtime.frontends.web.operation import STREAM, Header, HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import STREAM, Header, HttpOperation
 from runtime.frontends.web.redaction import shown, shown_turn
 from runtime.frontends.web.streams.response import EventStream
 from runtime.frontends.web.streams.turns import session_frames

@@ -9,8 +9,8 @@ import msgspec
 
 from actors.messages.config import OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.json_types import JsonObject
-from runtime.frontends.web.call import Call
 from runtime.frontends.web.ids import MAX_NUMBER
+from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 
 Number = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]

@@ -31,9 +31,9 @@ from runtime.frontends.web.api.turn_forms import (
 )
 from runtime.frontends.web.api.turn_options import run_config
 from runtime.frontends.web.api.waiting import started_id, unless_left
-from runtime.frontends.web.call import Call, json_response
 from runtime.frontends.web.ids import ID
-from runtime.frontends.web.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
 from runtime.frontends.web.problems import BadRequestError
 from runtime.frontends.web.redaction import shown, shown_turn
 from runtime.frontends.web.streams.response import EventStream

@@ -8,9 +8,9 @@ import msgspec
 
 from actors.messages.memory import MemoryEntry
 from runtime.engine.user_deletion import DeletedUser
-from runtime.frontends.web.call import Call
 from runtime.frontends.web.ids import Id
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.operations.operation import HttpOperation
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

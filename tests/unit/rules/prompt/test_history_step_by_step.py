@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from actors import Content, Event, FunctionResponse, Part
 from actors.rules.prompt.arrange import arrange, latest_slice
-from actors.rules.prompt.branches import is_visible
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
 from actors.rules.prompt.history import History
+from actors.rules.routing.branches import is_visible
 from tests.support.log_events import call, event, image, resp, said, thought
 from tests.support.tries import tries
 

@@ -8,7 +8,7 @@ import msgspec
 
 from actors import Content, Event, EventActions, FunctionCall, FunctionResponse, Part
 from actors.messages.flow import FlowMark
-from actors.rules.prompt.branches import tool_branch
+from actors.rules.routing.branches import tool_branch
 from actors.rules.routing.pending import open_calls
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from actors.definitions.tools.transfer import TransferTool
 from actors.messages.limits import DEFAULT_LIMITS
-from actors.messages.model import FunctionDeclaration
+from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target, route_refusal, transfer_targets

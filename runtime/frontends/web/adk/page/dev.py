@@ -13,8 +13,8 @@ from runtime.frontends.web.adk.page.dot import dot_of
 from runtime.frontends.web.adk.page.spans import spans_of
 from runtime.frontends.web.adk.page.tree_part import TreePart, tree_part
 from runtime.frontends.web.adk.page.visit import traced, visited
-from runtime.frontends.web.call import Call
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import HttpError, NotFoundError
 
 _log = logging.getLogger(__name__)

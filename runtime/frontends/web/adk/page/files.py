@@ -13,8 +13,8 @@ from starlette.staticfiles import StaticFiles
 
 from actors.errors import DefinitionError
 from actors.messages.json_types import JsonObject
-from runtime.frontends.web.call import Call
-from runtime.frontends.web.operation import HttpOperation
+from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import NotFoundError
 
 _IN_PACKAGE = "cli/browser"

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from actors.errors import RequestError
 from actors.messages.session import Session
-from runtime.frontends.web.call import Call
+from runtime.frontends.web.operations.call import Call
 
 SPEAKING = 100
 """In so many of a session's newest events graphs look for agents that have spoken."""

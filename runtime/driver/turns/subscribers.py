@@ -7,8 +7,8 @@ import uuid
 
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from runtime.driver.subscriber import Subscriber
 from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.subscriber import Subscriber
 from runtime.engine.interface import Engine
 
 

@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 
 from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
 from actors.messages import protocol as p
+from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
-from runtime.driver.turns.state import TurnKey, TurnState
+from runtime.driver.turns.state import TurnState
 
 SEEK_S = 0.5
 """Time between two attempts to subscribe to a turn that a restarted Session actor does not know."""

@@ -16,9 +16,9 @@ from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
-from runtime.driver.services.turns import AsyncTurnsService
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
+from runtime.driver.turns.service import AsyncTurnsService
 
 
 class Methods(NamedTuple):

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from runtime.driver.runtime import Runtime
-from runtime.frontends.web.api.wrong_fields import explained
 from runtime.frontends.web.auth.principal import Principal
 from runtime.frontends.web.bodies import RequestBody
+from runtime.frontends.web.operations.served import Served
+from runtime.frontends.web.operations.wrong_fields import explained
 from runtime.frontends.web.problems import BadRequestError, HttpError
-from runtime.frontends.web.served import Served
 
 T = TypeVar("T")
 

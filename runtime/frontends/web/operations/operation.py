@@ -14,10 +14,10 @@ from starlette.routing import Route
 
 from actors.errors import TurnError
 from runtime.frontends.web.auth.principal import Principal
-from runtime.frontends.web.call import Call, json_response
+from runtime.frontends.web.operations.call import Call, json_response
+from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.problems import problem_response
 from runtime.frontends.web.redaction import log_failed_turn
-from runtime.frontends.web.served import Served
 from runtime.observability.telemetry.caller import called_with
 
 STREAM = "text/event-stream"
