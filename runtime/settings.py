@@ -201,7 +201,7 @@ def _problems(error: ValidationError, given: Mapping[str, object]) -> list[str]:
 
 
 def _no_json(error: SettingsError) -> str:
-    """Which variable should be JSON; pydantic names only the field."""
+    """Tell which variable should be JSON; pydantic names only the field."""
     named = [field for field in Settings.model_fields if f'"{field}"' in str(error)]
     if not named:
         return str(error)

@@ -69,7 +69,7 @@ class Children:
         return outcome
 
     def _place(self, name: str, progress: JsonMapping) -> str:
-        """Which of its runs of a child this is: see RunChild."""
+        """The place of this run among its runs of a child: see RunChild."""
         if self._spec.definition.kind == "custom":
             # Its code begins again after a loss, and asks for the same children again.
             self._asked[name] += 1

@@ -145,7 +145,7 @@ class EventWriter:
         return p.StoredEvent(appended.first_seq, raw)
 
     def notes_with(self, note: Event | None) -> Sequence[p.Note]:
-        """What a run that this one asks for has to bring along: the notes that are not known to be stored, and one more.
+        """The notes that a run which this one asks for has to bring along: those not known to be stored, and one more.
 
         Args:
             note: complete, with its id; it is on its way to the log at the same time. None: there is no more.
@@ -209,7 +209,7 @@ class EventWriter:
 
 
 def _replacement(given: object, event: Event) -> Event:
-    """What a plugin returned for an event, as the same entry of the log."""
+    """The event that a plugin gave in place of one, as the same entry of the log."""
     if not isinstance(given, Event):
         raise TypeError(f"on_event_callback must return an Event or None, not {type(given).__name__}")
     return msgspec.structs.replace(given, seq=0, **{field: getattr(event, field) for field in _KEPT})

@@ -78,7 +78,7 @@ def explains_all_wrong_calls(cls: C) -> C:
 
 
 def _sentence(function: Callable[..., object], unnamed: Sequence[object], named: Mapping[str, object]) -> str:
-    """What is wrong with the arguments, and what would be right; "" when they are right, or when Python says it as well."""
+    """Tell what is wrong with the arguments, and what would be right; "" when they are right, or when Python says it as well."""
     signature = inspect.signature(function)
     try:
         signature.bind(*unnamed, **named)
@@ -99,7 +99,7 @@ def _sentence(function: Callable[..., object], unnamed: Sequence[object], named:
 
 
 def _by_name(title: str, by_place: Sequence[inspect.Parameter], rest: Sequence[inspect.Parameter]) -> str:
-    """Which arguments are given by name, with a call as it should be."""
+    """Tell which arguments are given by name, with a call as it should be."""
     what = (
         f"takes all arguments but {', '.join(each.name for each in by_place)} by name"
         if by_place

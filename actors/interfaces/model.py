@@ -42,7 +42,7 @@ HOW_TO_GENERATE = "write it as `async def generate(self, request, *, stream)` an
 
 
 def definition_flaw(model: object) -> str | None:
-    """What is wrong with an object that is given as a model, as far as it can be seen without a call; None if nothing is."""
+    """The flaw of an object that is given as a model, as far as it can be seen without a call; None if there is none."""
     if isinstance(model, type):
         return f"must be an object: give {model.__name__}(…), not the class"
     generate = getattr(model, "generate", None)

@@ -106,7 +106,7 @@ class SessionStore(Protocol):
         ...
 
     def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
-        """How many turns of the app have a status, without those whose user event was rewound.
+        """Count the turns of the app that have a status, without those whose user event was rewound.
 
         The cost may grow with the turns of all apps that have this status, and with no others.
         """
@@ -173,7 +173,7 @@ class RenewsClaims(FencesWriters, Protocol):
 
     @property
     def renew_s(self) -> float | None:
-        """How often a claim has to be renewed, in seconds; None: never."""
+        """The seconds after which a claim has to be renewed, each time; None: never."""
         ...
 
     def renew_claim(self) -> None:

@@ -154,7 +154,7 @@ class Telemetry(Protocol):
         ...
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
-        """What the run does in this process.
+        """The telemetry of a run in this process.
 
         Args:
             traceparent: of the run's span; "" without one.

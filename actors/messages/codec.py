@@ -92,7 +92,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def content_flaw(content: Content) -> str | None:
-    """What is wrong with the JSON values in a content, or None. Models read them, so they must be strict JSON."""
+    """The flaw of the JSON values in a content, or None. Models read them, so they must be strict JSON."""
     for part in content.parts:
         for value in _json_values(part):
             if value and (wrong := flaw(value, is_finite=True)) is not None:

@@ -228,7 +228,7 @@ class Answer:
 
         @property
         def content(self) -> Content | None:
-            """What the model said or called."""
+            """The text and the calls of the model."""
 
     def get_function_calls(self) -> list[FunctionCall]:
         """The calls in its content, in order."""

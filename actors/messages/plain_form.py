@@ -121,6 +121,6 @@ def _kind_of(value: object) -> str:
 
 
 def _sentence(problem: str, where: str) -> str:
-    """What msgspec found wrong, beginning with the field."""
+    """Tell what msgspec found wrong, beginning with the field."""
     reason, _, path = problem.partition(" - at `$")
     return f"{where}{path.removesuffix('`')}: {reason}"

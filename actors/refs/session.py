@@ -109,11 +109,11 @@ class SessionRef(Ref):
         return list((await self._ask(message, p.TurnsReply)).turns)
 
     async def count_turns(self, app: str) -> TurnCounts:
-        """How many turns of an app have not ended. Raises StoreError."""
+        """Count the turns of an app that have not ended. Raises StoreError."""
         return added_up([await self.counted(p.CountTurns(app=app))])
 
     async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
-        """What one Session actor counts."""
+        """The counts of one Session actor."""
         return await self._ask(message, p.TurnsCounted)
 
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
@@ -202,7 +202,7 @@ class SessionRef(Ref):
 
 
 def added_up(counted: Sequence[p.TurnsCounted]) -> TurnCounts:
-    """What several Session actors count of one app, of whom one has asked the store.
+    """The sums of what several Session actors count of one app, of whom one has asked the store.
 
     A paused turn whose answer waits in line is in line; its record says that it is paused.
     """

@@ -166,7 +166,7 @@ def _refuse_if_busy(log: SessionLog) -> None:
 
 
 def _gone(key: SessionKey) -> p.Failed:
-    """What ends the following of a session that was deleted."""
+    """The outcome with which the following of a deleted session ends."""
     error = SessionNotFoundError(key.app, key.user, key.session)
     code, args = name_and_args(error)
     return p.Failed(error_code=code, error_message=str(error), error_args=args)

@@ -110,7 +110,7 @@ class LoopCall(Generic[T]):
         self._loop.call_soon_threadsafe(lambda: self._task.cancel())
 
     def result(self) -> T:
-        """What an ended coroutine has returned. Raises what it has raised, and CancelledError."""
+        """The result of an ended coroutine. Raises what it has raised, and CancelledError."""
         try:
             return self._task.result()
         except asyncio.CancelledError:

@@ -69,7 +69,7 @@ class TurnReaders:
             answer.add(whole)
 
     def answers_under_way(self) -> dict[Stream, AnswerPartials]:
-        """What has been streamed of the answers that are not complete."""
+        """The parts streamed so far of answers that are not complete."""
         return {stream: answer.copy() for stream, answer in self._answers.items()}
 
     def join(self, head_seq: int, answers: dict[Stream, AnswerPartials]) -> None:

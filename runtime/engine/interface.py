@@ -102,7 +102,7 @@ class Engine(Protocol):
         ...
 
     def connections(self) -> ConnectionFigures | None:
-        """How messages travel to and from this process; None where all actors are in it."""
+        """The figures of messages to and from this process; None where all actors are in it."""
         ...
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:

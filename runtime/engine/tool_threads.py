@@ -80,11 +80,11 @@ class ToolThreads(ThreadPoolExecutor):
 
     @property
     def left(self) -> int:
-        """How many threads are left behind."""
+        """The number of threads that are left behind."""
         return len(self._left_s)
 
     def stuck(self, after_s: float) -> int:
-        """How many threads have been left behind for that long, in seconds."""
+        """The number of threads that have been left behind for that long, in seconds."""
         until_s = time.monotonic() - after_s
         with self._changed:
             return sum(left_s <= until_s for left_s in self._left_s.values())

@@ -28,7 +28,7 @@ class WatchedThreads:
 
     @property
     def left(self) -> int:
-        """How many threads are left behind now."""
+        """The number of threads that are left behind now."""
         return self._threads.left
 
     def use(self) -> None:

@@ -77,7 +77,7 @@ class Attempt:
         return retries.delay_s(attempt, failure.retry_after_s) if is_passing else None
 
     def error(self, error: Exception, failure: ModelError | None) -> Exception:
-        """What the caller gets: the failure, or that the answer broke off after a part of it was shown.
+        """The error for the caller: the failure, or that the answer broke off after a part of it was shown.
 
         Args:
             error: what was raised.

@@ -21,7 +21,7 @@ def uses_vertex(environ: Mapping[str, str]) -> bool:
 
 
 def missing(model: str, api_key: str | None, environ: Mapping[str, str]) -> str | None:
-    """What the environment lacks to use the model, and how to give it; None if nothing.
+    """The variables that the environment lacks to use the model, and how to give them; None if nothing.
 
     A Vertex project may also come from the machine's own credentials, so only the first call can find that it is missing.
     """

@@ -14,7 +14,7 @@ MAX_MESSAGE = 500
 
 
 def own_error(model: str, error: Exception) -> ModelError | None:
-    """What an exception of a client says, by the attributes that clients give to theirs; None if it says nothing.
+    """The failure that an exception of a client stands for, by the attributes that clients give to theirs; None if it has none.
 
     Args:
         model: the model's name.

@@ -64,7 +64,7 @@ class FallbackModel:
         return self.through(lambda model, _: _once(model))
 
     def missing_configuration(self) -> str | None:
-        """What this process lacks to use one of the models; None if nothing."""
+        """The package or key that this process lacks to use one of the models; None if nothing."""
         return _lacks([(name, partial(registry.missing, model)) for name, model in zip(self._names, self._models, strict=True)])
 
     def configuration_check(self) -> registry.Check | None:
@@ -120,6 +120,6 @@ def _may_help(error: Exception) -> bool:
 
 
 def _lacks(checks: Sequence[tuple[str, registry.Check]]) -> str | None:
-    """What this process lacks for the first of the models that it lacks anything for, by their names."""
+    """Tell what this process lacks for the first of the models that it lacks anything for, by their names."""
     reasons = ((name, check()) for name, check in checks)
     return next((f"{name}: {reason}" for name, reason in reasons if reason is not None), None)

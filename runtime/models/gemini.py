@@ -54,7 +54,7 @@ class Gemini(ServiceModel["Client"]):
         self._base_url = base_url
 
     def missing_configuration(self) -> str | None:
-        """What this process lacks to use the model and how to give it; None if nothing.
+        """The package or key that this process lacks to use the model, and how to give it; None if nothing.
 
         Looks at the arguments and the environment only, and loads nothing.
         """
@@ -94,7 +94,7 @@ class Gemini(ServiceModel["Client"]):
                 yield from_response(chunk, is_whole=not stream)
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
-        """What an exception of the client means."""
+        """The failure that an exception of the client stands for."""
         return own_gemini_error(model, error)
 
     def _http_options(self) -> types.HttpOptions:

@@ -8,7 +8,7 @@ from runtime.models.retries import retry_after_s
 
 
 def own_gemini_error(model: str, error: Exception) -> ModelError | None:
-    """What an exception of the client or its HTTP library means; None if it comes from elsewhere."""
+    """The failure that an exception of the client or its HTTP library stands for; None if it comes from elsewhere."""
     from google.genai.errors import APIError, UnknownApiResponseError
     from pydantic import ValidationError
 

@@ -248,7 +248,7 @@ def _usage(metadata: types.GenerateContentResponseUsageMetadata | None) -> Usage
 
 
 def _sources(candidate: types.Candidate) -> JsonObject | None:
-    """What the text quotes and which pages were read for it; camelCase keys."""
+    """The quotations of a text, and the pages that were read for it; camelCase keys."""
     found = {"citationMetadata": candidate.citation_metadata, "urlContextMetadata": candidate.url_context_metadata}
     return {key: _json(value) for key, value in found.items() if value} or None
 

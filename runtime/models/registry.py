@@ -75,7 +75,7 @@ def resolve(agent: str, model: str | Model) -> Model:
 
 
 def missing(model: str | Model) -> str | None:
-    """What this process lacks to use a model, and how to give it; None if nothing.
+    """The package or key that this process lacks to use a model, and how to give it; None if nothing.
 
     Loads no model SDK and connects to nothing. Asks the model's method `missing_configuration() -> str | None`, if it has one.
 
@@ -87,7 +87,7 @@ def missing(model: str | Model) -> str | None:
 
 
 def check_of(model: str | Model) -> Check | None:
-    """What asks the same as `missing` in another process, where code of users is not loaded; None: only the model itself knows.
+    """The check that asks the same as `missing` in another process, without code of users; None: only the model itself knows.
 
     Asks the model's method `configuration_check() -> Check | None`, if it has one.
     """

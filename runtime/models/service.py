@@ -106,7 +106,7 @@ class ServiceModel(ABC, Generic[Client]):
         """
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
-        """What an exception of `call` means; None for one that is raised as it is.
+        """The failure that an exception of `call` stands for; None for one that is raised as it is.
 
         Errors with a `status_code`, or with a `response` that has one, and lost connections are understood. A ModelServiceError
         with no code, or one that may be gone the next time, is what makes a call be repeated.
@@ -114,7 +114,7 @@ class ServiceModel(ABC, Generic[Client]):
         return own_error(model, error)
 
     def missing_configuration(self) -> str | None:
-        """What this process lacks to use the model and how to give it; None if nothing.
+        """The package or key that this process lacks to use the model, and how to give it; None if nothing.
 
         Looks at the arguments and the environment only, and loads nothing.
         """
@@ -239,7 +239,7 @@ def _lacks_here(sdk: str, extra: str, key_variables: Sequence[str]) -> str | Non
 
 
 def _lacks(sdk: str, extra: str, key_variables: Sequence[str], *, has_key: bool) -> str | None:
-    """What this process lacks: a package, or a key where one of some variables must hold it."""
+    """Tell what this process lacks: a package, or a key where one of some variables must hold it."""
     if sdk and find_spec(sdk) is None:
         return f"the package {sdk} is not installed: pip install {extra!r} where the agents run"
     if key_variables and not has_key:

@@ -30,7 +30,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return bool(self.path) and node == self.node
 
     def address(self, node: str) -> str:
-        """What a client on that node connects to, for messages and logs."""
+        """The address to which a client on that node connects, for messages and logs."""
         return self.path if self.is_near(node) else f"{self.host}:{self.port}"
 
 

@@ -250,6 +250,17 @@ def banned_words(given: Sequence[Source]) -> list[str]:
     ]
 
 
+def question_words(given: Sequence[Source]) -> list[str]:
+    """Docstrings of functions that begin as a question does: they are to name the thing, or say what is done."""
+    return [
+        f"{each.at(node.lineno)} {node.name} begins with {begins[0]!r}"
+        for each in given
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (begins := re.match(r"(What|How|Which)\b", ast.get_docstring(node) or ""))
+    ]
+
+
 def model_text_lines(of: Source) -> set[int]:
     """The lines of the functions and classes in MODEL_TEXTS."""
     named = [node for node in of.tree.body if getattr(node, "name", None) == MODEL_TEXTS.get(of.path.as_posix(), "")]
@@ -363,6 +374,10 @@ def test_no_comment_draws_a_line() -> None:
     complain(section_rulers(sources(*PACKAGES)))
 
 
+def test_docstrings_of_functions_begin_with_no_question_word() -> None:
+    complain(question_words(sources(*PACKAGES)))
+
+
 def test_docstrings_and_comments_say_who_does_what() -> None:
     complain(banned_words(sources(*PACKAGES)))
 
@@ -409,6 +424,7 @@ def methods(number: int, name: str = "Large", prefix: str = "f") -> str:
         (section_rulers, {"a/x.py": "    # ------ life\n"}, "a/x.py:1 # ------ life"),
         (banned_words, {"a/x.py": '"""It waits for\n    whoever comes."""'}, "a/x.py:1 says 'whoever'"),
         (banned_words, {"a/x.py": "x = 1  # The Runner is\n# told of it."}, "a/x.py:1 says 'is told'"),
+        (question_words, {"a/x.py": 'def f():\n    """What it has."""'}, "a/x.py:1 f begins with 'What'"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
         (unknown_citations, {"a/x.py": "# See docs/nothing.md.\n"}, "cites docs/nothing.md"),
@@ -433,6 +449,7 @@ def test_every_check_finds_what_it_looks_for(
         (shared_names, {"a/x.py": "class _A: ...\nclass B: ...", "a/y.py": "class _A: ..."}),
         (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
         (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
+        (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
     ],
 )

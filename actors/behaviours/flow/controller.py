@@ -272,7 +272,7 @@ class _FlowRun:
 
 
 def _results_text(board: Board) -> str:
-    """What came of the tasks that no other needs; of a single one, its result alone."""
+    """The results of the tasks that no other needs; of a single one, its result alone."""
     last = last_tasks(board)
     if len(last) == 1 and board.status[last[0]] == "successful":
         return result_text(board.results.get(last[0]))

@@ -193,7 +193,7 @@ class _Round:
 
 
 def _merged(before: Sequence[FlowMark], last: FlowMark) -> FlowMark:
-    """What all events of a round say of the flow."""
+    """The mark of the flow that sums up all events of a round."""
     marks = [*before, last]
     return msgspec.structs.replace(
         last,

@@ -175,7 +175,7 @@ class ModelCall:
         return model_answer.checked_response(answer.complete(), self._model_name, logger.warning)
 
     def _replacement(self, given: object) -> LlmResponse:
-        """What a callback returned in place of a response."""
+        """The response that a callback returned in place of another one."""
         return model_answer.checked_response(as_response(given), self._model_name, logger.warning)
 
     async def _with_unique_ids(self, response: LlmResponse) -> LlmResponse:

@@ -62,7 +62,7 @@ class LlmRun:
         return await self._unless_waiting(await self._finish_last_step() or await self._steps())
 
     async def _unless_waiting(self, outcome: AnyOutcome) -> AnyOutcome:
-        """How the run ends: what has asked for an answer that the user has not given is not finished."""
+        """The outcome of the run: what has asked for an answer that the user has not given is not finished."""
         match outcome:
             case Finished() if waiting := await self._waiting():
                 return Paused(call_ids=waiting)

@@ -50,7 +50,7 @@ class ChildRestarts:
         self.skipped = []
 
     def progress(self, child: str | None = None) -> Progress:
-        """What every note has to repeat.
+        """The fields that every note has to repeat.
 
         Args:
             child: the note is about this child, and says itself where its run began.

@@ -70,7 +70,7 @@ _SIGNATURES: WeakKeyDictionary[UserFunction, dict[str, Signature]] = WeakKeyDict
 
 
 def signature_of(function: UserFunction, point: str) -> Signature:
-    """How to call a callback: see Signature. Raises DefinitionError."""
+    """The signature by which a callback is called: see Signature. Raises DefinitionError."""
     try:
         known = _SIGNATURES.setdefault(function, {})
     except TypeError:

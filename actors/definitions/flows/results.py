@@ -64,7 +64,7 @@ class ResultType:
         return self._adapter.json_schema()
 
     def description(self) -> str:
-        """What the result has to be, in words for an agent's instruction; "" for a task without a result."""
+        """The result that is wanted, in words for an agent's instruction; "" for a task without a result."""
         if self.is_none:
             return ""
         if self.labels is not None:

@@ -87,7 +87,7 @@ def _without_tags(text: str) -> str:
 
 
 def _shown(text: str) -> tuple[str, str]:
-    """What can be shown of a text that still grows: its thought and its answer."""
+    """The part of a growing text that can be shown: its thought and its answer."""
     # The end may be the beginning of a tag, which the next piece completes.
     begun = next((size for size in range(len(FINAL_ANSWER), 0, -1) if _is_begun(text[-size:], size)), 0)
     text = text[: len(text) - begun]

@@ -74,7 +74,7 @@ class Actions:
 
     @property
     def state_delta(self) -> StateDelta:
-        """What is written into the state, by prefixed keys."""
+        """Writes into the state, by prefixed keys."""
         for state in self._states:
             state.record_changes()
         return self._state_delta

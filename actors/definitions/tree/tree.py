@@ -118,7 +118,7 @@ class AgentTree:
         )
 
     def spec(self, name: str) -> AgentSpec:
-        """What the actor of that agent is given."""
+        """All that the actor of that agent is given."""
         node = self.topology[name]
         return AgentSpec(
             definition=self._index.agents[name].alone(),

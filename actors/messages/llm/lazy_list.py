@@ -56,7 +56,7 @@ class _ReadAsWhole(list[Any]):
         return self.all().index(*wanted)
 
     def count(self, wanted: Any) -> int:
-        """How often an element is there."""
+        """The number of times that an element is there."""
         return self.all().count(wanted)
 
 

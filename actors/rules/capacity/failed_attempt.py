@@ -7,7 +7,7 @@ from actors.rules.capacity.rate_limiter import RETRYABLE, FailedAttempt
 
 
 def failed_attempt(error: Exception, attempt: int) -> FailedAttempt | None:
-    """How an attempt has failed; None if repeating it would not help."""
+    """The kind of failure of an attempt; None if repeating it would not help."""
     if isinstance(error, ModelServiceError):
         is_retryable = error.code is None or error.code in RETRYABLE
         return FailedAttempt(attempt=attempt, status=error.code, retry_after_s=error.retry_after_s) if is_retryable else None

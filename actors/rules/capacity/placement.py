@@ -48,7 +48,7 @@ def refusal(needs: Needs, nodes: Sequence[Node]) -> str | None:
 
 
 def _lacking(needs: Needs, node: Node) -> list[str]:
-    """What a node has in place of each need that it does not meet."""
+    """For each need that a node does not meet, in words, what it has instead."""
     resources = [
         f"{_amount(name, node.resources[name])} in all" if name in node.resources else f"no {name}"
         for name, number in needs.resources.items()

@@ -92,7 +92,7 @@ def chosen(loads: Sequence[Load], *, limit: int, agents: int, is_ready: bool, ma
 
 
 def leaving(idle_since_s: Sequence[float], *, living: int, is_short: bool) -> list[int]:
-    """Which of the idle agents of a process leave when another agent moves in.
+    """The idle agents of a process that leave when another agent moves in.
 
     Args:
         idle_since_s: when each idle agent was used for the last time.
@@ -107,7 +107,7 @@ def leaving(idle_since_s: Sequence[float], *, living: int, is_short: bool) -> li
 
 
 def spares_wanted(max_spares: int, *, without: int, room: int) -> int:
-    """How many spare processes to keep.
+    """The number of spare processes to keep.
 
     Args:
         max_spares: the deployment's setting.
@@ -118,7 +118,7 @@ def spares_wanted(max_spares: int, *, without: int, room: int) -> int:
 
 
 def host_limit(given: int | None, memory_bytes: float, cores: float, runners: int) -> HostLimit:
-    """How many processes with agents a Runner may have.
+    """The number of processes with agents that a Runner may have.
 
     Args:
         given: the deployment's setting; None: by cores and by memory.
@@ -139,7 +139,7 @@ def host_limit(given: int | None, memory_bytes: float, cores: float, runners: in
 
 
 def memory_share(memory_bytes: float, hosts: int) -> int:
-    """How many bytes one of so many processes may use before its idle agents leave: an even share of half of the memory."""
+    """The bytes that one of so many processes may use before its idle agents leave: an even share of half of the memory."""
     return max(2 * HOST_BYTES, int(memory_bytes / 2) // hosts)
 
 

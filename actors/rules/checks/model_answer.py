@@ -132,7 +132,7 @@ def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:
 
 
 def placeholder(filename: str, part: Part) -> Part:
-    """What the log has in place of a part's data. Its signature stays, since models want it back."""
+    """The part that the log has in place of one with data. Its signature stays, since models want it back."""
     return msgspec.structs.replace(part, inline_data=None, text=f"Generated file: {filename}. It is saved into artifacts")
 
 

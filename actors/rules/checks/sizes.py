@@ -69,7 +69,7 @@ def results_to_drop(sizes: Sequence[int], limits: Limits) -> set[int]:
 
 
 def too_large_text(tool: str, size: int, limits: Limits) -> str:
-    """What a model gets in place of a tool result that was dropped."""
+    """The text for a model in place of a tool result that was dropped."""
     return (
         f"the result of {tool} has {size} bytes, and with all that was called beside it an event may have "
         f"{limits.max_event_bytes}: ask for less, or have it saved as an artifact"

@@ -81,12 +81,12 @@ def only_temp(delta: JsonMapping) -> JsonObject:
 
 
 def overwritten(state: JsonMapping, delta: JsonMapping) -> Undo:
-    """What a delta overwrites in a state."""
+    """The values that a delta overwrites in a state."""
     return {key: [state[key]] if key in state else [] for key in delta}
 
 
 def take_back(undos: Sequence[Mapping[str, list[JsonValue]]]) -> Undo:
-    """What several deltas overwrote, as if they had been one delta.
+    """One delta that takes several back, as if they had been one.
 
     Args:
         undos: one per delta, newest first; for each key the oldest counts.

@@ -141,7 +141,7 @@ class AnswersUnderWay:
                 self._void.add(stream)
 
     def partials(self) -> list[StoredEvent]:
-        """What has been streamed of all answers, merged, each from its beginning."""
+        """All answers as streamed so far, merged, each from its beginning."""
         return [partial for _, answer in self._answers.values() for partial in answer.partials()]
 
     def cut_off(self) -> list[Stream]:

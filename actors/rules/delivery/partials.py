@@ -105,7 +105,7 @@ def _split(event: Event) -> tuple[Event | None, str]:
 
 
 def rest_of(had: Sequence[StoredEvent], told: Sequence[StoredEvent]) -> list[StoredEvent]:
-    """What a reader that had some partials of an answer lacks of it.
+    """The rest of an answer for a reader that had some of its partials.
 
     Args:
         had: partials of the answer's beginning, or of another attempt at it.

@@ -162,7 +162,7 @@ class TurnScheduler:
         return {agent: tasks for agent, tasks in for_each if tasks}
 
     def _board_after_new_turns(self) -> Board:
-        """What `choose` reads of the board, as it will be when the turns assigned so far have begun."""
+        """The board as far as `choose` reads it, as it will be when the turns assigned so far have begun."""
         begun = [each.agent for each in self._assigned.values() if each.begins]
         if not begun:
             return self._board

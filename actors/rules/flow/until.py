@@ -46,7 +46,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     agent_turns: int = 0
 
     def completed(self, among: Sequence[str]) -> int:
-        """How many of some tasks are complete: successful, failed or skipped."""
+        """Count the complete ones of some tasks: successful, failed or skipped."""
         return sum(self.status.get(task) in COMPLETE for task in among)
 
 

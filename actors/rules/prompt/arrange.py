@@ -83,7 +83,7 @@ def _late_response_last(entries: Sequence[Entry]) -> Iterable[Entry]:
 
 
 def latest_slice(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """What include_contents="none" shows: everything from the newest message of the user or of another agent on.
+    """The contents that include_contents="none" shows: everything from the newest message of the user or of another agent on.
 
     If the slice holds a response to an earlier call, it begins with the message of the turn that made the call.
     """

@@ -148,7 +148,7 @@ def content_of(role: str, parts: list[Part]) -> Content | None:
 
 
 def quote(author: str, part: Part) -> Part:
-    """What another agent or the user did, in words; images and other data stay as they are."""
+    """Tell in words what another agent or the user did; images and other data stay as they are."""
     if part.function_call is not None:
         call = part.function_call
         return Part(text=f"[{author}] called tool `{call.name}` with parameters: {_json(call.args)}")

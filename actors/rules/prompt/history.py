@@ -197,7 +197,7 @@ class History:
         return tuple(call_id for call_id, turn in self._waiting.items() if turn == invocation_id)
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:
-        """What the user has replied to the agent's calls that were made together with one of the `answered`, in order.
+        """The user's replies to the agent's calls that were made together with one of the `answered`, in order.
 
         Empty when the agent has answered all of them since: a later run of it in the same turn has nothing to do for them.
         """

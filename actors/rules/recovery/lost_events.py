@@ -24,7 +24,7 @@ class LogMark(NamedTuple):
 
 
 def what_is_lost(known: LogMark, stored: LogMark | None) -> str:
-    """What was acknowledged and is not in the store, in words; "" when nothing is.
+    """The acknowledged events that are not in the store, in words; "" when all are.
 
     The store may have more than is known: the connection broke while it was committing, and it has.
 

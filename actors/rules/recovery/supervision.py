@@ -33,7 +33,7 @@ class Policy(Protocol):
 
     @property
     def max_restarts(self) -> int:
-        """How many restarts there may be in `within_s`."""
+        """The number of restarts that there may be in `within_s`."""
         ...
 
     @property

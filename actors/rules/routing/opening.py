@@ -107,7 +107,7 @@ Decision = Begin | Resume | Join | Wait | Refuse | InterruptFirst | ResumeFirst
 
 
 def decide(facts: OpeningFacts) -> Decision:
-    """What happens to a request to open a turn: see the rules at the head of this file."""
+    """Decide about a request to open a turn: see the rules at the head of this file."""
     match facts.session:
         case Open(began_with_event=True):
             return Resume()
@@ -126,7 +126,7 @@ def decide(facts: OpeningFacts) -> Decision:
 
 
 def _beside(facts: OpeningFacts, open_turn: str) -> Decision:
-    """What `on_concurrent_turn` says. `open_turn`: "" when the session is taken without one."""
+    """The decision of `on_concurrent_turn`. `open_turn`: "" when the session is taken without one."""
     match facts.on_concurrent_turn:
         case "reject":
             return Refuse(open_turn)

@@ -75,7 +75,7 @@ def child_after_seq(state: tuple[int, JsonMapping] | None, child: str, after_seq
 
 
 def agent_state(progress: TurnProgress, agent: str, branch: str | None, after_seq: int) -> tuple[int, Progress]:
-    """What the agent stored last after `after_seq`, with its seq; `(0, {})` when it stored nothing there.
+    """The state that the agent stored last after `after_seq`, with its seq; `(0, {})` when it stored nothing there.
 
     Args:
         branch: of its run.

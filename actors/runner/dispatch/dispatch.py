@@ -132,14 +132,14 @@ class _Whole:
         self.escalated = False
 
     def with_next(self, outcome: p.AnyOutcome) -> p.AnyOutcome:
-        """How the whole has ended, with one more run: as that did, but with calls that wait it is no end."""
+        """The end of the whole, with one more run: that run's end, but with calls that wait it is no end."""
         if isinstance(outcome, p.Paused | p.Transfer):
             self.call_ids += outcome.call_ids
         self.escalated = self.escalated or outcome.escalated
         return self._ended(outcome)
 
     def with_waiting(self, outcome: p.AnyOutcome, call_ids: Sequence[str]) -> p.AnyOutcome:
-        """How the whole has ended, with further calls that wait."""
+        """The end of the whole, with further calls that wait."""
         self.call_ids += tuple(call for call in call_ids if call not in self.call_ids)
         return self._ended(outcome)
 

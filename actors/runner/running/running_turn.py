@@ -37,7 +37,7 @@ class OpeningMessage(NamedTuple):
 
     @property
     def content(self) -> Content:
-        """What the user said."""
+        """The user's message."""
         return self.event.content or Content()
 
     @property
@@ -112,7 +112,7 @@ class RunningTurn:
 
     @property
     def config(self) -> RunConfig:
-        """How it is to be run."""
+        """The turn's RunConfig."""
         return self.message.config
 
     @property
@@ -193,7 +193,7 @@ class RunningTurn:
             self.is_fresh = True
 
     def agent_state(self, run: Run, after_seq: int) -> tuple[int, Progress]:
-        """What the run's agent stored last after `after_seq`, with its seq."""
+        """The state that the run's agent stored last after `after_seq`, with its seq."""
         if self.progress is None:
             return 0, {}
         return resumption.agent_state(self.progress, run.agent, run.branch, after_seq)

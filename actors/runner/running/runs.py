@@ -139,7 +139,7 @@ class Runs:
         return [each for each in self._by_number.values() if each.is_below(run)]
 
     def serving(self, run: Run, asked: str) -> list[Run]:
-        """What a run has asked for by the name of one agent, and all below that."""
+        """The runs that a run has asked for by the name of one agent, and all below them."""
         return [each for each in self._by_number.values() if each.serves(run, asked)]
 
     @contextmanager

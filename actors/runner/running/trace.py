@@ -77,7 +77,7 @@ class TurnTrace:
             self._begun[span_id] = _BegunRun(run, now_s())
 
     def traceparent(self, run: Run) -> str:
-        """What an actor gets that is to carry out a run."""
+        """The `traceparent` for an actor that is to carry out a run."""
         return self._at(run).traceparent if self._telemetry.is_on else self._traceparent
 
     def lost(self, run: Run, error: Exception) -> None:

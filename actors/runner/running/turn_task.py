@@ -33,7 +33,7 @@ class TurnTask:
         self.life = self.life.stored()
 
     def decide_end(self) -> None:
-        """How the turn ends is decided: the task stops what is left of it, and closes it."""
+        """Decide that the turn ends: the task stops the rest of it, and closes it."""
         self._happen("decided")
 
     def cancel(self) -> None:

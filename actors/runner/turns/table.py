@@ -58,7 +58,7 @@ class TurnTable:
         self._entries: dict[TurnKey, _Entry] = {}
 
     def __len__(self) -> int:
-        """How many turns run."""
+        """The number of turns that run."""
         return len(self.running())
 
     def __contains__(self, turn: TurnKey) -> bool:

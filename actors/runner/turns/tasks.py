@@ -130,7 +130,7 @@ class TurnTasks:
         self._telemetry.turn_took(turn.ref, max(0.0, now_s() - turn.message.event.timestamp), outcome)
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
-        """How the turn ends, whatever goes wrong in it."""
+        """The outcome of the turn, whatever goes wrong in it."""
         if not turn.task.begin():
             return p.Cancelled(agent=turn.agent)
         try:

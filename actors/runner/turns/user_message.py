@@ -76,7 +76,7 @@ class UserMessages:
         return PreparedMessage(found, await self._without_blobs(message, content, invocation_id), actions)
 
     async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:
-        """What must be known before the message is stored; a plain message needs nothing, so the Session actor is not asked."""
+        """Look up what must be known before the message is stored. A plain message needs nothing, and no request."""
         answers = messages.answers(content)
         has_data = saves(message, content)
         if not (answers or has_data or self._needs_agent):

@@ -211,7 +211,7 @@ class SessionTurn:
             self.waiting_calls[call_id] = None
 
     def facts_of(self, call_id: str) -> CallFacts:
-        """What decides about an answer to a call, as far as the log has it."""
+        """The facts that decide about an answer to a call, as far as the log has them."""
         answered = self._answered.get(call_id, CallFacts())
         return replace(answered, is_waiting=call_id in self.waiting_calls)
 
@@ -241,7 +241,7 @@ class SessionTurn:
         return self.losses != before
 
     def progress(self) -> TurnProgress:
-        """How far the turn is."""
+        """The progress of the turn."""
         return TurnProgress(
             first_seq=self.row.first_seq,
             opened_seq=self.row.opened_seq,

@@ -134,7 +134,7 @@ class LogReader:
         return with_ends(rows, owed, wanted) if owed else rows
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
-        """How many turns of the app have a status: see `SessionStore.count_turns`."""
+        """Count the turns of the app that have a status: see `SessionStore.count_turns`."""
         if not hasattr(self._store, "count_turns"):
             raise StoreError(f"{type(self._store).__name__} counts no turns: it has no method 'count_turns' of SessionStore")
         await self._access.commits.flush()

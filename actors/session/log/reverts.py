@@ -79,7 +79,7 @@ class LogComparison:
             log.is_unchecked = log.is_unchecked or key not in self._creating
 
     async def _refusal(self, key: SessionKey) -> EventsLostError | None:
-        """What a session has lost that is about to be written to; its request fails by that. Raises StoreError."""
+        """The loss of a session that is about to be written to; its request fails by that. Raises StoreError."""
         log = self._logs.get(key)
         lost = await self._loss(log) if log is not None and log.is_unchecked else None
         if log is not None and lost is not None:
@@ -87,7 +87,7 @@ class LogComparison:
         return lost
 
     async def _loss(self, log: SessionLog) -> EventsLostError | None:
-        """What a log has lost. One that has lost nothing needs no comparison any more. Raises StoreError."""
+        """The loss of a log. One that has lost nothing needs no comparison any more. Raises StoreError."""
         begun = self._begun
         stored = await self._reader.session(log.key, shared=True)
         newest = await self._reader.at(log.key, log.committed_seq)
@@ -129,7 +129,7 @@ class LogComparison:
 
 
 def _known(log: SessionLog) -> LogMark:
-    """How far a log is on disk, as far as is known."""
+    """The mark of a log: how far it is on disk, as far as is known."""
     newest = log.events_after(log.committed_seq - 1)
     raw = newest[-1].raw if newest else None
     return LogMark(log.created_s, log.rewinds, log.committed_seq, raw, "" if log.is_opening else log.open_id())

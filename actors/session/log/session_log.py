@@ -189,7 +189,7 @@ class SessionLog:
         return self.turn.row.invocation_id if self.turn is not None else ""
 
     def put_turn(self, row: TurnRow) -> PutTurn:
-        """What has to be written of a turn's record."""
+        """The write that stores a turn's record."""
         return PutTurn(self.key, row, self.updated_s)
 
     def is_current(self, turn: TurnRef) -> bool:

@@ -103,7 +103,7 @@ class Subscriptions:
             self._of_turn.pop(turn, None)
 
     def answers(self, key: SessionKey) -> AnswersUnderWay:
-        """What has been streamed of the answers that are under way in a session, to be changed in place."""
+        """The answers that are under way in a session, as streamed so far, to be changed in place."""
         return self._answers.setdefault(key, AnswersUnderWay())
 
     def drop_answers(self, key: SessionKey, runs: Iterable[int] | None = None) -> None:

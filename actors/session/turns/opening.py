@@ -137,7 +137,7 @@ class TurnOpener:
                     return reply
 
     async def _decided(self, request: _Request) -> tuple[Decision, _KnownTurn | None]:
-        """What `decide` says, and the turn asked for, if it is there already. Requests of a session are decided one by one."""
+        """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
             return await self._decision(request)
@@ -359,7 +359,7 @@ class _Request:
     before: TurnRow | None = None
 
     def facts(self, known: _KnownTurn | None) -> OpeningFacts:
-        """What decides about the request."""
+        """The facts that decide about the request."""
         return OpeningFacts(
             session=self._session_use(),
             known_turn=known.invocation_id if known is not None else "",

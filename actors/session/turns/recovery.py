@@ -93,7 +93,7 @@ class TurnRecovery:
             raise
 
     async def _resumed(self, log: SessionLog, turn: SessionTurn, epoch: int) -> p.TurnResumed:
-        """What a Runner needs to go on with a turn. Raises StoreError."""
+        """The reply with which a Runner goes on with a turn. Raises StoreError."""
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
         answered = await self._reader.calls(log.key, scan(event.raw).answered())

@@ -123,7 +123,7 @@ class DeployedEngine:
             await reader.close()
 
     def connections(self) -> ConnectionFigures | None:
-        """How messages travel to and from this driver; None before `connect` was called."""
+        """The figures of messages to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:

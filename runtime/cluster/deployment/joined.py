@@ -49,7 +49,7 @@ class JoinedEngine(DeployedEngine):
 
     @property
     def auto_create_session(self) -> bool:
-        """What turns do that do not say it themselves, as the deployment says; True before it was joined."""
+        """The deployment's setting for turns that say nothing themselves; True before it was joined."""
         return self._info is None or self._info.auto_create_session
 
     def prepare(self) -> None:
@@ -206,7 +206,7 @@ class JoinedEngine(DeployedEngine):
 
 
 def _hint(app_name: str, namespace: str) -> str:
-    """Which apps run instead, or the namespace in which this one does."""
+    """Name the apps that run instead, or the namespace in which this one does."""
     parts = ((where, *name.split("/")) for where, name in list_named_actors())
     deployed = [(where, app) for where, app, *part in parts if part in (["runner"], ["runner-0"])]
     elsewhere = sorted({where for where, name in deployed if name == app_name})

@@ -48,7 +48,7 @@ def prepare_joining(address: str) -> None:
 
 
 def _asked(address: str) -> Versions | None:
-    """What a Ray says, asked with a token if it wants one and RAY_AUTH_MODE leaves that open; None where it cannot be asked."""
+    """The versions of a Ray, asked with a token if it wants one and RAY_AUTH_MODE leaves that open; None without an answer."""
     mode = os.environ.get(MODE)
     try:
         cluster = _ask(address)
@@ -70,7 +70,7 @@ def _asked(address: str) -> Versions | None:
 
 
 def _missing_token(mode: str | None) -> str:
-    """What is wrong when a cluster refuses a program that has no token, or that has been told which to use."""
+    """Tell why a cluster refuses a program that has no token, or that has been told which to use."""
     if mode == "token":
         found = f"it does not accept the token in {PLACES}" if has_token() else f"there is no token in {PLACES}"
         return f"{found}: give the token of that cluster"

@@ -37,7 +37,7 @@ class SharedModels:
         self._models: dict[int, tuple[int, SharedModel]] = {}
 
     def replacement(self, model: str | Model) -> str | Model:
-        """What travels instead of a model: for a shared one a proxy of its instance in the actor; else itself."""
+        """The stand-in that travels instead of a model: for a shared one a proxy of its instance in the actor; else itself."""
         if not is_shared(model):
             return model
         host = self._host = self._host or self._start()

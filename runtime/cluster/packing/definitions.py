@@ -95,7 +95,7 @@ class SharedCode:
     limits: Limits
 
     def parts(self) -> Mapping[str, object]:
-        """What it is made of, by the names that users know."""
+        """The parts of the definition, by the names that users know."""
         own = {} if self.definition is None else {"definition": self.definition}
         also = {"global_instruction": self.global_instruction, "plugins": self.plugins}
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}

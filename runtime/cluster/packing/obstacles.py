@@ -45,7 +45,7 @@ def _is_new(value: object, tried: set[int]) -> bool:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, object]]:
-    """What a value is made of, with the step that leads there."""
+    """The parts of a value, each with the step that leads there."""
     if isinstance(value, Mapping):
         yield from ((f"[{key!r}]", each) for key, each in value.items())
     elif isinstance(value, list | tuple | set | frozenset):

@@ -73,7 +73,7 @@ class RayDirectory:
         return [(str(replica), link) for replica, link in self._pool.live()]
 
     def counts(self) -> Mapping[str, int]:
-        """How many processes there are, and how often agents were activated and passivated."""
+        """The numbers of processes, and of agents that were activated and passivated."""
         return self._pool.counts()
 
     def spare_pids(self) -> Sequence[int]:

@@ -71,7 +71,7 @@ class ClusterSize(NamedTuple):
 
 
 def cluster_size() -> ClusterSize:
-    """How large the cluster is now."""
+    """The size of the cluster now."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return ClusterSize(resources.get("memory", 0.0), resources.get("CPU", 0.0))
 

@@ -78,7 +78,7 @@ class SpareProcesses:
             worker.is_ready = True
 
     def _missing(self) -> int:
-        """How many spares are missing; below 0 there are too many."""
+        """The number of spares that are missing; below 0 there are too many."""
         return self._wanted() - len(self._table.spares())
 
     def _wanted(self) -> int:

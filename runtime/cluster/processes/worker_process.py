@@ -185,7 +185,7 @@ class WorkerProcess:
         return [agent for agent in self.agents.values() if not agent.in_use and agent.replica not in wanted]
 
     def load(self, wanted: Container[Replica], newcomer: Replica | None = None, memory_share: int = 0) -> Load:
-        """How much it is used; an agent in `wanted` counts as in use.
+        """The process' load; an agent in `wanted` counts as in use.
 
         Args:
             newcomer: the leader of an agent that may move in.

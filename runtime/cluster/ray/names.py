@@ -28,7 +28,7 @@ class PrivateName:
     lost: str
 
     def find(self) -> Any:
-        """What has this name now. Raises AttributeError, ImportError."""
+        """The object that has this name now. Raises AttributeError, ImportError."""
         found: Any = import_module(self.module)
         for name in self.path.split("."):
             found = getattr(found, name)

@@ -53,7 +53,7 @@ def this_address() -> str:
 
 
 def free_resources(nodes: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """What is free on each node.
+    """The free resources of each node.
 
     Args:
         nodes: all resources of the nodes that are alive, by their ids.
@@ -81,7 +81,7 @@ def collects_metrics() -> bool:
 
 
 def metrics_interval_s() -> float:
-    """How often Ray reads the metrics of a process, in seconds."""
+    """The seconds between two readings of a process' metrics by Ray."""
     with _INTERVAL.or_without():
         return float(_INTERVAL.find()()) / 1_000
     given = os.environ.get(METRICS_INTERVAL, "")

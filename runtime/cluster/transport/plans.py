@@ -79,7 +79,7 @@ class KeptPlans:
                     self.add(name, plan)
 
     def _ask(self, peer: str, method: str, *arguments: str) -> Any:
-        """What a method of a peer's host returns; None when the peer is gone."""
+        """Call a method of a peer's host; None when the peer is gone."""
         give_up_s = time.monotonic() + self._peers.restart_timeout_s
         # A deployment that is being stopped has no peers any more.
         with suppress(ValueError, RayActorError):

@@ -36,7 +36,7 @@ class Tls:
 
 
 def ray_tls() -> Tls | None:
-    """What the environment variables of Ray say; None where they do not switch TLS on.
+    """The settings of TLS in Ray's environment variables; None where they do not switch it on.
 
     Raises:
         ClusterError: a variable is missing, or a file that one names cannot be used.

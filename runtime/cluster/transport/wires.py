@@ -81,7 +81,7 @@ class Wires:
         return ProcessLinks(handle, peer, self._peers)
 
     def figures(self, accepted: ServerStatistics | None = None) -> ConnectionFigures:
-        """How messages travel to and from this process.
+        """The figures of messages to and from this process.
 
         Args:
             accepted: of its Listener, if it listens.

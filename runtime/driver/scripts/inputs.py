@@ -101,7 +101,7 @@ class InputReader:
 
 
 def _fields(given: object) -> Mapping[str, Any]:
-    """What an input says, under the names of `Runtime.run`."""
+    """The fields of an input, under the names of `Runtime.run`."""
     if not isinstance(given, Mapping) or ("parts" in given and "message" not in given):
         return {"message": given}
     for key in given:
@@ -126,7 +126,7 @@ class SeenDigests:
         self._repeated: dict[int, int] = {}
 
     def count(self, digest: int) -> int:
-        """How often the digest has come, this time included."""
+        """The number of times that the digest has come, this time included."""
         # 0 marks a free place.
         digest = digest or 1
         if self._add(digest):

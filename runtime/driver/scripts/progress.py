@@ -80,7 +80,7 @@ class Display(Protocol):
 
 
 def display(wanted: bool | None, counts: Counts) -> Display | None:
-    """What shows a map's progress here; None for nothing.
+    """The display of a map's progress here; None for none.
 
     Args:
         wanted: None: only in a terminal and in a notebook.

@@ -49,7 +49,7 @@ class Asking(NamedTuple):
 
 
 def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any) -> Asking:
-    """How to ask an agent for an answer of a type.
+    """The request that asks an agent for an answer of a type.
 
     Args:
         agent: None is the root.

@@ -49,7 +49,7 @@ class Retries:
             self._kinds.append((kind, checked_number(f"retries[{_name(kind)}]", number)))
 
     def of(self, error: BaseException) -> int:
-        """How many attempts may follow the first one that failed with this error."""
+        """The number of attempts that may follow the first one that failed with this error."""
         if not self._kinds:
             return 0 if isinstance(error, HOPELESS) else self._number
         return next((number for kind, number in self._kinds if _is(error, kind)), 0)

@@ -109,7 +109,7 @@ class TurnsService(_Turns):
         return self._client.run(self._list(user_id, session_id, state, limit, before))
 
     def counts(self) -> TurnCounts:
-        """How many turns of the app wait in line, run and are paused. Raises StoreError."""
+        """Count the turns of the app that wait in line, run and are paused. Raises StoreError."""
         return self._client.run(self._counts())
 
     def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
@@ -137,7 +137,7 @@ class AsyncTurnsService(_Turns):
         return await self._client.run_async(self._list(user_id, session_id, state, limit, before))
 
     async def counts(self) -> TurnCounts:
-        """How many turns of the app wait in line, run and are paused."""
+        """Count the turns of the app that wait in line, run and are paused."""
         return await self._client.run_async(self._counts())
 
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:

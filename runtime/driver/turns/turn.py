@@ -140,7 +140,7 @@ class Turn:
 
     @property
     def outcome(self) -> AnyOutcome | None:
-        """How the turn ended; None before its end, and when it could not start or is followed no more."""
+        """The outcome of the turn; None before its end, and when it could not start or is followed no more."""
         outcome = self._state.outcome
         return for_users(outcome) if outcome is not None else None
 

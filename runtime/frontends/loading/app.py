@@ -75,7 +75,7 @@ def load_app(given: str) -> LoadedApp:
 
 
 def as_root(given: object, where: str) -> object:
-    """What Runtime takes as its root, out of what an app's code has. Raises DefinitionError."""
+    """The root for Runtime, out of an app's code. Raises DefinitionError."""
     if isinstance(given, BaseAgent | Flow) or is_adk(given):
         return given
     raise DefinitionError(f"{where} must be an agent or a flow, not {type(given).__name__}")
@@ -130,7 +130,7 @@ def _only(place: Place, found: Mapping[str, object]) -> str:
 
 
 def _parts(value: object) -> Iterator[object]:
-    """What an agent or a flow is made of: agents below it, those that are its tools, agents of its tasks, nodes of its graph."""
+    """The parts of an agent or a flow: agents below it, those that are its tools, agents of its tasks, nodes of its graph."""
     children = [*getattr(value, "sub_agents", ()), *getattr(value, "agents", ())]
     children += getattr(getattr(value, "graph", None), "nodes", ())
     children += [tool.agent for tool in getattr(value, "tools", ()) if isinstance(tool, AgentTool)]

@@ -36,7 +36,7 @@ class FrozenClock:
 
     @property
     def advanced_s(self) -> float:
-        """How many seconds it was moved so far."""
+        """The seconds by which it was moved so far."""
         return self._advanced_s
 
     def now_s(self) -> float:

@@ -54,5 +54,5 @@ def processes() -> Iterator[Process]:
 
 
 def children(pid: int) -> list[Process]:
-    """What a process has started and still runs."""
+    """The processes that a process has started and that still run."""
     return [process for process in processes() if process.parent_pid == pid]

@@ -44,7 +44,7 @@ class Step:
         return found
 
     def shown(self) -> str:
-        """What it did, without its agent: `says 'Hello'`."""
+        """The step without its agent: `says 'Hello'`."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Said(Step):
     text: str | re.Pattern[str] = ANYTHING
 
     def shown(self) -> str:
-        """What it said."""
+        """The text that it said."""
         return f"says {_shown(self.text)}"
 
 

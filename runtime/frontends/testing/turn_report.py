@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def turn_report(runtimes: Sequence[Runtime]) -> str:
-    """What all these Runtimes do now. It never raises, and takes seconds at most."""
+    """Tell what all these Runtimes do now. It never raises, and takes seconds at most."""
     lines = [line for runtime in runtimes for line in _of_runtime(runtime)]
     return "\n".join(lines) or "no Runtime of this test is open"
 

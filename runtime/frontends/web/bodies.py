@@ -48,7 +48,7 @@ class Bodies:
 
     @property
     def held_bytes(self) -> int:
-        """What all take now."""
+        """The bytes that all bodies take now."""
         return self._held.total()
 
     def take(self, user_id: str | None, size: int) -> None:

@@ -51,7 +51,7 @@ class ConnectionLimits:
 
     @property
     def most(self) -> int:
-        """How many connections there may be."""
+        """The number of connections that there may be."""
         if self.max_connections is not None:
             return self.max_connections
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -154,7 +154,7 @@ def status_of(error: RaygroveError) -> int:
 
 
 def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
-    """What a client gets to know of an error. What it does not get to know is logged.
+    """The problem that a client gets for an error. All that it does not say is logged.
 
     Args:
         for_operator: the client may know what users' code and models say of their errors.

@@ -21,7 +21,7 @@ class Alien(NamedTuple):
 
 
 def without_counterpart(agent: Any) -> Alien | None:
-    """What an agent or node has that has no counterpart; None for one that can be converted, its children aside."""
+    """The feature of an agent or node that has no counterpart; None for one that can be converted, its children aside."""
     kind = type(agent).__name__
     if not isinstance(agent, BaseAgent):
         return Alien(f"{kind} is a node of a graph", "write a subclass of BaseAgent, or a Flow of raygrove")

@@ -177,7 +177,7 @@ class ContextSession(Session):  # type: ignore[misc]
 def invocation_context(
     agent: Any, ours: Any, app_name: str, *, state: Mapping[str, Any] | None = None, events: Iterable[Event] | None = None
 ) -> InvocationContext:
-    """What ADK knows of one run of an agent.
+    """ADK's view of one run of an agent.
 
     Args:
         agent: the ADK agent.

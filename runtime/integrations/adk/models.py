@@ -58,7 +58,7 @@ class AdkModel:
 
 
 def own_model(given: Any, schema: Any = None) -> Any:
-    """What raygrove takes as a model: a name that it knows, an object, or "" for that of the nearest agent above.
+    """The model that raygrove takes: a name that it knows, an object, or "" for that of the nearest agent above.
 
     Args:
         schema: the `output_schema` of the agent that has it.

@@ -81,7 +81,7 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
     async def get_artifact_version(
         self, *, filename: str, session_id: str | None = None, version: int | None = None, **_: Any
     ) -> ArtifactVersion | None:
-        """What is known of one version: its address, and the type of its data. Its time is 0: raygrove keeps none."""
+        """Describe one version: its address, and the type of its data. Its time is 0: raygrove keeps none."""
         if version is None:
             refuse("get_artifact_version without a version", "give the version that save_artifact has returned")
         part = await self.load_artifact(filename=filename, session_id=session_id, version=version)
@@ -109,7 +109,7 @@ class RunMemory(BaseMemoryService):  # type: ignore[misc]
         refuse("add_session_to_memory", "call Runtime.memory in the program when the conversation is over")
 
     async def search_memory(self, *, query: str, **_: Any) -> SearchMemoryResponse:
-        """What is remembered of the user and fits the query."""
+        """The entries that are remembered of the user and fit the query."""
         search = self._ours.search_memory if hasattr(self._ours, "search_memory") else self._ours.memory.search
         return SearchMemoryResponse(
             memories=[

@@ -39,7 +39,7 @@ class StateCopy(dict[str, Any]):
         self._stored: dict[str, Any] = {}
 
     def changes(self) -> dict[str, Any]:
-        """What user code has changed, by key; None for what it has removed."""
+        """The changes of user code, by key; None for what it has removed."""
         found: dict[str, Any] = {}
         for key, stored in self._stored.items():
             now = super().get(key, _MISSING)
@@ -157,7 +157,7 @@ class LiveState(StateCopy):
         self._unstorable: dict[str, Any] = {}
 
     def changes(self) -> dict[str, Any]:
-        """What raygrove's state did not take."""
+        """The changes that raygrove's state did not take."""
         return dict(self._unstorable)
 
     def __getitem__(self, key: str) -> Any:

@@ -210,7 +210,7 @@ def _files_in(work: Path) -> tuple[dict[str, os.DirEntry[str]], bool]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """What every program needs, and nothing of this process: keys of models are in its environment."""
+    """The environment that every program needs, and nothing of this process: keys of models are in its environment."""
     folders = [str(Path(sys.executable).parent), os.defpath]
     # Libraries for numbers would reserve memory for a thread on each core.
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -143,7 +143,7 @@ async def _files(names: Sequence[object], context: ToolContext) -> dict[str, byt
 
 
 def _told(result: CodeResult, saved: Sequence[str], limits: CodeLimits) -> JsonObject:
-    """What the model gets of a run."""
+    """The tool's result for the model, out of a run."""
     told: JsonObject = {"stdout": result.stdout}
     if result.stderr:
         told["stderr"] = result.stderr

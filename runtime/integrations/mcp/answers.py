@@ -53,7 +53,7 @@ class Given(NamedTuple):
     state: str | None
 
     def memo(self, asked: Mapping[str, JsonObject], state: str | None) -> JsonObject:
-        """What has to come back with the answers to the next questions."""
+        """The JSON that has to come back with the answers to the next questions."""
         return {"known": [list(pair) for pair in self.known], "asked": dict(asked), "state": state}
 
 
@@ -77,7 +77,7 @@ def given_answers(tool: str, memo: JsonObject | None, answer: JsonObject | None)
 
 
 def question_for(asked: Mapping[str, JsonObject]) -> JsonObject:
-    """What the user is asked: the question; or several by the server's keys, which the answer has, too."""
+    """The question for the user; or several by the server's keys, which the answer has, too."""
     if len(asked) == 1:
         return dict(next(iter(asked.values())))
     return {"questions": dict(asked)}

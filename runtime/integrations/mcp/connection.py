@@ -152,7 +152,7 @@ class McpConnection:
             await asyncio.sleep(_RELISTEN.after_attempts(failed))
 
     def _as_error(self, error: BaseException) -> Exception:
-        """What callers get for what the library has raised."""
+        """The error for callers, out of one that the library has raised."""
         if isinstance(error, MCPError):
             return McpServerError(self._server.name, f"{error.message} (code {error.code})")
         if isinstance(error, (*_LOST, asyncio.CancelledError)):
@@ -171,7 +171,7 @@ class McpConnection:
         return await self._owner.do(lambda client: self._delivered(client, self._call(client, message, given)))
 
     async def _delivered(self, client: Client, asked: Awaitable[T]) -> T:
-        """What the server answers. Raises ConnectionGoneError when no answer can come, and MCPError for an error that is one."""
+        """The answer of the server. Raises ConnectionGoneError when no answer can come, and MCPError for an error that is one."""
         with delivery() as delivered:
             try:
                 return await asked
@@ -344,7 +344,7 @@ async def _all_tools(client: Client) -> Sequence[p.McpToolInfo]:
 
 
 def _visits(error: MCPError, given: Given, answers: Answers) -> p.McpResult:
-    """What comes of a call for which the user has to visit pages first."""
+    """The result of a call for which the user has to visit pages first."""
     asked = pages_of(error.data)
     refused = [answer for page in asked.values() if (answer := answers.take(page)) and answer["action"] != "accept"]
     if refused or not asked:

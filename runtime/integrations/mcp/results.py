@@ -17,7 +17,7 @@ def tool_info(tool: types.Tool) -> p.McpToolInfo:
 
 
 def question_of(params: types.ElicitRequestParams) -> JsonObject:
-    """What a server asks the user: a form to fill in, or a page to visit."""
+    """The question of a server to the user: a form to fill in, or a page to visit."""
     if isinstance(params, types.ElicitRequestURLParams):
         return {"message": params.message, "url": params.url}
     schema = params.model_dump(by_alias=True, mode="json", exclude_none=True).get("requestedSchema", {})
@@ -25,7 +25,7 @@ def question_of(params: types.ElicitRequestParams) -> JsonObject:
 
 
 def result_of(result: types.CallToolResult) -> p.McpResult:
-    """What came of a call."""
+    """The tool's result, out of that of a call."""
     structured = result.structured_content
     return p.McpResult(
         structured=structured if isinstance(structured, dict) else None,

@@ -100,7 +100,7 @@ class _Messages:
 
 
 def _wrong(result: Mapping[str, Any], version: str | None) -> str:
-    """What the library will refuse in a list of tools; "" for nothing."""
+    """The flaw for which the library will refuse a list of tools; "" for none."""
     try:
         if version is not None:
             with suppress(KeyError):  # A version without rules of its own.

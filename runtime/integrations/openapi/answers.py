@@ -39,7 +39,7 @@ async def _loaded(name: str, context: ToolContext) -> tuple[str, bytes, str]:
 
 
 async def result_of(tool: str, request: WireRequest, answer: HttpAnswer, context: ToolContext) -> JsonObject:
-    """What the model gets of an answer."""
+    """The tool's result for the model, out of an answer."""
     from runtime.integrations.openapi.client import is_text
 
     result: JsonObject = {"status": answer.status}

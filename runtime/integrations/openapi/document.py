@@ -135,7 +135,7 @@ class Document:
         return {**node, **beside} if isinstance(node, Mapping) else beside
 
     def target(self, ref: str) -> object:
-        """What a reference leads to. Raises DefinitionError."""
+        """The part of the document that a reference leads to. Raises DefinitionError."""
         if not ref.startswith("#"):
             raise DefinitionError(
                 f"the reference {ref!r} leads out of the OpenAPI document: bundle its files into one, for example with "

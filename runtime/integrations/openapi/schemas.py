@@ -177,7 +177,7 @@ def _mapping(value: object) -> JsonMapping:
 
 
 def _outline(schema: JsonMapping) -> JsonObject:
-    """What a model is shown of a schema that is too deep inside others: its type and what it says of itself."""
+    """A short form of a schema that is too deep inside others: its type and its description."""
     outline = {key: schema[key] for key in ("type", "description") if schema.get(key)}
     if isinstance(outline.get("description"), str):
         outline["description"] = outline["description"][:MAX_OUTLINE]

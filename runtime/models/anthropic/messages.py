@@ -157,7 +157,7 @@ def _settings(config: JsonObject) -> JsonObject:
 
 
 def _thinking(config: JsonObject) -> tuple[JsonObject | None, str | None, int]:
-    """How the model is to think: the setting, the effort, and the tokens that it needs besides the answer."""
+    """Three settings of thinking: its kind, the effort, and the tokens that it needs besides the answer."""
     given = config.get("thinking_config") or {}
     level, budget = given.get("thinking_level"), given.get("thinking_budget")
     if level is not None:

@@ -128,7 +128,7 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
                     yield said
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
-        """What an exception of the client means."""
+        """The failure that an exception of the client stands for."""
         from anthropic import AnthropicError, APIConnectionError, APIResponseValidationError, APIStatusError
 
         if isinstance(error, APIConnectionError):  # it says only "Connection error.", its cause says what happened

@@ -106,7 +106,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
             yield end
 
     def failure(self, model: str, error: Exception) -> ModelError | None:
-        """What an exception of the client means."""
+        """The failure that an exception of the client stands for."""
         from openai import APIConnectionError, APIError, APIResponseValidationError, OpenAIError
 
         if isinstance(error, APIConnectionError):  # it says only "Connection error.", its cause says what happened
@@ -126,7 +126,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
 
 
 def _json(sent: object, model: str) -> object:
-    """What the client has made of an answer as JSON again. Raises ModelResponseError when it was no JSON object."""
+    """An answer of the client as JSON again. Raises ModelResponseError when it was no JSON object."""
     as_dict: Callable[..., object] | None = getattr(sent, "to_dict", None)
     if as_dict is None:
         raise ModelResponseError(model, f"it is no chat completion but {shortened(repr(sent))}")

@@ -96,7 +96,7 @@ def turns(contents: Sequence[Content]) -> list[ChatTurn]:
 
 
 def _sides(contents: Sequence[Content]) -> Iterator[ChatTurn]:
-    """What each side says in a row, of several contents if there are. Calls and answers have ids."""
+    """The words of each side in a row, of several contents if there are. Calls and answers have ids."""
     turn: ChatTurn | None = None
     # Calls without an id, in order: an answer without one belongs to the first of its name.
     unnamed: list[ToolCall] = []
@@ -218,6 +218,6 @@ def text_of(media: Media) -> str:
 
 
 def without_form(media: Media) -> str:
-    """What stands for data that a service has no form for."""
+    """The text in place of data that a service has no form for."""
     where = f" at {media.uri}" if media.uri else ""
     return f"[{media.name or 'data'} of type {media.mime_type}{where}, which this model cannot be shown]"

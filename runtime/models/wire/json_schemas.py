@@ -24,7 +24,7 @@ def strict_schema(schema: JsonObject) -> JsonObject | None:
 
 
 def instruction_for(text: str) -> str:
-    """What tells a model in words to answer in the schema, where its service has no such setting.
+    """The instruction to answer in the schema, in words, where a service has no such setting.
 
     Args:
         text: the schema as JSON.

@@ -110,7 +110,7 @@ class RunStream(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """What the stream says that was there."""
+        """The answer of the stream that was there."""
         return self._stream.isatty()
 
     def fileno(self) -> int:

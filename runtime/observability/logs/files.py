@@ -61,7 +61,7 @@ class LogFiles:
 
     @property
     def number_open(self) -> int:
-        """How many files are open."""
+        """The number of files that are open."""
         return len(self._open)
 
     def _text(self, line: Line) -> str:

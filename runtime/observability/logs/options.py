@@ -31,7 +31,7 @@ class LogOptions:
 
 
 def log_options(app_name: str, settings: Settings) -> LogOptions:
-    """What the settings ask for; without `log_level`, the levels that loggers of this process have now."""
+    """The options of the settings; without `log_level`, the levels that loggers of this process have now."""
     folder = str(settings.log_dir.absolute()) if settings.log_dir is not None else None
     if settings.log_level is not None:
         return LogOptions(

@@ -47,7 +47,7 @@ class Measure:
         self._totals[labels] = self._totals.get(labels, 0.0) + value
 
     def take(self) -> Iterator[Counted]:
-        """What was counted since the last call."""
+        """Take all values that were counted since the last call."""
         buckets, totals = self._buckets, self._totals
         self._buckets, self._totals = {}, {}
         for labels, counts in buckets.items():

@@ -41,7 +41,7 @@ def request_content(request: LlmRequest) -> dict[str, str]:
 
 
 def response_content(response: LlmResponse) -> dict[str, str]:
-    """What a model has answered."""
+    """The content of a model's response, as spans have it."""
     if response.content is None:
         return {}
     message = {**_message(response.content), "finish_reason": (response.finish_reason or "stop").lower()}

@@ -44,7 +44,7 @@ class MeasuredTelemetry:
         self._inner.run(run)
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> MeasuredRun:
-        """What the run does in this process."""
+        """The telemetry of a run in this process."""
         return MeasuredRun(self._inner.in_run(traceparent, agent, key), self._measures)
 
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:

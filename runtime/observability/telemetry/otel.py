@@ -95,7 +95,7 @@ class OtelTelemetry:
         _end(span, run, self._histograms.run, name)
 
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> OtelRun:
-        """What the run does in this process."""
+        """The telemetry of a run in this process."""
         return OtelRun(self._tracer, self._histograms, parse_traceparent(traceparent), agent, key.session)
 
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:

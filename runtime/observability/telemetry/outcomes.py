@@ -7,7 +7,7 @@ from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed
 
 
 def error_type(outcome: AnyOutcome) -> str:
-    """What has failed, by its error code; "" when nothing has."""
+    """The type of an outcome's error, by its error code; "" for none."""
     if isinstance(outcome, Failed):
         return outcome.error_code or "_OTHER"
     return "timeout" if isinstance(outcome, Cancelled) and outcome.timeout_s is not None else ""

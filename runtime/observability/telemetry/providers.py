@@ -33,5 +33,5 @@ def provider_of(model: str) -> str:
 
 
 def operation_of(provider: str) -> str:
-    """What a model call is called: Google's is to generate content, any other one to chat."""
+    """The name of a model call as an operation: Google's is to generate content, any other one to chat."""
     return "generate_content" if provider in _OF_GOOGLE else "chat"

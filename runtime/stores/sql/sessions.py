@@ -184,7 +184,7 @@ class SqlSessionStore(FencedSqlStore):
         return [(SessionKey(row.app, row.user, row.session), _turn_row(row)) for row in rows]
 
     def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
-        """How many turns of the app have a status and were not rewound. The cost grows with such turns only."""
+        """Count the turns of the app that have a status and were not rewound. The cost grows with such turns only."""
         [(count,)] = self._rows(queries.COUNTED_TURNS, app=app, status=status)
         return int(count)
 

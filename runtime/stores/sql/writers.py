@@ -140,7 +140,7 @@ class FencedSqlStore(SqlStore):
 
     @property
     def renew_s(self) -> float | None:
-        """How often the claim has to be renewed, in seconds; None: never."""
+        """The seconds after which the claim has to be renewed, each time; None: never."""
         return RENEW_S if self.owner is not None and self.owner.renews and self._has_others() else None
 
     def claim(self, writer: str) -> None:

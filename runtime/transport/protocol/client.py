@@ -154,7 +154,7 @@ class ClientSide:
         self._reader.receive_data(data)
 
     def next_event(self) -> ClientEvent | None:
-        """What the server says next about a request that has no reply; None until more is read. Raises ProtocolError."""
+        """The server's next event about a request that has no reply; None until more is read. Raises ProtocolError."""
         while (found := self._reader.next_frame()) is not None:
             kind, number, _, payload = found
             if kind == _REPLY:

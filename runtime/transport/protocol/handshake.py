@@ -155,7 +155,7 @@ class ClientHandshake(_Side):
         return self._signed(b"client", _CLAIM.pack(self._claim.client, self._claim.attempt, self._claim.boot))
 
     def check(self, welcome: bytes) -> Welcome:
-        """What the server answers. Raises ProtocolError when it does not have the secret."""
+        """Check the server's answer. Raises ProtocolError when it does not have the secret."""
         admission, version, memory = _WELCOME.unpack(self._check(b"server", welcome))
         try:
             return Welcome(HandshakeReply(admission), version, memory)

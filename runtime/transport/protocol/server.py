@@ -143,7 +143,7 @@ class ServerSide:
         self._reader.receive_data(data)
 
     def next_event(self) -> ServerEvent | None:
-        """What the client wants next; None until more is read, and while the client has to wait. Raises ProtocolError."""
+        """The client's next event; None until more is read, and while the client has to wait. Raises ProtocolError."""
         while not self.must_wait and (found := self._reader.next_frame()) is not None:
             kind, number, slot, payload = found
             if kind == _REQUEST:

@@ -55,7 +55,7 @@ class McpTool(Tool):
         )
 
     async def needs_confirmation(self, args: JsonObject, context: ToolContext) -> bool:
-        """What `require_confirmation` of the McpTools says. Raises what the user's function raises."""
+        """The answer of the McpTools' `require_confirmation`. Raises what the user's function raises."""
         says: bool | Sequence[str] | Callable[[str, JsonObject], Any] = self._source.require_confirmation
         if not callable(says):
             return True

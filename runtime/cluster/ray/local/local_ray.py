@@ -51,7 +51,7 @@ def _start_no_server(node: Any, **options: object) -> None:
 
 
 def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
-    """What takes the place of `Node.start_raylet`: that, with another program that becomes the workers."""
+    """A replacement of `Node.start_raylet`: the same, with another program that becomes the workers."""
 
     def start(node: Any, *arguments: object, **options: object) -> None:
         with _METHODS["start_raylet"].or_without():

@@ -130,7 +130,7 @@ def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) 
 
 
 def number_of_threads() -> int:
-    """How many threads this program has. A fork has one of them only, and locks that the others held stay locked in it."""
+    """The number of threads of this program. A fork has one of them only, and locks that the others held stay locked in it."""
     return len(os.listdir("/proc/self/task"))
 
 

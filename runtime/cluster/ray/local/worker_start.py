@@ -55,7 +55,7 @@ class WorkerCommand(NamedTuple):
 
 
 def worker_command(given: Sequence[str]) -> WorkerCommand | None:
-    """How to become a worker.
+    """The command of a process that becomes a worker.
 
     Args:
         given: the arguments that a raylet starts `setup_worker.py` with.

@@ -56,7 +56,7 @@ def open_app(where: Where, **options: Any) -> Runtime:
 
 
 def _tree(root: object, app_name: str) -> tuple[object, Sequence[Plugin]]:
-    """What a Runtime takes. What google-adk has as the root runs with islands, and what that changes is said."""
+    """The tree for a Runtime. What google-adk has as the root runs with islands, and what that changes is said."""
     if not is_adk(root):
         return root, ()
     from runtime.integrations.adk.convert import from_adk

@@ -20,7 +20,7 @@ def question(call: PendingCall) -> str:
 
 
 def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str, str | bool | None]) -> list[str]:
-    """What a paused turn waits for, and the command that answers it.
+    """The question for which a paused turn waits, and the command that answers it.
 
     Args:
         options: of the command that paused, which find the session again.

@@ -137,7 +137,7 @@ class Credentials:
     audience: str | None
 
     def auth(self) -> Auth | None:
-        """What checks requests; None for a server that only this machine reaches. Raises RequestError, DefinitionError."""
+        """The check of requests; None for a server that only this machine reaches. Raises RequestError, DefinitionError."""
         from actors.errors import RequestError
         from runtime.frontends.web.auth.jwt import JwtAuth
         from runtime.frontends.web.auth.principal import Principal

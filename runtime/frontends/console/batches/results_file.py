@@ -89,7 +89,7 @@ def _line(line: bytes) -> dict[str, Any] | None:
 
 
 def outcome_of(result: MapResult) -> str:
-    """How an input ended: finished, paused or failed."""
+    """The end of an input: finished, paused or failed."""
     if result.error is not None:
         return "failed"
     return "paused" if isinstance(result.outcome, Paused) else "finished"

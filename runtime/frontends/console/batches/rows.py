@@ -54,7 +54,7 @@ class RowSource:
             yield from self._csv(file) if self.format == "csv" else _json_lines(file)
 
     def count(self) -> int | None:
-        """How many rows there are; None for the standard input, which can be read once."""
+        """The number of rows; None for the standard input, which can be read once."""
         if self.name == STANDARD_INPUT:
             return None
         with self._open() as file:
@@ -86,7 +86,7 @@ class RowSource:
             yield row
 
     def fields(self, row: Any) -> dict[str, Any]:
-        """What a row says of its turn, as an input of `Runtime.map`. Raises InvalidMessageError."""
+        """The fields of a row, as an input of `Runtime.map`. Raises InvalidMessageError."""
         if isinstance(row, InvalidMessageError):
             raise row
         if isinstance(row, str):

@@ -37,7 +37,7 @@ def follow(turn: Turn, name: str, *, json: bool, verbose: bool) -> int:
 
 
 def how_to_answer(calls: Sequence[PendingCall], name: str) -> list[str]:
-    """What a paused turn waits for, and the commands that answer it."""
+    """The question for which a paused turn waits, and the commands that answer it."""
     lines = []
     for call in calls:
         wants, value = ("must be confirmed", "yes") if call.is_confirmation else ("waits for its result", "{}")

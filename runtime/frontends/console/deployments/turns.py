@@ -68,7 +68,7 @@ def turns(
 
 
 def _age(turn: TurnInfo) -> float:
-    """How long ago it began, or paused, or how long it took."""
+    """The time since it began, or paused, or that it took."""
     if turn.state == "waiting":
         return 0.0
     if turn.state in ("running", "paused"):

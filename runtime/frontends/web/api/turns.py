@@ -165,7 +165,7 @@ async def get_turn(call: Call) -> TurnView:
 
 
 async def get_result(call: Call) -> Response:
-    """How a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
+    """Answer how a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
     info = await _info(call)
     is_under_way = info.state in ("waiting", "running")

@@ -28,7 +28,7 @@ async def started_id(turn: Turn) -> str | None:
 
 
 async def unless_left(call: Call, work: Awaitable[T]) -> T | None:
-    """What comes of some work; None when the client leaves before.
+    """The result of some work; None when the client leaves before.
 
     Raises:
         HttpError: the server stops.

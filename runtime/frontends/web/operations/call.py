@@ -77,7 +77,7 @@ class Call:
         return self.path("turn")
 
     def query(self, type: type[T]) -> T:
-        """What the query says. Raises BadRequestError when a field is unknown, missing or wrong."""
+        """The query as a struct. Raises BadRequestError when a field is unknown, missing or wrong."""
         given = {name: value for name, value in self.request.query_params.items() if name != "user"}
         try:
             return msgspec.convert(given, type, strict=False)
@@ -93,7 +93,7 @@ class Call:
         self._body.release()
 
     async def body(self, type: type[T]) -> T:
-        """What the body says, which is JSON; nothing stands for `{}`. Raises BadRequestError, HttpError."""
+        """The body as a struct, out of JSON; nothing stands for `{}`. Raises BadRequestError, HttpError."""
         media_type = self.request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         if media_type != JSON and not media_type.endswith("+json"):
             # Browsers send other kinds to foreign origins without asking.

@@ -14,7 +14,7 @@ _UNKNOWN = re.compile(r"unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>[^`]*)
 
 
 def explained(error: Exception, expected: Any, also: Sequence[str] = ()) -> str:
-    """What is wrong with a request, and the field that was meant when one is not known.
+    """Tell what is wrong with a request, and the field that was meant when one is not known.
 
     Args:
         error: from reading it.

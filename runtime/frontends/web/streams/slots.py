@@ -27,7 +27,7 @@ class StreamSlots:
 
     @property
     def open(self) -> int:
-        """How many are open."""
+        """The number of open streams."""
         return self._open.total()
 
     def check(self, user_id: str | None) -> None:

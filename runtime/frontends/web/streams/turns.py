@@ -107,7 +107,7 @@ _frame_again = lru_cache(REMEMBERED)(_frame)
 
 
 async def end_of(turn: Turn) -> TurnEnd:
-    """How a turn ended that has neither failed nor was cancelled."""
+    """The end of a turn that has neither failed nor was cancelled."""
     if isinstance(turn.outcome, Paused):
         return TurnEnd(invocation_id=turn.invocation_id, state="paused", pending=await turn.pending_async())
     return TurnEnd(invocation_id=turn.invocation_id, state="finished")

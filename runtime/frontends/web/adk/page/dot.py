@@ -52,7 +52,7 @@ def dot_of(part: TreePart, *, dark: bool = False, marked: Collection[str] = ()) 
 
 
 def _more(part: TreePart, agent: AgentInfo) -> str:
-    """What is left out below an agent."""
+    """Tell how many agents and tools are left out below an agent; "" for none."""
     agents, tools = part.hidden.get(agent.name, 0), part.hidden_tools.get(agent.name, 0)
     counted = [*([f"{agents:,}"] if agents else []), *([f"{tools:,} tools"] if tools else [])]
     return f"… {' and '.join(counted)} more" if counted else ""

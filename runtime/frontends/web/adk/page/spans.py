@@ -173,7 +173,7 @@ class _Turn:
         return runs
 
     def _answer(self, event: Event, began_s: float, parent: JsonObject) -> Iterator[JsonObject]:
-        """What the model answered in an event of an LLM agent."""
+        """The model's answer in an event of an LLM agent."""
         agent = self._agents.get(event.author)
         if agent is None or agent.kind != "llm" or event.content is None or any(event.function_responses()):
             return
@@ -206,7 +206,7 @@ class _Turn:
             yield self._span(name, parent, start_s, event.timestamp, f"tool {event.seq} {number}", attributes)
 
     def _waits(self, root: JsonObject) -> Iterator[JsonObject]:
-        """How long the turn waited for the user."""
+        """The seconds that the turn waited for the user."""
         for event in self._events[1:]:
             if event.author == USER:
                 for number, answer in enumerate(event.function_responses()):

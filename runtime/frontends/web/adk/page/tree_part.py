@@ -41,7 +41,7 @@ class TreePart:
         return found
 
     def size(self) -> int:
-        """How many nodes its graph has."""
+        """The number of nodes of its graph."""
         tools = {tool for each in self.tools.values() for tool in each}
         return len(self.agents) + len(tools) + len({*self.hidden, *self.hidden_tools})
 
