@@ -108,7 +108,7 @@ class AgentActor(Actor):
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
         try:
-            await run.begin(message.since)
+            await run.begin_run(message.since)
             outcome = await self._behave(run, message)
         except (FencedError, ActorLostError):
             # The turn has ended or has another epoch, or it will be resumed because an actor was lost that the run needs: nothing
@@ -121,7 +121,7 @@ class AgentActor(Actor):
                 raise
             outcome = await self._fail(run, error)
         finally:
-            run.telemetry.end()
+            run.telemetry.end_run()
         if isinstance(outcome, p.Finished):
             outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed)
         elif isinstance(outcome, p.Transfer):

@@ -87,7 +87,7 @@ class Invocation:
         self.llm_budget = LlmBudget(message, runner, counts)
         self.give_back: Callable[[], None] = lambda: None
 
-    async def begin(self, since: int) -> None:
+    async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins.
 
         Args:
@@ -97,7 +97,7 @@ class Invocation:
             # After a rewind the log is another one, and is read from its start.
             self.done = [event async for event in self.reader.events(since) if event.seq > since and self._is_own(event)]
             self.writer.recall(self.done)
-        await self.reader.begin()
+        await self.reader.begin_run()
 
     def _is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""
@@ -127,7 +127,7 @@ class Invocation:
 
     async def take_llm_call(self) -> None:
         """Count one model call: see Context."""
-        await self.llm_budget.take()
+        await self.llm_budget.take_call()
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

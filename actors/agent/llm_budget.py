@@ -25,7 +25,7 @@ class LlmBudget:
         self._counts = counts
         self.used = 0
 
-    async def take(self) -> None:
+    async def take_call(self) -> None:
         """Count one call. Raises LlmCallsLimitExceededError, FencedError."""
         message = self._message
         self._counts["llm_calls"] += 1

@@ -38,7 +38,7 @@ class SessionReader:
         self._is_stale = False
         self.state: JsonObject = {}
 
-    async def begin(self) -> None:
+    async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)

@@ -38,14 +38,14 @@ class ViewMemory:
             if other == (owner, key):
                 # A session may be larger than the cache: the latest one stays all the same.
                 return
-            cache.drop(other)
-            other[0].forget(other[1])
+            cache.drop_key(other)
+            other[0].drop_view(other[1])
 
-    def drop(self, owner: SessionViews, key: ViewKey) -> None:
+    def drop_view(self, owner: SessionViews, key: ViewKey) -> None:
         """Note that an agent has given up a view."""
         for cache in (self._of_turns, self._of_tools):
             if cache is not None:
-                cache.drop((owner, key))
+                cache.drop_key((owner, key))
 
     def _cache(self, key: ViewKey, max_bytes: int) -> CacheEviction[tuple[SessionViews, ViewKey]]:
         if self._of_turns is None or self._of_tools is None:
@@ -101,14 +101,14 @@ class SessionViews:
         self._weights[key] = view.weight + OVERHEAD
         self._memory.use(self, key, view.weight, self._spec.limits.max_cache_bytes)
 
-    def forget(self, key: ViewKey) -> None:
+    def drop_view(self, key: ViewKey) -> None:
         """Drop a view."""
         del self._views[key], self._weights[key]
 
     def clear(self) -> None:
         """Drop all views, and give their memory back."""
         for key in self._weights:
-            self._memory.drop(self, key)
+            self._memory.drop_view(self, key)
         self._views.clear()
         self._weights.clear()
 

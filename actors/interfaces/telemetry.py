@@ -127,7 +127,7 @@ class RunTelemetry(Protocol):
         """The span of a tool call under way, for a run that it asks for; "" without one."""
         ...
 
-    def end(self) -> None:
+    def end_run(self) -> None:
         """The run has ended in this process."""
         ...
 
@@ -197,7 +197,7 @@ class _Nothing:
         """Return ""."""
         return ""
 
-    def end(self) -> None:
+    def end_run(self) -> None:
         """Do nothing."""
 
 

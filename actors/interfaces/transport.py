@@ -55,7 +55,7 @@ class Directory(Protocol):
         """
         ...
 
-    def forget(self, agent: str, link: Link) -> None:
+    def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an actor that is dead or does not respond; the next `link` activates another.
 
         Other agents in that process are ended with it. If the actor was replaced already, nothing happens.

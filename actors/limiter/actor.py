@@ -111,7 +111,7 @@ class LimiterActor(Actor):
         for permit, model in message.held.items():
             if permit not in self._permits and permit not in self._early_releases:
                 self._permits[permit] = _Permit(model, message.holder, 0, None)
-                self._limiter(model).hold(permit)
+                self._limiter(model).hold_permit(permit)
         return p.Ack()
 
     def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
@@ -121,7 +121,7 @@ class LimiterActor(Actor):
             ended = self._permits.pop(permit)
             if ended.granted is not None and not ended.granted.done():
                 ended.granted.set_result(False)
-            self._limiter(ended.model).end(permit, self._now_s(), tokens, answered=answered)
+            self._limiter(ended.model).end_call(permit, self._now_s(), tokens, answered=answered)
             models[ended.model] = None
         for model in models:
             self._grant_waiting(model)

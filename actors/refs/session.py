@@ -184,7 +184,7 @@ class SessionRef(Ref):
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         await self._ask(message, p.Ack)
 
-    async def forget(self, message: p.ForgetSession) -> None:
+    async def forget_session(self, message: p.ForgetSession) -> None:
         """Delete a session from memory. Raises NoMemoryError, StoreError."""
         await self._ask(message, p.Ack)
 

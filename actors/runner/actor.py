@@ -115,7 +115,7 @@ class RunnerActor(Actor):
             # Its code blocks the event loop, or its process is stopped: who wants to see what is wrong must not wait for it.
             return _SILENT
         except ActorLostError:
-            self._directory.forget(agent, link)
+            self._directory.drop_link(agent, link)
             return None
 
     async def stop(self, _: p.Stop) -> p.Ack:

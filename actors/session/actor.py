@@ -116,7 +116,7 @@ class SessionActor(Actor):
             p.RemoveUser: self._users.remove_user,
             p.ReleaseUser: self._users.release_user,
             p.RememberSession: self._memory.remember,
-            p.ForgetSession: self._memory.forget,
+            p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,

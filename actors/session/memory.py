@@ -47,7 +47,7 @@ class Memory:
         await thread.call(store.add_session, message.key, entries, writing=True)
         return p.Ack()
 
-    async def forget(self, message: p.ForgetSession) -> p.Ack:
+    async def forget_session(self, message: p.ForgetSession) -> p.Ack:
         """Delete a session from memory. Raises NoMemoryError, StoreError."""
         store, thread = self._required(message.key.app)
         await thread.call(store.delete_session, message.key, writing=True)

@@ -32,7 +32,7 @@ class UserDeletion:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
         app, user = message.app, message.user
         self._memory.check_forgets_users()
-        self._parts.user_holds.hold(app, user)
+        self._parts.user_holds.hold_user(app, user)
         for key, _ in await self._parts.reader.open_turns(app):
             # One that was open when the actor was lost is in the store only.
             if (key.app, key.user) == (app, user) and holds(self._parts.shard, key):
@@ -51,7 +51,7 @@ class UserDeletion:
         """Remove everything of a user that the stores have. Raises StoreError."""
         app, user = message.app, message.user
         access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
-        self._parts.user_holds.hold(app, user)
+        self._parts.user_holds.hold_user(app, user)
         await access.commits.flush()
         rows, state = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)

@@ -42,7 +42,7 @@ class Watch:
         """Begin to wait."""
         self._thread.start()
 
-    def end(self) -> None:
+    def end_phase(self) -> None:
         """The phase is over."""
         with self._lock:
             self._over.set()
@@ -92,7 +92,7 @@ def watched(item: pytest.Item, limit_s: float, phase: str) -> Iterator[None]:
     try:
         yield
     finally:
-        watch.end()
+        watch.end_phase()
         signal.signal(SIGNAL, before)
 
 

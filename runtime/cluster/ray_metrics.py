@@ -69,7 +69,7 @@ class RayMetrics:
 
     def _tell_measure(self, measure: Measure) -> None:
         bounds = [*(f"{bound:.12g}" for bound in measure.bounds), "+Inf"]
-        for counted in measure.take():
+        for counted in measure.take_counted():
             labels = {**self._labels, **dict(zip(measure.labels, counted.labels, strict=True))}
             number = 0
             for bound, more in zip(bounds, counted.buckets, strict=True):

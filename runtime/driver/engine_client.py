@@ -76,7 +76,7 @@ class EngineClient:
         """Why it cannot be used while it does not run: it was never started, or it is closed."""
         return RuntimeClosedError(self.app_name, "is closed" if self._was_started else "was not started")
 
-    def end(self, *steps: Callable[[], Work[None]]) -> None:
+    def end_loop(self, *steps: Callable[[], Work[None]]) -> None:
         """Refuse further requests, run these steps on the loop, one after the other, and end the loop."""
         portal = self._open_portal()
         self._portal = None
@@ -94,9 +94,9 @@ class EngineClient:
         """Run a coroutine on the loop, for a caller on another event loop. Raises what it raises."""
         return await self._open_portal(work).run_async(self._joined(work))
 
-    def begin(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
+    def begin_call(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
         """Start a coroutine on the loop, which calls `ended` with it at its end."""
-        return self._open_portal(work).begin(self._joined(work), ended)
+        return self._open_portal(work).begin_call(self._joined(work), ended)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have the loop call a function, without waiting for it."""

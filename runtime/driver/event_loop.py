@@ -143,14 +143,14 @@ class Portal:
         """Have the loop call a function, without waiting for it."""
         self._loop.call_soon_threadsafe(callback)
 
-    def begin(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
+    def begin_call(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
         """Start a coroutine, and have the loop call `ended` with it at its end."""
         return LoopCall(self._loop, work, ended)
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine and wait for its result. Raises what it raises."""
         bell = Bell()
-        call = self.begin(work, lambda call: bell.ring())
+        call = self.begin_call(work, lambda call: bell.ring())
         try:
             bell.wait()
         except BaseException:

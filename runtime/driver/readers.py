@@ -36,7 +36,7 @@ class TurnReaders:
         """`seq` of the last complete event that was put in."""
         return self._kept.head_seq
 
-    def put(self, events: Sequence[StoredEvent]) -> None:
+    def put_events(self, events: Sequence[StoredEvent]) -> None:
         """Add events. The buffers skip those that come twice because two subscribers have the turn."""
         for event in events:
             if event.seq:
@@ -50,9 +50,9 @@ class TurnReaders:
         if event.seq and not self._keeps:
             self._kept.expect(event.seq)
         elif event.seq or self._keeps_partials:
-            self._kept.put(event)
+            self._kept.put_event(event)
         for buffer in self._open:
-            buffer.put(event)
+            buffer.put_event(event)
 
     def put_answers(self, partials: Sequence[StoredEvent]) -> None:
         """Add what has been streamed of answers under way, each from its beginning. Readers get what they do not have of it."""
@@ -114,7 +114,7 @@ class TurnReaders:
         partials = [partial for answer in self._answers.values() for partial in answer.partials()]
         buffer.begin_anew(partials, [stream for stream, answer in self._answers.items() if not answer.is_whole])
         for partial in partials:
-            buffer.put(partial)
+            buffer.put_event(partial)
 
     def close(self, buffer: EventBuffer) -> None:
         """Add no more events to a reader's buffer."""

@@ -188,9 +188,9 @@ class Runtime(ContextManager, ScriptMethods):
         turns, engine = self._turns, self._client.engine
         self._turns = None
         if engine.lasts:
-            self._client.end(turns.leave, engine.leave)
+            self._client.end_loop(turns.leave, engine.leave)
         else:
-            self._client.end(engine.stop, turns.close)
+            self._client.end_loop(engine.stop, turns.close)
 
     def shutdown(self) -> None:
         """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.
@@ -200,7 +200,7 @@ class Runtime(ContextManager, ScriptMethods):
         """
         turns = self._open_turns()
         self._turns = None
-        self._client.end(self._client.engine.stop, turns.close)
+        self._client.end_loop(self._client.engine.stop, turns.close)
 
     @property
     def address(self) -> str | None:

@@ -92,7 +92,7 @@ class LocalDirectory:
             self._activations += 1
         return link
 
-    def forget(self, agent: str, link: Link) -> None:
+    def drop_link(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""
         self._links = {replica: other for replica, other in self._links.items() if other is not link}
 

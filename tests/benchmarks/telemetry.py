@@ -99,8 +99,8 @@ def told_ms(telemetry: Telemetry = NO_TELEMETRY) -> float:
         with in_run.model_call(request, "model", stream=False) as call:
             call.chunk()
             call.answered(response)
-        in_run.end()
+        in_run.end_run()
         trace_of_turn.end_run(run, outcome)
-        trace_of_turn.end("root", outcome)
+        trace_of_turn.end_turn("root", outcome)
         telemetry.turn_took(turn, 0.002, outcome)
     return (time.perf_counter() - began_s) * 1_000 / TOLD

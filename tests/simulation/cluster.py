@@ -336,7 +336,7 @@ class SimDirectory:
         handle = Handle(self._wires, self._runner, lambda: process, can_restart=False, slot=agent)
         return handle.link(agent), process
 
-    def forget(self, agent: str, link: Link) -> None:
+    def drop_link(self, agent: str, link: Link) -> None:
         if agent in self.links and self.links[agent][0] is link:
             process = self.links.pop(agent)[1]
             process.is_forgotten = True

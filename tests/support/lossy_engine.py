@@ -145,7 +145,7 @@ class LossyDirectory:
             self.links[agent] = (LossyLink(self._engine, self._runner, lambda: process, restarts=False), process)
         return self.links[agent][0]
 
-    def forget(self, agent: str, link: Link) -> None:
+    def drop_link(self, agent: str, link: Link) -> None:
         if agent in self.links and self.links[agent][0] is link:
             self._engine.cut(self.links.pop(agent)[1])
 

@@ -61,7 +61,7 @@ class Load:
         self.wrong: list[str] = []
         self._portal = Portal("load")
         self._ended = threading.Event()
-        self._all = self._portal.begin(self._talk_all(), lambda call: self._ended.set())
+        self._all = self._portal.begin_call(self._talk_all(), lambda call: self._ended.set())
 
     async def _talk_all(self) -> None:
         async with asyncio.TaskGroup() as group:

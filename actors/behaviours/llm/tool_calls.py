@@ -164,7 +164,7 @@ class ToolCalls:
             raise first.error if isinstance(first, _CallbackFailure) else first from None
         finally:
             if shared is not None:
-                shared.end()
+                shared.end_step()
         # A tool may cancel the task it runs in: it has no response then, and no other call is concerned.
         results = [
             ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()

@@ -140,7 +140,7 @@ class StepState:
             self._user = None
             self._changed.notify_all()
 
-    def end(self) -> None:
+    def end_step(self) -> None:
         """The response is answered: no function has to wait any more."""
         with self._changed:
             self._is_over = True

@@ -45,12 +45,12 @@ class CacheEviction(Generic[K]):
 
     def use(self, key: K, weight: int, now_s: float) -> None:
         """Note that an entry of that weight is used now."""
-        self.drop(key)
+        self.drop_key(key)
         self._entries[key] = _Entry(weight + OVERHEAD, now_s)
         self.weight += weight + OVERHEAD
         self._uses_to_rest -= 1
 
-    def drop(self, key: K) -> None:
+    def drop_key(self, key: K) -> None:
         """Note that an entry is no longer in the cache."""
         entry = self._entries.pop(key, None)
         if entry is not None:
@@ -59,7 +59,7 @@ class CacheEviction(Generic[K]):
     def surplus(self, now_s: float) -> Iterator[K]:
         """The entries that have to go, one after the other, until the rest may stay.
 
-        The caller has to `drop` each, or to `use` it when it is in use.
+        The caller has to `drop_key` each, or to `use` it when it is in use.
         """
         if not self._is_due(now_s):
             return

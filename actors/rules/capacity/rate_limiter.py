@@ -94,7 +94,7 @@ class _Usage:
         self.tokens += tokens
         self.average = self.tokens / len(self._by_call)
 
-    def forget(self, now_s: float) -> None:
+    def forget_older(self, now_s: float) -> None:
         """Drop the calls that ended more than a minute ago. The average stays until another call is over."""
         while self._by_call and self._by_call[0][0] + MINUTE_S <= now_s:
             self.tokens -= self._by_call.popleft()[1]
@@ -166,7 +166,7 @@ class RateLimiter:
             return failed.retry_after_s
         return BACKOFF.after_attempts(attempts, chance)
 
-    def hold(self, permit: str) -> None:
+    def hold_permit(self, permit: str) -> None:
         """Count a running call that was granted by a limiter before this one."""
         self.withdraw(permit)
         self._running.add(permit)
@@ -223,9 +223,9 @@ class RateLimiter:
         """Drop what was more than a minute ago."""
         while self._begun_s and self._begun_s[0] + MINUTE_S <= now_s:
             self._begun_s.popleft()
-        self._usage.forget(now_s)
+        self._usage.forget_older(now_s)
 
-    def end(self, permit: str, now_s: float, tokens: int = 0, *, answered: bool = True) -> None:
+    def end_call(self, permit: str, now_s: float, tokens: int = 0, *, answered: bool = True) -> None:
         """End a running call, or take a waiting one out of its queue.
 
         Args:

@@ -132,7 +132,7 @@ class AnswersUnderWay:
             self._answers.pop(stream, None)
             self._void.discard(stream)
 
-    def drop(self, runs: Iterable[int] | None = None) -> None:
+    def drop_runs(self, runs: Iterable[int] | None = None) -> None:
         """Forget the answers of runs that were lost; None: of all."""
         lost = None if runs is None else set(runs)
         for stream, (answer, _) in list(self._answers.items()):

@@ -59,7 +59,7 @@ class EventBuffer:
         """Note that the log reaches to that position."""
         self._head_seq = max(self._head_seq, head_seq)
 
-    def put(self, event: StoredEvent, *, has_room: bool = True) -> None:
+    def put_event(self, event: StoredEvent, *, has_room: bool = True) -> None:
         """Add a new event: a complete one, or with position 0 a partial. A complete one that came before is ignored.
 
         Args:
@@ -151,7 +151,7 @@ class EventBuffer:
         """Leave out the events that would have to be read from the log."""
         self.after_seq = self._head_seq
 
-    def take(self) -> list[StoredEvent]:
+    def take_events(self) -> list[StoredEvent]:
         """Remove and return all events that are held: they are delivered."""
         events, self._events = self._events, []
         self.size = 0

@@ -102,10 +102,10 @@ class Invoker:
                     return await self._events.fail(turn, run.agent, error, run.branch)
                 run, order = run.repeated(), order._replace(resume=True)
             except ClusterError as error:
-                turn.runs.end([run])
+                turn.runs.end_runs([run])
                 return await self._events.fail(turn, run.agent, error, run.branch)
             else:
-                turn.runs.end([run])
+                turn.runs.end_runs([run])
                 turn.llm_calls += outcome.llm_calls - order.work_calls
                 turn.state_seq = max(turn.state_seq, outcome.state_seq)
                 return outcome
@@ -119,7 +119,7 @@ class Invoker:
         return _Order(resume, resume_at, work, work_calls)
 
     async def _run_once(self, turn: RunningTurn, run: Run, order: _Order) -> p.AnyOutcome:
-        turn.runs.begin(run)
+        turn.runs.begin_run(run)
         self._counts["invocations"] += 1
         message = self._message(turn, run, order)
         # Nothing may be awaited between these two lines: see Directory.link.
@@ -170,7 +170,7 @@ class Invoker:
     async def _abandon(self, turn: RunningTurn, run: Run) -> None:
         """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
         if run.link is not None:
-            self._directory.forget(run.agent, run.link)
+            self._directory.drop_link(run.agent, run.link)
         lost = turn.runs.below(run)
         # The lost one, too: its process may live on without a connection, until the Session actor refuses what it writes.
         turn.runs.begin_stopping(lost)
@@ -178,7 +178,7 @@ class Invoker:
         await self.stop(turn, [each for each in lost if each is not run])
         abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses)
         progress = await self._session.abandon_runs(abandon)
-        turn.runs.end(lost)
+        turn.runs.end_runs(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))
 
     async def stop(self, turn: RunningTurn, runs: Sequence[Run]) -> None:
@@ -192,7 +192,7 @@ class Invoker:
             if run.link is not None:
                 by_actor.setdefault((run.agent, run.link), []).append(run)
         await asyncio.gather(*(self._stop_at(turn, agent, link, stopped) for (agent, link), stopped in by_actor.items()))
-        turn.runs.end(runs)
+        turn.runs.end_runs(runs)
 
     async def _stop_at(self, turn: RunningTurn, agent: str, link: Link, runs: Sequence[Run]) -> None:
         with suppress(ActorLostError):
@@ -200,4 +200,4 @@ class Invoker:
                 async with asyncio.timeout(STOP_S):
                     await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
             except TimeoutError:
-                self._directory.forget(agent, link)
+                self._directory.drop_link(agent, link)

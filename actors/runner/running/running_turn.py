@@ -146,7 +146,7 @@ class RunningTurn:
     def begin_trace(self, telemetry: Telemetry) -> None:
         """Tell that the turn begins, or is taken up."""
         opened_seq = self.message.stored.seq
-        self.trace.begin(
+        self.trace.begin_turn(
             telemetry,
             self.ref,
             first_seq=self.progress.first_seq if self.progress is not None else opened_seq,

@@ -104,7 +104,7 @@ class Runs:
         self._last_number = 0
         self._waiting: dict[asyncio.Task[AnyOutcome], _Wait] = {}
 
-    def begin(self, run: Run) -> None:
+    def begin_run(self, run: Run) -> None:
         """Number a run that begins."""
         self._last_number += 1
         run.number = self._last_number
@@ -115,7 +115,7 @@ class Runs:
         for run in runs:
             run.stopped = run.stopped or asyncio.Event()
 
-    def end(self, runs: Iterable[Run]) -> None:
+    def end_runs(self, runs: Iterable[Run]) -> None:
         """Drop runs that have ended or are abandoned."""
         for run in runs:
             self._by_number.pop(run.number, None)

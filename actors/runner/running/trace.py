@@ -45,7 +45,7 @@ class TurnTrace:
         self._begun: dict[str, _BegunRun] = {}
         self._ended: set[str] = set()
 
-    def begin(self, telemetry: Telemetry, turn: TurnRef, *, first_seq: int, opened_seq: int, begun_s: float) -> None:
+    def begin_turn(self, telemetry: Telemetry, turn: TurnRef, *, first_seq: int, opened_seq: int, begun_s: float) -> None:
         """The turn begins, or is taken up.
 
         Args:
@@ -98,7 +98,7 @@ class TurnTrace:
         else:
             self._tell(span_id, outcome)
 
-    def end(self, agent: str, outcome: AnyOutcome, left: AnyOutcome | None = None) -> None:
+    def end_turn(self, agent: str, outcome: AnyOutcome, left: AnyOutcome | None = None) -> None:
         """The turn has ended, or waits for an answer.
 
         Args:

@@ -23,7 +23,7 @@ class TurnTask:
         """Run the turn."""
         self._task = asyncio.create_task(turn)
 
-    def begin(self) -> bool:
+    def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""
         self._happen("begun")
         return not self.life.is_stopped

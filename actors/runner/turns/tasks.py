@@ -126,12 +126,12 @@ class TurnTasks:
             self._tell(turn, finished, left=finished)
 
     def _tell(self, turn: RunningTurn, outcome: p.AnyOutcome, left: p.AnyOutcome | None = None) -> None:
-        turn.trace.end(turn.agent, outcome, left)
+        turn.trace.end_turn(turn.agent, outcome, left)
         self._telemetry.turn_took(turn.ref, max(0.0, now_s() - turn.message.event.timestamp), outcome)
 
     async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
         """The outcome of the turn, whatever goes wrong in it."""
-        if not turn.task.begin():
+        if not turn.task.begin_run():
             return p.Cancelled(agent=turn.agent)
         try:
             async with asyncio.timeout(turn.config.timeout):

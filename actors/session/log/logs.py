@@ -263,4 +263,4 @@ class SessionLogs:
     def evict(self, key: SessionKey) -> None:
         """Remove a log from memory."""
         self._logs.pop(key, None)
-        self._eviction.drop(key)
+        self._eviction.drop_key(key)

@@ -98,7 +98,7 @@ class SessionTurn:
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
         self._ending: asyncio.Future[None] | None = None
-        self.forget()
+        self.forget_events()
 
     @classmethod
     def of(cls, row: TurnRow) -> SessionTurn:
@@ -133,7 +133,7 @@ class SessionTurn:
         while self._ending is not None:
             await asyncio.wait([self._ending])
 
-    def forget(self) -> None:
+    def forget_events(self) -> None:
         """Forget its events: they have to be noted again, from the first."""
         self.stored: dict[str, int] = {}
         self.open_calls: dict[str, OpenCall] = {}

@@ -108,7 +108,7 @@ class LogReader:
             scanned = ((scan(stored.raw), stored.seq) for stored in page)
             noted += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
             after_seq = page[-1].seq
-        turn.forget()
+        turn.forget_events()
         for event, seq in noted:
             turn.note(event, seq)
 

@@ -29,7 +29,7 @@ class UserHolds:
         self._clock = clock
         self._holds: dict[tuple[str, str], _Hold] = {}
 
-    def hold(self, app: str, user: str) -> None:
+    def hold_user(self, app: str, user: str) -> None:
         """Hold a user from now on, or hold on."""
         self._holds.setdefault((app, user), _Hold()).until_s = self._now_s() + HOLD_S
 

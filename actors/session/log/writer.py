@@ -46,10 +46,10 @@ class LogWriter:
             StoreError: nothing is stored.
         """
         first_seq = log.head_seq + 1
-        await self.begin(log, events, writes, then)
+        await self.begin_write(log, events, writes, then)
         return first_seq
 
-    def begin(
+    def begin_write(
         self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
     ) -> Awaitable[None]:
         """Give events their positions, for a caller that has something to do meanwhile. They are stored while it is awaited.

@@ -60,18 +60,18 @@ class StoreAccess:
     async def open(self) -> None:
         """Open the store, if it is not open yet. Raises StoreError."""
         await self._thread.open()
-        self._renewal.begin()
+        self._renewal.begin_renewal()
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
         answer = await self._thread.call(function, *args)
-        self._renewal.begin()
+        self._renewal.begin_renewal()
         return answer
 
     async def close(self) -> None:
         """Write what waits, then close the store. A store that is away is not waited for."""
         self._thread.stop_retrying()
-        await self._renewal.end()
+        await self._renewal.end_renewal()
         await self.commits.flush()
         await self.pending_ends.close()
         await self._thread.close()

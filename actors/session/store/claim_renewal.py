@@ -37,12 +37,12 @@ class ClaimRenewal:
         self._on_replaced = on_replaced
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
+    def begin_renewal(self) -> None:
         """Renew the claim from now on, if it has to be. The store is open."""
         if self._store is not None and self._task is None and self._store.renew_s is not None:
             self._task = asyncio.create_task(self._renew(self._store, self._store.renew_s))
 
-    async def end(self) -> None:
+    async def end_renewal(self) -> None:
         """Renew it no more."""
         if self._task is not None:
             self._task.cancel()

@@ -63,7 +63,7 @@ class PendingTurnEnds:
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
 
-    def forget(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
+    def forget_ends(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
         """The turn is open in that epoch: its ends in older ones need not be stored any more."""
         record = self._pending.get((key, invocation_id))
         if record is not None and record.row.epoch < epoch:

@@ -138,7 +138,7 @@ class StoreThread:
                 logger.error("%s could not be closed: %s", self._store, error)
         self._watchdog.rest()
         # A call that does not return keeps its thread.
-        self._thread.end()
+        self._thread.end_thread()
         self._thread = self._new_thread()
 
     def _close(self) -> None:
@@ -148,8 +148,8 @@ class StoreThread:
     async def _once(self, attempt: _Attempt, function: Callable[..., T], *args: Any) -> T:
         if self._overdue is not None and not self._overdue.has_ended:
             raise StoreUnavailableError(str(self._store), f"it has not answered for more than {self._patience_s:g} s")
-        doing = self._thread.begin(self._do, function, *args)
-        self._watchdog.begin(doing)
+        doing = self._thread.begin_job(self._do, function, *args)
+        self._watchdog.watch_job(doing)
         try:
             return cast(T, await doing.answer)
         except asyncio.CancelledError:
@@ -162,7 +162,7 @@ class StoreThread:
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
         finally:
-            attempt.began_s = max(attempt.began_s, self._watchdog.end(doing))
+            attempt.began_s = max(attempt.began_s, self._watchdog.unwatch_job(doing))
 
     def _give_up(self, jobs: Sequence[Job]) -> None:
         for doing in jobs:

@@ -26,7 +26,7 @@ class Watchdog:
         self._progress_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, job: Job) -> None:
+    def watch_job(self, job: Job) -> None:
         """Watch a call, which the thread makes after those that are watched already."""
         loop = asyncio.get_running_loop()
         if not self._jobs:
@@ -35,7 +35,7 @@ class Watchdog:
         if self._timer is None:
             self._timer = loop.call_later(self._patience_s, self._look, loop)
 
-    def end(self, job: Job) -> float:
+    def unwatch_job(self, job: Job) -> float:
         """Stop watching a call.
 
         Returns:

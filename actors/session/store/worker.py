@@ -65,7 +65,7 @@ class Job:
 
 
 class Worker:
-    """The thread. It begins with its first call, and ends when the calls before `end` are made, or nothing refers to this object.
+    """The thread. It begins with its first call, and ends behind the calls before `end_thread`, or when nothing refers to this object.
 
     It is a daemon: a call that never returns must not keep its process from ending.
 
@@ -79,7 +79,7 @@ class Worker:
         self._has_begun = False
         weakref.finalize(self, self._jobs.put, None).atexit = False
 
-    def begin(self, function: Callable[..., Any], *args: Any) -> Job:
+    def begin_job(self, function: Callable[..., Any], *args: Any) -> Job:
         """Have a function called in the thread, after all before it."""
         job = Job(function, args)
         self._jobs.put(job)
@@ -88,7 +88,7 @@ class Worker:
             threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
         return job
 
-    def end(self) -> None:
+    def end_thread(self) -> None:
         """End the thread, without waiting for it."""
         self._jobs.put(None)
 

@@ -72,7 +72,7 @@ class TurnOutbox:
         """True when nothing follows, and all that was not delivered yet is held here."""
         return (self.outcome is not None or self.is_dropped) and not self.buffer.is_behind
 
-    def take(self, answers: AnswersUnderWay | None) -> TurnNews:
+    def take_news(self, answers: AnswersUnderWay | None) -> TurnNews:
         """Remove and return everything that is held here; and the answers under way, if they are wanted."""
         key, invocation_id = self.turn
         has_ended = self.has_ended()
@@ -85,7 +85,7 @@ class TurnOutbox:
         return TurnNews(
             key=key,
             invocation_id=invocation_id,
-            events=self.buffer.take(),
+            events=self.buffer.take_events(),
             outcome=self.outcome if has_ended else None,
             opened_seq=self.opened_seq,
             answers=beginnings,
@@ -140,7 +140,7 @@ class Outbox:
         if old is not None:
             # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
             after_seq, head_seq = min(after_seq, old.buffer.delivered_seq), max(head_seq, old.buffer.head_seq)
-            self.forget(turn)
+            self.forget_turn(turn)
         box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
         box.buffer.expect(head_seq)
         box.wants_answers = box.buffer.is_behind or bool(self._answers(turn[0]))
@@ -156,7 +156,7 @@ class Outbox:
             self._sort(box)
             self._read_on()
 
-    def forget(self, turn: TurnKey) -> None:
+    def forget_turn(self, turn: TurnKey) -> None:
         """Deliver no more of a turn, which may be unknown."""
         box = self._turns.pop(turn, None)
         if box is not None:
@@ -164,7 +164,7 @@ class Outbox:
             self._ready.pop(turn, None)
             self._behind.pop(turn, None)
 
-    def put(self, turn: TurnKey, events: Iterable[StoredEvent]) -> None:
+    def put_events(self, turn: TurnKey, events: Iterable[StoredEvent]) -> None:
         """Add events or partials of a turn; those of a turn that is not followed are dropped."""
         box = self._turns.get(turn)
         if box is None:
@@ -174,7 +174,7 @@ class Outbox:
             if box.wants_answers and not event.seq:
                 continue
             held = buffer.size
-            buffer.put(event, has_room=self.size < self._max_bytes)
+            buffer.put_event(event, has_room=self.size < self._max_bytes)
             self.size += buffer.size - held
         self._sort(box)
 
@@ -185,7 +185,7 @@ class Outbox:
             box.wants_answers = True
             self._sort(box)
 
-    def end(self, turn: TurnKey, outcome: AnyOutcome, opened_seq: int = 0) -> None:
+    def put_end(self, turn: TurnKey, outcome: AnyOutcome, opened_seq: int = 0) -> None:
         """Add the end of a turn. `opened_seq`: see TurnNews."""
         box = self._turns.get(turn)
         if box is not None:
@@ -193,7 +193,7 @@ class Outbox:
             box.opened_seq = opened_seq
             self._sort(box)
 
-    def drop(self, turn: TurnKey) -> None:
+    def put_drop(self, turn: TurnKey) -> None:
         """Add that a turn has left the queue and has not begun."""
         box = self._turns.get(turn)
         if box is not None:
@@ -246,7 +246,7 @@ class Outbox:
     def _take(self, box: TurnOutbox) -> TurnNews:
         if box.has_ended():
             self._turns.pop(box.turn, None)
-        return box.take(self._answers(box.turn[0]))
+        return box.take_news(self._answers(box.turn[0]))
 
     def _read_on(self) -> None:
         """Read from the log what was left to it, for the turns whose earlier events were all delivered."""

@@ -64,7 +64,7 @@ class Subscriptions:
         """Deliver a turn that has ended to a subscriber: see `add`, and TurnNews for `opened_seq`."""
         outbox = self._outbox(subscriber)
         outbox.follow((key, invocation_id), after_seq, head_seq)
-        outbox.end((key, invocation_id), outcome, opened_seq)
+        outbox.put_end((key, invocation_id), outcome, opened_seq)
 
     def has(self, subscriber: str, key: SessionKey, invocation_id: str) -> bool:
         """True when the subscriber follows the turn, which has not ended."""
@@ -78,7 +78,7 @@ class Subscriptions:
                 if event.seq:
                     answers.complete(event.raw)
         for subscriber in self._of_turn.get(turn, ()):
-            self._outbox(subscriber).put(turn, events)
+            self._outbox(subscriber).put_events(turn, events)
         if key in self._followed:
             self._publish_to_followers(key, events)
 
@@ -97,7 +97,7 @@ class Subscriptions:
         turn = (key, WHOLE_SESSION)
         subscribers = self._of_turn.get(turn, ())
         for subscriber in subscribers:
-            self._outbox(subscriber).put(turn, events)
+            self._outbox(subscriber).put_events(turn, events)
         if not subscribers:
             self._followed.discard(key)
             self._of_turn.pop(turn, None)
@@ -109,7 +109,7 @@ class Subscriptions:
     def drop_answers(self, key: SessionKey, runs: Iterable[int] | None = None) -> None:
         """Forget what has been streamed by runs that were lost; None: by all."""
         if key in self._answers:
-            self._answers[key].drop(runs)
+            self._answers[key].drop_runs(runs)
 
     def forget_answers(self, key: SessionKey) -> None:
         """Forget all answers of a session: its open turn has ended."""
@@ -125,13 +125,13 @@ class Subscriptions:
         """Deliver the end of a turn to its subscribers, which follow it no longer. `opened_seq`: see TurnNews."""
         turn = (key, invocation_id)
         for subscriber in self._of_turn.pop(turn, ()):
-            self._outbox(subscriber).end(turn, outcome, opened_seq)
+            self._outbox(subscriber).put_end(turn, outcome, opened_seq)
 
     def publish_dropped(self, key: SessionKey, invocation_id: str) -> None:
         """Tell the subscribers of a turn that it has left the queue and has not begun; they follow it no longer."""
         turn = (key, invocation_id)
         for subscriber in self._of_turn.pop(turn, ()):
-            self._outbox(subscriber).drop(turn)
+            self._outbox(subscriber).put_drop(turn)
 
     async def poll(self, message: Poll) -> News:
         """The news of a subscriber, as soon as there is some. A subscriber that was not known gets that at once: see News."""
@@ -150,7 +150,7 @@ class Subscriptions:
         turn = (message.key, message.invocation_id)
         self._of_turn.get(turn, {}).pop(message.subscriber, None)
         if message.subscriber in self._outboxes:
-            self._outboxes[message.subscriber].forget(turn)
+            self._outboxes[message.subscriber].forget_turn(turn)
         return Ack()
 
     def remove(self, subscriber: str) -> None:

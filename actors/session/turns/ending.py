@@ -32,7 +32,7 @@ class TurnEnder:
         self._subscriptions = parts.subscriptions
         self._lookup = lookup
 
-    async def end(
+    async def end_turn(
         self,
         log: SessionLog,
         turn: SessionTurn,
@@ -97,7 +97,7 @@ class TurnEnder:
             with suppress(StoreError):
                 log, turn = await self._lookup.current(message.turn)
         try:
-            await self.end(log, turn, message.agent, message.outcome)
+            await self.end_turn(log, turn, message.agent, message.outcome)
         except BaseException as error:
             if isinstance(error, StoreError):
                 self._parts.store_end_later(log.put_turn(turn.ended(message.agent, message.outcome)))

@@ -256,7 +256,7 @@ class TurnOpener:
             begun_s=turn.row.begun_s or now_s(),
         )
         begun = await self._store(request, turn)
-        self._parts.access.pending_ends.forget(message.key, message.invocation_id, turn.row.epoch)
+        self._parts.access.pending_ends.forget_ends(message.key, message.invocation_id, turn.row.epoch)
         progress = turn.progress()
         if before is not None and before.status in OVER:
             # The agent that made the call gets the answer; but the workflow around it has ended, or failed, without it.
@@ -285,7 +285,7 @@ class TurnOpener:
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
 
-        stored = self._parts.writer.begin(log, [(message.event, request.event)], [record], opened)
+        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], [record], opened)
         begun = p.TurnBegun(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,

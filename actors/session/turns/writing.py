@@ -65,7 +65,7 @@ class TurnWriter:
         if message.outcome is None:
             first_seq = await self._writer.add(log, events, writes)
         else:
-            first_seq = await self._ender.end(log, turn, message.selected, message.outcome, events, writes)
+            first_seq = await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
         return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:

@@ -27,7 +27,7 @@ class Forks:
     is_fork = False
 
     @classmethod
-    def begin(cls) -> None:
+    def cut_off(cls) -> None:
         """Cut a fork, as it begins, off from Ray."""
         if not ray.is_initialized():
             return
@@ -50,4 +50,4 @@ def _skip_destructors() -> None:
         libc.on_exit(libc._exit, None)
 
 
-os.register_at_fork(after_in_child=Forks.begin)
+os.register_at_fork(after_in_child=Forks.cut_off)

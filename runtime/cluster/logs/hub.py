@@ -29,7 +29,7 @@ class LogPage(NamedTuple):
 
 
 class LogHub:
-    """Keeps batches of lines under ascending numbers. `put` may be called from any thread."""
+    """Keeps batches of lines under ascending numbers. `put_batch` may be called from any thread."""
 
     def __init__(self) -> None:
         self._id = uuid.uuid4().hex
@@ -39,7 +39,7 @@ class LogHub:
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
-    def put(self, batch: bytes) -> None:
+    def put_batch(self, batch: bytes) -> None:
         """Add a batch; the oldest ones go when there is too much."""
         with self._lock:
             self._batches.append(batch)

@@ -99,14 +99,14 @@ class Activation:
             may_join=limits.spares > 0,
         )
         if index is None:
-            return self._spares.take(), ()
+            return self._spares.take_process(), ()
         worker, load = in_use[index], loads[index]
         idle = worker.idle(table.wanted)
         if load.is_short and not load.in_use:
             # Memory that Python has given out does not come back by passivating agents.
             table.passivate(idle)
-            table.end(worker)
-            return self._spares.take(), ()
+            table.end_process(worker)
+            return self._spares.take_process(), ()
         if load.in_use:
             table.events["shared"] += 1
         out = leaving([agent.used_s for agent in idle], living=load.agents, is_short=load.is_short)

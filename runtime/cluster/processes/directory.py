@@ -64,9 +64,9 @@ class RayDirectory:
         """Replace a process that is worn out."""
         self._pool.drain(name)
 
-    def forget(self, agent: str, link: Link) -> None:
+    def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer; the next `link` activates the agent in another."""
-        self._pool.forget(link)
+        self._pool.drop_link(link)
 
     def live(self) -> Sequence[tuple[str, Link]]:
         """All agents that live, by name; of replicas from the second on by `name/1` and so on."""

@@ -59,9 +59,9 @@ class Pool:
         """Passivate the agents that were idle for too long."""
         self._passivation.passivate_idle()
 
-    def forget(self, link: Link) -> None:
+    def drop_link(self, link: Link) -> None:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
-        self._table.forget(link)
+        self._table.drop_link(link)
 
     def drain(self, name: str) -> None:
         """Replace the process with that name, which has too many threads that do not come back: see ProcessTable.drain."""

@@ -103,9 +103,9 @@ class ProcessTable:
         """End a process that was found dead, and take out all agents in it."""
         for agent in list(worker.agents.values()):
             self._take_out(agent, LOST)
-        self.end(worker)
+        self.end_process(worker)
 
-    def end(self, worker: WorkerProcess) -> None:
+    def end_process(self, worker: WorkerProcess) -> None:
         """End an empty process. One that is starting is killed as soon as it runs."""
         if worker.is_over:
             return
@@ -135,7 +135,7 @@ class ProcessTable:
         worker.on_unused = lambda: self.lose(worker)
         worker.note_use()
 
-    def forget(self, link: Link) -> None:
+    def drop_link(self, link: Link) -> None:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
         for agent in self.all_agents():
             if link in (agent, agent.idle_link):

@@ -93,5 +93,5 @@ class RayProcess:
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""
-        self._links.forget()
+        self._links.forget_process()
         ray.kill(self._handle)

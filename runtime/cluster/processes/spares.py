@@ -30,7 +30,7 @@ class SpareProcesses:
         """Whether an empty process is prepared."""
         return any(worker.is_ready for worker in self._table.spares())
 
-    def take(self) -> WorkerProcess:
+    def take_process(self) -> WorkerProcess:
         """A process without agents: a prepared one, else one that is starting, else a new one."""
         return next(iter(self._table.spares()), None) or self._starter.start(None)
 
@@ -44,7 +44,7 @@ class SpareProcesses:
         if not table.is_open:
             return
         for worker in table.spares()[self._wanted() :]:
-            table.end(worker)
+            table.end_process(worker)
         if self._missing() > 0 and (self.starting is None or self.starting.done()):
             self.starting = asyncio.create_task(self._start_missing(0.0 if at_once else self._table.limits.spare_delay_s))
 
@@ -53,7 +53,7 @@ class SpareProcesses:
         if worker.is_empty and not worker.is_over:
             worker.is_ready = worker.process() is not None
             if worker.is_own or worker.is_worn or not worker.is_ready or self._missing() < 0:
-                self._table.end(worker)
+                self._table.end_process(worker)
 
     async def _start_missing(self, delay_s: float) -> None:
         """Start spares one at a time; activations go first."""
@@ -73,7 +73,7 @@ class SpareProcesses:
                 return
             except ClusterError:
                 # The cluster has no room for a spare now. An activation that needs a process will report the error.
-                table.end(worker)
+                table.end_process(worker)
                 return
             worker.is_ready = True
 

@@ -56,4 +56,4 @@ class ProcessStarter:
         if idle:
             worker, _ = idle[least_used([load for _, load in idle])]
             table.passivate(worker.idle(table.wanted))
-            table.end(worker)
+            table.end_process(worker)

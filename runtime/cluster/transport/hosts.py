@@ -55,7 +55,7 @@ class RayActorHost:
     def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
         if logs is not None:
-            ProcessLogs(logs, role, self._hub.put)
+            ProcessLogs(logs, role, self._hub.put_batch)
         self._wires = Wires(wires)
         self._actor = build()
         self._name = self._actor.name
@@ -75,7 +75,7 @@ class RayActorHost:
 
     async def put_logs(self, batch: bytes) -> None:
         """Take lines of another process, for programs that ask for them."""
-        self._hub.put(batch)
+        self._hub.put_batch(batch)
 
     async def poll_logs(self, hub: str, first: int, wait_s: float) -> LogPage:
         """The lines from a batch on: see LogHub.page."""

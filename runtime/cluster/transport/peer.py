@@ -136,7 +136,7 @@ class Peer:
                     await self._outage_of(channel, error).pause(error, patience_s)
         return await self.deliver(raw, slot, patience_s, early)
 
-    def forget(self) -> None:
+    def forget_process(self) -> None:
         """The process is ended: nothing is kept for it."""
         if self._detour is not None:
             self._detour.give_up()

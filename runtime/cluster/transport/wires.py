@@ -130,11 +130,11 @@ class ProcessLinks:
         if self._peer is not None and endpoint is not None:
             self._peer.listens_at(endpoint)
 
-    def forget(self) -> None:
+    def forget_process(self) -> None:
         """The process is ended: its connection, too, and statistics tell of it no more."""
         if self._peer is not None:
             self._peers.discard(self._peer)
-            self._peer.forget()
+            self._peer.forget_process()
 
 
 class Listener:

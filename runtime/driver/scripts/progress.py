@@ -75,7 +75,7 @@ class Display(Protocol):
     def update(self, counts: Counts) -> None:
         """Something has changed."""
 
-    def end(self, counts: Counts) -> None:
+    def end_display(self, counts: Counts) -> None:
         """The map has ended, or was left."""
 
 
@@ -107,7 +107,7 @@ class Lines:
             self._next_s = time.monotonic() + LINE_EVERY_S
             print(counts.line(), file=sys.stderr, flush=True)
 
-    def end(self, counts: Counts) -> None:
+    def end_display(self, counts: Counts) -> None:
         """Write the last line."""
         print(counts.line(), file=sys.stderr, flush=True)
 
@@ -137,7 +137,7 @@ class NotebookLine:
         if time.monotonic() >= self._next_s:
             self._put(counts)
 
-    def end(self, counts: Counts) -> None:
+    def end_display(self, counts: Counts) -> None:
         """Put the last line."""
         self._put(counts)
 
@@ -166,7 +166,7 @@ class Bar:
         """Set the bar, which is drawn ten times a second."""
         self._progress.update(self._task, completed=counts.done, description=counts.line(), refresh=False)
 
-    def end(self, counts: Counts) -> None:
+    def end_display(self, counts: Counts) -> None:
         """Draw it for the last time."""
         self.update(counts)
         self._progress.stop()

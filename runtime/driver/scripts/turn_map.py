@@ -80,7 +80,7 @@ class TurnMap:
                     except StopIteration:
                         is_exhausted = True
                     else:
-                        run.begin(given)
+                        run.begin_input(given)
                 if is_exhausted and run.window.is_empty:
                     break
                 try:
@@ -88,7 +88,7 @@ class TurnMap:
                     answer = ended.get(block=is_exhausted or not run.window.has_room(), timeout=TICK_S)
                 except Empty:
                     continue
-                yield from run.end(answer)
+                yield from run.end_input(answer)
 
     async def __aiter__(self) -> AsyncIterator[MapResult]:
         loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class TurnMap:
                     if answer is None:
                         reading.result()
                         continue
-                    ready = run.end(answer)
+                    ready = run.end_input(answer)
                     has_room.set()
                     for result in ready:
                         yield result
@@ -127,7 +127,7 @@ class TurnMap:
                 given = await anext(inputs)
             except StopAsyncIteration:
                 return
-            run.begin(given)
+            run.begin_input(given)
 
     def _counts(self) -> Counts:
         total = self._options.total
@@ -165,24 +165,24 @@ class _MapRun:
         self._display: Display | None = None
         self.window = Window(options.concurrency, in_order=options.in_order)
 
-    def begin(self, given: object) -> None:
+    def begin_input(self, given: object) -> None:
         """Begin an input. Raises RuntimeClosedError."""
-        index = self.window.begin()
+        index = self.window.begin_input()
         try:
             read = self._reader.read(index, given)
         except RaygroveError as error:
             self._put(MapResult(index=index, input=given, error=error))
         else:
-            self._under_way.add(self._client.begin(self._answering.answer(read), self._put))
+            self._under_way.add(self._client.begin_call(self._answering.answer(read), self._put))
 
-    def end(self, answer: Answer) -> list[MapResult]:
+    def end_input(self, answer: Answer) -> list[MapResult]:
         """End an input. Returns the results whose turn it is. Raises what ends the map."""
         if isinstance(answer, MapResult):
             result = answer
         else:
             self._under_way.discard(answer)
             result = answer.result()
-        ready = self.window.end(result)
+        ready = self.window.end_input(result)
         self._counts.done += 1
         self._counts.failed += result.error is not None
         self._counts.repeated += result.is_repeated
@@ -201,13 +201,13 @@ class _MapRun:
             self._leave(says_how_to_go_on=self._options.progress is not False and (interrupted or self._display is not None))
             raise
         if self._display is not None:
-            self._display.end(self._counts)
+            self._display.end_display(self._counts)
 
     def _leave(self, *, says_how_to_go_on: bool) -> None:
         for call in self._under_way:
             call.cancel()
         if self._display is not None:
-            self._display.end(self._counts)
+            self._display.end_display(self._counts)
         if says_how_to_go_on:
             name = self._options.name
             done = f"{self._counts.done:,} inputs are done"

@@ -33,13 +33,13 @@ class Window:
         """True when another input may begin."""
         return self._under_way < self._concurrency and len(self._held) < HELD * self._concurrency
 
-    def begin(self) -> int:
+    def begin_input(self) -> int:
         """Begin the next input. Returns its position."""
         self._under_way += 1
         self._begun += 1
         return self._begun - 1
 
-    def end(self, result: MapResult) -> list[MapResult]:
+    def end_input(self, result: MapResult) -> list[MapResult]:
         """End an input. Returns the results whose turn it is now."""
         self._under_way -= 1
         if not self._in_order:

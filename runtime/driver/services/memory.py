@@ -27,7 +27,7 @@ class _Memory:
 
     async def _delete(self, user_id: str, session_id: str) -> None:
         key = checked_known_key(self._client.app_name, user_id, session_id)
-        await self._client.session.forget(p.ForgetSession(key=key))
+        await self._client.session.forget_session(p.ForgetSession(key=key))
 
 
 @explains_all_wrong_calls

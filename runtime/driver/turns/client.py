@@ -73,7 +73,7 @@ class TurnClient:
         turn.detach()
         if turn.is_detached:
             with suppress(RuntimeClosedError):
-                self._client.call_soon(lambda: self._begin(self._subscribers.drop(turn)))
+                self._client.call_soon(lambda: self._begin(self._subscribers.drop_turn(turn)))
 
     def cancel_from_any_thread(self, turn: TurnState) -> None:
         """Cancel a turn and wait for it; on the portal's own thread, which must not wait, without waiting."""
@@ -135,7 +135,7 @@ class TurnClient:
             # It was cancelled before the Runner knew it.
             await self.cancel(turn)
         if turn.is_detached:
-            await subscriber.drop(turn)
+            await subscriber.drop_turn(turn)
 
     async def _attach(self, turn: TurnState, after_seq: int) -> None:
         # One after the other, so that all objects of a turn share the subscriber of the first one.
@@ -170,7 +170,7 @@ class TurnClient:
             turn.mark_started("")
             if turn.is_detached:
                 # Its subscription may have come after the end of that.
-                await subscriber.drop(turn)
+                await subscriber.drop_turn(turn)
 
     async def cancel(self, turn: TurnState) -> None:
         """Cancel a turn, wherever it runs, and wait until its log is sealed. Raises SessionBusyError, ClusterError."""
@@ -194,7 +194,7 @@ class TurnClient:
         rest: list[StoredEvent] = []
         while buffer.is_behind:
             await self.catch_up(turn, buffer)
-            rest += buffer.take()
+            rest += buffer.take_events()
         return rest
 
     async def leave(self) -> None:

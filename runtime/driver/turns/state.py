@@ -98,7 +98,7 @@ class TurnState:
     def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
         """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
         with self._changed.lock:
-            self._readers.put(events)
+            self._readers.put_events(events)
             if answers:
                 self._readers.put_answers(answers)
             self.outcome = outcome
@@ -155,7 +155,7 @@ class TurnState:
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        return self._changed.wait_for(lambda: buffer.take() if self._has_news(buffer) else None)
+        return self._changed.wait_for(lambda: buffer.take_events() if self._has_news(buffer) else None)
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
@@ -163,7 +163,7 @@ class TurnState:
         while True:
             with self._changed.lock:
                 if self._has_news(buffer):
-                    return buffer.take()
+                    return buffer.take_events()
                 self._changed.add(wakeup)
             await wakeup.wait()
 

@@ -31,17 +31,17 @@ class Rest:
     def __init__(self) -> None:
         self._over: asyncio.Future[None] | None = None
 
-    async def take(self, seconds: float) -> None:
-        """Wait for so long, or until `end`."""
+    async def wait_for(self, seconds: float) -> None:
+        """Wait for so long, or until `end_wait`."""
         loop = asyncio.get_running_loop()
         self._over = loop.create_future()
-        timer = loop.call_later(seconds, self.end)
+        timer = loop.call_later(seconds, self.end_wait)
         try:
             await self._over
         finally:
             timer.cancel()
 
-    def end(self) -> None:
+    def end_wait(self) -> None:
         """End the wait, if there is one."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
@@ -77,7 +77,7 @@ class Subscriber:
     def add(self, turn: TurnState) -> None:
         """Feed a turn with its news."""
         self._turns.setdefault(turn.turn_key, []).append(turn)
-        self._rest.end()
+        self._rest.end_wait()
         if self._poller is None or self._poller.done():
             self._poller = asyncio.ensure_future(self._poll())
 
@@ -159,7 +159,7 @@ class Subscriber:
                     await self._subscribe_again()
                 if not self._turns and self._is_permanent:
                     # The processor is for who waits for the end. The next turn is begun first, and then polled for.
-                    await self._rest.take(REST_S)
+                    await self._rest.wait_for(REST_S)
             await self._session.unsubscribe(p.Unsubscribe(subscriber=self.name))
         except RaygroveError as error:
             self.fail(error)
@@ -250,7 +250,7 @@ class Subscriber:
         for turn in turns:
             turn.fail(error)
 
-    async def drop(self, turn: TurnState) -> None:
+    async def drop_turn(self, turn: TurnState) -> None:
         """Stop following a turn that goes on; the Session actor keeps no more news of it for this subscriber."""
         self.remove(turn)
         if turn.turn_key in self._turns:

@@ -43,11 +43,11 @@ class Subscribers:
         """Feed a turn by a subscriber that follows it for another object. False when there is none: see Subscriber.joins."""
         return any(subscriber.joins(turn) for subscriber in self._single if subscriber.has(turn.turn_key))
 
-    async def drop(self, turn: TurnState) -> None:
+    async def drop_turn(self, turn: TurnState) -> None:
         """Stop following a turn that goes on."""
         for subscriber in self._all():
             if subscriber.follows(turn):
-                await subscriber.drop(turn)
+                await subscriber.drop_turn(turn)
 
     async def unsubscribe(self) -> None:
         """Have the Session actors drop what they keep for these subscribers."""

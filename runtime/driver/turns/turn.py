@@ -219,7 +219,7 @@ class Turn:
         self._state.wait_for_end()
         _raise_unknown_end(self._state)
         buffer = self._state.copy_events()
-        stored = buffer.take()
+        stored = buffer.take_events()
         if buffer.is_behind:
             stored += self._client.run(self._client.read_rest(self._state, buffer))
         return _result(self._state, self._types, stored)
@@ -229,7 +229,7 @@ class Turn:
         await self._state.wait_for_end_async()
         _raise_unknown_end(self._state)
         buffer = self._state.copy_events()
-        stored = buffer.take()
+        stored = buffer.take_events()
         if buffer.is_behind:
             stored += await self._client.run_async(self._client.read_rest(self._state, buffer))
         return _result(self._state, self._types, stored)

@@ -51,7 +51,7 @@ class Bodies:
         """The bytes that all bodies take now."""
         return self._held.total()
 
-    def take(self, user_id: str | None, size: int) -> None:
+    def take_bytes(self, user_id: str | None, size: int) -> None:
         """Count bytes of a user's body. Raises HttpError when there is no room for them.
 
         Args:
@@ -81,7 +81,7 @@ class RequestBody:
 
     Args:
         bodies: those of the server.
-        user_id: whose request it is, see `Bodies.take`.
+        user_id: whose request it is, see `Bodies.take_bytes`.
     """
 
     def __init__(self, bodies: Bodies, user_id: str | None) -> None:
@@ -122,5 +122,5 @@ class RequestBody:
     def _count(self, size: int) -> None:
         counted = max(0, size - SMALL_BYTES)
         if counted > self._counted:
-            self._bodies.take(self._user_id, counted - self._counted)
+            self._bodies.take_bytes(self._user_id, counted - self._counted)
             self._counted = counted

@@ -87,7 +87,7 @@ async def run_python(code: str, files: Mapping[str, bytes], env: Mapping[str, st
     try:
         return await in_thread(run.whole)
     finally:
-        run.end()
+        run.end_run()
 
 
 class _Run:
@@ -102,7 +102,7 @@ class _Run:
         # Closed at the end, which wakes the thread that waits for output.
         self._awake, self._wakes = os.pipe()
 
-    def end(self) -> None:
+    def end_run(self) -> None:
         """End the run, wherever it is. Its folder is deleted."""
         with self._lock:
             if not self._is_over:
@@ -124,8 +124,8 @@ class _Run:
                     collect(folder / "work", self._files, self._limits, result)
                     return result
                 finally:
-                    self.end()
-                    output.end()
+                    self.end_run()
+                    output.end_program()
                     os.close(report)
         finally:
             os.close(self._awake)
@@ -164,7 +164,7 @@ class _Run:
         with self._lock:
             self._lifeline = process.stdin
         if self._is_over:
-            self.end()
+            self.end_run()
         return process, report
 
 
@@ -298,7 +298,7 @@ class _Output:
         # The code has stopped the program that ends it.
         return CodeResult(stdout, stderr, -signal.SIGKILL, is_late=True, is_out_of_memory=False)
 
-    def end(self) -> None:
+    def end_program(self) -> None:
         """Wait until the program that runs the code has deleted the folder and ended; one that does not end is killed.
 
         One that has not reported the end of the code has had its time.

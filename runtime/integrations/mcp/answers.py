@@ -30,7 +30,7 @@ class Answers:
     def __init__(self, given: list[tuple[JsonObject, JsonObject]]) -> None:
         self._left = list(given)
 
-    def take(self, question: JsonMapping) -> JsonObject | None:
+    def take_answer(self, question: JsonMapping) -> JsonObject | None:
         """The answer to a question; None when there is none."""
         for index, (asked, answer) in enumerate(self._left):
             if asked == question:

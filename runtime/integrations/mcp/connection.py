@@ -230,7 +230,7 @@ class McpConnection:
             if isinstance(result, types.CallToolResult):
                 return result_of(result)
             asked = {key: self._question(request) for key, request in (result.input_requests or {}).items()}
-            answers = {key: call.answers.take(question) for key, question in asked.items()}
+            answers = {key: call.answers.take_answer(question) for key, question in asked.items()}
             if None in answers.values():
                 return p.McpResult(question=question_for(asked), memo=given.memo(asked, result.request_state))
             responses, state = {key: answer for key, answer in answers.items() if answer is not None}, result.request_state
@@ -267,7 +267,7 @@ class McpConnection:
         call = await self._asking_call()
         if call is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="no call is under way for which a user could be asked")
-        answer = call.answers.take(question)
+        answer = call.answers.take_answer(question)
         if answer is not None:
             return types.ElicitResult.model_validate(answer)
         if not call.asked.done():
@@ -346,7 +346,7 @@ async def _all_tools(client: Client) -> Sequence[p.McpToolInfo]:
 def _visits(error: MCPError, given: Given, answers: Answers) -> p.McpResult:
     """The result of a call for which the user has to visit pages first."""
     asked = pages_of(error.data)
-    refused = [answer for page in asked.values() if (answer := answers.take(page)) and answer["action"] != "accept"]
+    refused = [answer for page in asked.values() if (answer := answers.take_answer(page)) and answer["action"] != "accept"]
     if refused or not asked:
         return p.McpResult(parts=[Part(text="the user declined to visit the page that it needs")], is_error=True)
     return p.McpResult(question=question_for(asked), memo=given.memo(asked, None))

@@ -158,7 +158,7 @@ class OpenAIAnswers:
         if fragment.function is not None:
             call.add(fragment.function)
 
-    def end(self, *, is_whole: bool = False) -> LlmResponse | None:
+    def end_answer(self, *, is_whole: bool = False) -> LlmResponse | None:
         """The calls, with finish reason and usage, when the service has sent everything; None when a stream had no end.
 
         Args:

@@ -102,7 +102,7 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
                         yield said
         elif (said := answers.add(_json(answer, model))) is not None:
             yield said
-        if (end := answers.end(is_whole=not stream)) is not None:
+        if (end := answers.end_answer(is_whole=not stream)) is not None:
             yield end
 
     def failure(self, model: str, error: Exception) -> ModelError | None:

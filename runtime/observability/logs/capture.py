@@ -56,7 +56,7 @@ class OutletHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Put a record into the outlet."""
         run = record.__dict__.get("run", NO_RUN)
-        self._outlet.put(line_of(record, run if isinstance(run, RunFacts) else NO_RUN))
+        self._outlet.put_line(line_of(record, run if isinstance(run, RunFacts) else NO_RUN))
 
 
 class RunStream(io.TextIOBase):
@@ -103,7 +103,7 @@ class RunStream(io.TextIOBase):
             self._put(run, rest)
 
     def _put(self, run: RunFacts, text: str) -> None:
-        self._outlet.put(Line(run, storable(text), self._kind, os.getpid(), time.time()))
+        self._outlet.put_line(Line(run, storable(text), self._kind, os.getpid(), time.time()))
 
     def writable(self) -> bool:
         """True."""

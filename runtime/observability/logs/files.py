@@ -43,7 +43,7 @@ class LogFiles:
         name = quote(agent or self._role, safe=" @+,=")[:100]
         return os.path.join(self._folder, f"{self._app_name}.{name}.{os.getpid()}.log")
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put_lines(self, lines: Sequence[Line]) -> None:
         """Write lines. Raises OSError."""
         for line in lines:
             file = self._file(line.run.agent)

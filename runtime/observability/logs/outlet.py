@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class Sink(Protocol):
     """Where lines go, such as a file or another process. It is called in the outlet's thread, and may block."""
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put_lines(self, lines: Sequence[Line]) -> None:
         """Take lines. Raises OSError when it cannot."""
         ...
 
@@ -47,7 +47,7 @@ class Outlet:
         self.is_busy = False
         self._thread: threading.Thread | None = None
 
-    def put(self, line: Line) -> None:
+    def put_line(self, line: Line) -> None:
         """Take a line, or drop it when too many wait."""
         with self._changed:
             if len(self._lines) >= MAX_LINES:
@@ -77,7 +77,7 @@ class Outlet:
                 lines.append(_dropped(dropped))
             for sink in self._sinks:
                 try:
-                    sink.put(lines)
+                    sink.put_lines(lines)
                 except Exception:
                     # Lines are lost where one sink is: a full disk, or a process that has just ended.
                     continue
@@ -95,6 +95,6 @@ class CallSink:
     def __init__(self, function: Callable[[Sequence[Line]], object]) -> None:
         self._function = function
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put_lines(self, lines: Sequence[Line]) -> None:
         """Call the function."""
         self._function(lines)

@@ -27,7 +27,7 @@ class Replay:
         self._filters = filters
         self._formatter = formatter(format)
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put_lines(self, lines: Sequence[Line]) -> None:
         """Take lines, in the order in which their process made them."""
         # The kernel of a notebook shows a line with the cell in whose context it is written. The caller's is that of the cell
         # that started the Runtime, which has ended; without one it is the cell that runs now.

@@ -46,7 +46,7 @@ class Measure:
         buckets[bisect_left(self.bounds, value)] += 1
         self._totals[labels] = self._totals.get(labels, 0.0) + value
 
-    def take(self) -> Iterator[Counted]:
+    def take_counted(self) -> Iterator[Counted]:
         """Take all values that were counted since the last call."""
         buckets, totals = self._buckets, self._totals
         self._buckets, self._totals = {}, {}

@@ -211,7 +211,7 @@ class OtelRun:
         span = self._calls.get(call_id)
         return traceparent_of(span) if span is not None else ""
 
-    def end(self) -> None:
+    def end_run(self) -> None:
         """Count the calls of the run."""
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self._agent}
         self._histograms.calls_of_models.record(self._model_calls, attributes)

@@ -76,13 +76,13 @@ class MeasuredRun:
         self._tool_calls += 1
         return MeasuredToolCall(self._inner.tool_call(call, description), self._measures.tool_call, call.name)
 
-    def end(self) -> None:
+    def end_run(self) -> None:
         """The run has ended in this process."""
         measures = self._measures
         measures.run.add(time.perf_counter() - self._began_s)
         measures.calls_of_models.add(self._model_calls)
         measures.calls_of_tools.add(self._tool_calls)
-        self._inner.end()
+        self._inner.end_run()
 
 
 class _MeasuredCall(Generic[Span]):

@@ -52,7 +52,7 @@ class Ownership:
         # The lease of the other owner, as it was seen first.
         self._seen: tuple[str, float] | None = None
 
-    def take(self, connection: Connection) -> None:
+    def take_ownership(self, connection: Connection) -> None:
         """Own the store from now on.
 
         Raises:

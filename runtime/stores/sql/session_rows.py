@@ -47,6 +47,6 @@ class SessionRows:
             self._connections = self._database.connections
         return self._sids
 
-    def forget(self) -> None:
+    def forget_sids(self) -> None:
         """Look all sids up again."""
         self._sids.clear()

@@ -73,7 +73,7 @@ class SqlSessionStore(FencedSqlStore):
             self._commit(lambda connection: Batch(connection, self._of.sids(), self._max_shared_bytes).write(writes))
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.
-            self._of.forget()
+            self._of.forget_sids()
             if isinstance(error, RaygroveError) or not isinstance(error, Exception):
                 raise
             if isinstance(error, IntegrityError) and (conflict := find_conflict(writes, self._of.sid, self._rows)) is not None:
@@ -219,7 +219,7 @@ class SqlSessionStore(FencedSqlStore):
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
-        self._of.forget()
+        self._of.forget_sids()
         super().close()
 
     def _rows(self, query: Any, **parameters: Any) -> Rows:

@@ -65,7 +65,7 @@ class WriterClaim:
         # As the row was after the last commit that is known to be done.
         self._done = number
 
-    def take(self, connection: Connection) -> None:
+    def take_place(self, connection: Connection) -> None:
         """Take the place from its holder, if it has one."""
         before, _ = _parsed(self._row(connection))
         # The microseconds outrun all commits, and what has left the place before has left no number.
@@ -95,7 +95,7 @@ class WriterClaim:
             raise WriterReplacedError(self.writer)
 
     def note_done(self) -> None:
-        """The transaction of the last `take` or `count` was committed."""
+        """The transaction of the last `take_place` or `count` was committed."""
         self._done = self.number
 
     def leave(self, connection: Connection) -> None:
@@ -162,8 +162,8 @@ class FencedSqlStore(SqlStore):
 
         def take(connection: Connection) -> None:
             if self._ownership is not None:
-                self._ownership.take(connection)
-            claim.take(connection)
+                self._ownership.take_ownership(connection)
+            claim.take_place(connection)
 
         self._within(take)
         claim.note_done()

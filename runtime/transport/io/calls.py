@@ -100,7 +100,7 @@ class CallTable:
         call.number = number
         self._sent[number] = call
 
-    def drop(self, call: ChannelCall) -> bool:
+    def drop_call(self, call: ChannelCall) -> bool:
         """Forget a request. True when its reply could still have come."""
         return self._sent.pop(call.number, None) is not None
 
@@ -131,7 +131,7 @@ class CallTable:
         if loss.is_final:
             self._sent.clear()
 
-    def forget(self, numbers: Iterable[int]) -> None:
+    def forget_calls(self, numbers: Iterable[int]) -> None:
         """The peer has forgotten these requests."""
         for number in numbers:
             self.tell_one(self._sent.pop(number), Loss.FORGOTTEN)

@@ -123,7 +123,7 @@ class Channel:
         return future
 
     def _abandon(self, call: ChannelCall) -> None:
-        if self._calls.drop(call):
+        if self._calls.drop_call(call):
             self._side.abandon(call.number)
             if self._connection is not None:
                 self._connection.pump()
@@ -194,7 +194,7 @@ class Channel:
                 self._tell(error)
 
     def _take_over(self, transport: asyncio.Transport, welcome: Welcome) -> ClientConnection:
-        self._calls.forget(self._side.connected(welcome.memory))
+        self._calls.forget_calls(self._side.connected(welcome.memory))
         connection = ClientConnection(transport, self.address, self._side, self, self._options)
         # Before anything is written: the transport tells its protocol when its buffer is full.
         transport.set_protocol(connection)

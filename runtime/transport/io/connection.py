@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
     def _close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self._outbox.drop()
+            self._outbox.drop_frames()
             self.connection_closed()
 
 

@@ -228,4 +228,4 @@ class Server:
             timer.cancel()
         if (forgotten := self._clients.pop(client, None)) is not None:
             forgotten.connection = None
-            forgotten.forget()
+            forgotten.forget_client()

@@ -35,9 +35,9 @@ class ServedClient:
         self.side = side
         self.connection: ServerConnection | None = None
 
-    def forget(self) -> None:
+    def forget_client(self) -> None:
         """The client will not come again."""
-        self.side.forget()
+        self.side.forget_client()
         if self._tasks:
             # The event loop itself holds tasks by weak references.
             self._departed.add(self)

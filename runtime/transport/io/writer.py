@@ -59,7 +59,7 @@ class Writer:
         """Write what waits, as far as the transport has room."""
         outbox = self._outbox
         while (outbox.short_bytes or outbox.long_bytes) and not self._is_paused:
-            parts = outbox.take()
+            parts = outbox.take_frames()
             if len(parts) == 1:
                 self._transport.write(parts[0])
             else:

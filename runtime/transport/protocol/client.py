@@ -113,7 +113,7 @@ class ClientSide:
         self._unacknowledged_bytes = 0
         self._silent_ticks = self._read_bytes_at_tick = 0
         self.outbox = FrameQueue()
-        self.outbox.put(wanted_frames(list(self._sent)))
+        self.outbox.put_frames(wanted_frames(list(self._sent)))
         for number, (raw, slot) in self._sent.items():
             self._write(number, raw, slot)
         return lost
@@ -121,7 +121,7 @@ class ClientSide:
     def disconnected(self) -> None:
         """The connection is gone."""
         self._is_connected = False
-        self.outbox.drop()
+        self.outbox.drop_frames()
 
     def send(self, raw: bytes, slot: int = 0) -> int:
         """Write a request, while there is room. Returns its number."""
@@ -134,7 +134,7 @@ class ClientSide:
         if len(raw) > MAX_PAYLOAD:
             self.outbox.put_long(Kind.REQUEST, number, raw, slot)
         else:
-            self.outbox.put(HEADER.pack(len(raw), Kind.REQUEST, number, slot) + raw)
+            self.outbox.put_frames(HEADER.pack(len(raw), Kind.REQUEST, number, slot) + raw)
 
     def abandon(self, number: int) -> None:
         """The reply to a request is not needed."""
@@ -147,7 +147,7 @@ class ClientSide:
 
     def leave(self) -> None:
         """Say that this client will not come again."""
-        self.outbox.put(frame(Kind.BYE))
+        self.outbox.put_frames(frame(Kind.BYE))
 
     def receive_data(self, data: bytes) -> None:
         """Take what was read."""
@@ -185,7 +185,7 @@ class ClientSide:
             self._write_acknowledgements()
 
     def _write_acknowledgements(self) -> None:
-        self.outbox.put(ack_frames(self._unacknowledged))
+        self.outbox.put_frames(ack_frames(self._unacknowledged))
         self._unacknowledged.clear()
         self._unacknowledged_bytes = 0
 

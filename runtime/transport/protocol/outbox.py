@@ -38,7 +38,7 @@ class FrameQueue:
         """All that waits here."""
         return self.short_bytes + self.long_bytes
 
-    def put(self, whole: bytes) -> None:
+    def put_frames(self, whole: bytes) -> None:
         """Write a frame, or several that belong together."""
         self._short.append(whole)
         self.short_bytes += len(whole)
@@ -50,7 +50,7 @@ class FrameQueue:
         self.long_bytes += len(payload)
         return message
 
-    def take(self) -> tuple[bytes | memoryview, ...]:
+    def take_frames(self) -> tuple[bytes | memoryview, ...]:
         """Bytes that are to be written next, in one or two parts; none when nothing waits."""
         if self._long and (self._is_turn_of_long or not self._short):
             self._is_turn_of_long = False
@@ -83,7 +83,7 @@ class FrameQueue:
             self._long.insert(LONG_AT_ONCE - 1, message)
         return head, piece
 
-    def drop(self) -> None:
+    def drop_frames(self) -> None:
         """Forget all that waits here: the connection is gone."""
         self._short.clear()
         self._long.clear()

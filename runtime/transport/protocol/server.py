@@ -124,13 +124,13 @@ class ServerSide:
     def disconnected(self) -> None:
         """There is no connection, and what of it is not taken never will be."""
         self._reader = FrameReader(self._max_message_bytes)
-        self.outbox.drop()
+        self.outbox.drop_frames()
         self._has_begun = False
         self._wanted.clear()
         self._copies.clear()
         self._settled.clear()
 
-    def forget(self) -> None:
+    def forget_client(self) -> None:
         """The client will not come again: what its handlers return is dropped."""
         self.disconnected()
         self._is_forgotten = True
@@ -238,21 +238,21 @@ class ServerSide:
         if len(reply.payload) > MAX_PAYLOAD:
             reply.long = self.outbox.put_long(reply.kind, number, reply.payload)
         else:
-            self.outbox.put(HEADER.pack(len(reply.payload), reply.kind, number, 0) + reply.payload)
+            self.outbox.put_frames(HEADER.pack(len(reply.payload), reply.kind, number, 0) + reply.payload)
             reply.long, reply.end = None, self.outbox.short_written_bytes + self.outbox.short_bytes
 
     def reply_early(self, number: int, payload: bytes) -> None:
         """The handler of a request goes on, and sends this before."""
         is_wanted = self._has_begun and number in self._running and number not in self._unwanted
         if is_wanted and len(payload) <= MAX_PAYLOAD:
-            self.outbox.put(HEADER.pack(len(payload), Kind.EARLY, number, 0) + payload)
+            self.outbox.put_frames(HEADER.pack(len(payload), Kind.EARLY, number, 0) + payload)
 
     def tick(self) -> None:
         """Called in equal times while there is a connection. Raises ProtocolError when the client acknowledges nothing."""
         read_bytes, written_bytes = self._bytes_at_tick
         is_waited_for = self._running or self._reader.has_pieces or self._reader.read_bytes != read_bytes
         if is_waited_for and self.outbox.written_bytes == written_bytes:
-            self.outbox.put(BEAT)
+            self.outbox.put_frames(BEAT)
         self._bytes_at_tick = (self._reader.read_bytes, self.outbox.written_bytes)
         has_acknowledged, self._has_acknowledged = self._has_acknowledged or self.must_wait, False
         if self._has_begun and not has_acknowledged and self.kept_bytes > self._max_unwritten_bytes:

@@ -177,12 +177,12 @@ def _admits_all(claim: Claim, boot: bytes, known: ServerSide | None) -> Handshak
 
 
 def _replies_early_to_all(self: ServerSide, number: int, payload: bytes) -> None:
-    self.outbox.put(HEADER.pack(len(payload), Kind.REPLY, number, 0) + payload)
+    self.outbox.put_frames(HEADER.pack(len(payload), Kind.REPLY, number, 0) + payload)
 
 
 def _beats_in_between(self: ServerSide) -> None:
     _tick(self)
-    self.outbox.put(BEAT[:-1])
+    self.outbox.put_frames(BEAT[:-1])
 
 
 @contextmanager

@@ -168,7 +168,7 @@ class ServerProcess:
     def write(self, client: ServedClient) -> None:
         """Put what waits for a client on its way, as far as there is room."""
         while client.wire is not None and len(client.wire.down.on_the_way) < IN_BUFFERS:
-            parts = client.side.outbox.take()
+            parts = client.side.outbox.take_frames()
             if not parts:
                 return
             client.wire.down.write(b"".join(parts))
@@ -182,7 +182,7 @@ class ServerProcess:
 
     def forget(self, name: bytes) -> None:
         """Forget a client that was away for too long."""
-        self.clients.pop(name).side.forget()
+        self.clients.pop(name).side.forget_client()
 
 
 class ClientProcess:
@@ -300,7 +300,7 @@ class ClientProcess:
     def write(self) -> None:
         """Put what waits on its way, as far as there is room."""
         while self.is_proven and self.wire is not None and len(self.wire.up.on_the_way) < IN_BUFFERS:
-            parts = self.side.outbox.take()
+            parts = self.side.outbox.take_frames()
             if not parts:
                 return
             self.wire.up.write(b"".join(parts))

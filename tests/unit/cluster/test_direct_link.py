@@ -260,7 +260,7 @@ async def test_a_process_that_ends_while_a_connection_to_it_is_tried_again_leave
         clock.skip(PAUSE_S)
         assert await to_it.send(b"two") == b"over Ray"
         await clock.run_until(lambda: len(proxy.recorded) > 1)
-        links.forget()
+        links.forget_process()
         await until(lambda: not dialing())
     assert network.unreached() == []
 
@@ -281,7 +281,7 @@ async def test_who_cannot_be_reached_is_told_with_the_time_and_the_reason_until_
     (unreached,) = network.wires.figures().unreached
     assert begun_s <= unreached.since_s <= time.time()
     assert (unreached.peer, unreached.reason.split(": ")[1]) == ("a process", "nothing listens there")
-    links.forget()
+    links.forget_process()
     assert network.unreached() == []
 
 
@@ -301,7 +301,7 @@ async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it
     waiting = asyncio.create_task(to_it.send(b"one"))
     await began.wait()
     handle.says = ActorDiedError()
-    links.forget()
+    links.forget_process()
     for message in (waiting, to_it.send(b"two")):
         with pytest.raises(ActorLostError):
             await message

@@ -159,7 +159,7 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     with pytest.raises(ActorLostError, match="'a' is gone: it was idle"):
         await old.send(HI)
     # Forgetting the old link does not end a process in which another agent lives by now.
-    pool.forget(old)
+    pool.drop_link(old)
     assert cluster.agents_by_process() == [["b"]]
     assert await say(pool, "a") == "a"
     await pool.close()
@@ -184,7 +184,7 @@ async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
     pool = cluster.pool(max_processes=1)
     runs = asyncio.gather(say(pool, "a"), say(pool, "b"), return_exceptions=True)
     await until(lambda: cluster.runs() == 2)
-    pool.forget((await pool.link(Replica("a"))).idle_link)
+    pool.drop_link((await pool.link(Replica("a"))).idle_link)
     assert pool.live() == []
     cluster.gate.set()
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
@@ -304,7 +304,7 @@ async def test_who_moves_in_where_everybody_is_just_lost_moves_in_elsewhere() ->
 
     async def activate_too_late(slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         activated = await activate(slot, agent, leaving)
-        pool.forget(first)
+        pool.drop_link(first)
         return activated
 
     process.activate = activate_too_late  # type: ignore[method-assign]
@@ -417,7 +417,7 @@ async def tell(pool: Pool, agent: str) -> str:
             return (await link.send(HI)).decode()
         except ActorLostError:
             if link is not None:
-                pool.forget(link)
+                pool.drop_link(link)
 
 
 Steps = st.lists(

@@ -114,7 +114,7 @@ async def test_durations_and_tokens_are_counted_in_buckets(collected: Collected)
         raise ZeroDivisionError
     with run.tool_call(FunctionCall(name="look"), "") as tool:
         tool.failed(KeyError("x"))
-    run.end()
+    run.end_run()
     await told(metrics)
     values = collected.values
     assert values["gen_ai_client_operation_duration_seconds_count", "gpt-5,"] == 1

@@ -103,7 +103,7 @@ async def test_one_that_does_not_answer_either_is_ended_with_its_runs() -> None:
     old, run = await begin(pool)
     pool.drain(process_of(old).name)
     new = await pool.link(A)
-    pool.forget(old)
+    pool.drop_link(old)
     await asyncio.sleep(0)
     assert cluster.processes == {process_of(new)}
     cluster.gate.set()

@@ -143,7 +143,7 @@ async def test_a_function_waits_no_longer_than_its_response_is_under_way() -> No
     await asyncio.to_thread(until, lambda: "n" in shared.values)
     waiting = asyncio.create_task(in_thread(two.get, "n"))
     await asyncio.to_thread(until, lambda: shared.waiting == 1)
-    shared.end()
+    shared.end_step()
     assert await waiting == 1
     go_on.set()
     await stuck

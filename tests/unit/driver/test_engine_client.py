@@ -49,22 +49,22 @@ async def test_nothing_runs_before_the_start_nor_after_the_end(client: EngineCli
         with pytest.raises(RuntimeClosedError):
             await client.run_async(one())
         with pytest.raises(RuntimeClosedError):
-            client.begin(one(), print)
+            client.begin_call(one(), print)
         with pytest.raises(RuntimeClosedError):
             client.call_soon(print)
         with pytest.raises(RuntimeClosedError):
-            client.end()
+            client.end_loop()
         assert not client.is_current_thread()
         client.start()
         assert client.run(one()) == await client.run_async(one()) == 1
-        client.end(client.engine.stop)
+        client.end_loop(client.engine.stop)
 
 
 def test_a_client_is_started_once_at_a_time(client: EngineClient) -> None:
     client.start()
     with pytest.raises(RaygroveError, match="is started already"):
         client.start()
-    client.end(client.engine.stop)
+    client.end_loop(client.engine.stop)
 
 
 def test_a_start_that_fails_leaves_no_thread_and_may_be_tried_again(deployment: Deployment) -> None:
@@ -89,11 +89,11 @@ def test_the_end_cancels_what_still_runs_after_its_steps_and_takes_no_more(clien
     async def step() -> None:
         steps.append("step")
         with pytest.raises(RuntimeClosedError):
-            client.begin(one(), print)
+            client.begin_call(one(), print)
 
     ended: list[LoopCall[None]] = []
-    client.begin(forever(), ended.append)
-    client.end(step, client.engine.stop, step)
+    client.begin_call(forever(), ended.append)
+    client.end_loop(step, client.engine.stop, step)
     assert steps == ["step", "step"]
     with pytest.raises(CancelledError):
         ended[0].result()
@@ -107,4 +107,4 @@ def test_the_loop_s_own_thread_is_told_apart(client: EngineClient) -> None:
 
     assert client.run(is_here())
     assert not client.is_current_thread()
-    client.end(client.engine.stop)
+    client.end_loop(client.engine.stop)

@@ -85,7 +85,7 @@ class Conversation:
         if self.is_silent or self.known_attempt != self.attempts[-1]:
             return True
         reader = turn.open_reader()
-        told, streamed = pieces(reader.take())
+        told, streamed = pieces(reader.take_events())
         turn.close_reader(reader)
         return len(told) == len(self.answers) and streamed == self.under_way
 
@@ -182,7 +182,7 @@ async def talk(steps: list[tuple[str, str]]) -> None:
             await conversation.do(step, text)
         await conversation.end()
         for reader in conversation.readers:
-            told, _ = pieces(reader.heard + reader.buffer.take())
+            told, _ = pieces(reader.heard + reader.buffer.take_events())
             assert [text for _, text in told] == conversation.answers
             for number, (streamed, text) in enumerate(told):
                 if number < reader.answers:

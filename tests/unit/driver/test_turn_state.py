@@ -50,7 +50,7 @@ def test_a_reader_that_comes_at_any_time_gets_every_complete_event_once_and_in_o
     for buffer, heard in readers:
         heard += turn.wait_for_events(buffer)
         assert seqs(heard) == seqs(log)
-    assert seqs(turn.copy_events().take()) == seqs(log)
+    assert seqs(turn.copy_events().take_events()) == seqs(log)
 
 
 def test_only_the_first_reader_gets_the_partial_events_that_came_before_it() -> None:

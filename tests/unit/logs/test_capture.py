@@ -36,7 +36,7 @@ class Kept:
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
-    def put(self, lines: Sequence[Line]) -> None:
+    def put_lines(self, lines: Sequence[Line]) -> None:
         self.lines += lines
 
 
@@ -114,11 +114,11 @@ def test_lines_without_an_end_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPa
 def test_too_many_lines_are_dropped_and_counted() -> None:
     kept, may_go = Kept(), threading.Event()
     outlet = Outlet([CallSink(lambda lines: may_go.wait(30)), kept])
-    outlet.put(printed(RUN, "first"))
+    outlet.put_line(printed(RUN, "first"))
     while not outlet.is_busy:
         pass
     for number in range(MAX_LINES + 5):
-        outlet.put(printed(RUN, str(number)))
+        outlet.put_line(printed(RUN, str(number)))
     may_go.set()
     outlet.drain(30)
     assert len(kept.lines) == MAX_LINES + 2
@@ -132,14 +132,14 @@ def test_a_sink_that_fails_keeps_nothing_from_the_others() -> None:
     kept = Kept()
     outlet = Outlet([CallSink(fail), kept])
     for text in ("a", "b"):
-        outlet.put(printed(RUN, text))
+        outlet.put_line(printed(RUN, text))
         outlet.drain(10)
     assert [line.text for line in kept.lines] == ["a", "b"]
 
 
 def test_each_agent_has_a_file(tmp_path: Path) -> None:
     out = LogFiles(OPTIONS, str(tmp_path / "logs"), "runner")
-    out.put([logged(RUN), printed(RUN, "said"), logged(RunFacts()), logged(RunFacts("../a/b"))])
+    out.put_lines([logged(RUN), printed(RUN, "said"), logged(RunFacts()), logged(RunFacts("../a/b"))])
     out.close()
     pid = os.getpid()
     assert {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()} == {
@@ -167,7 +167,7 @@ def test_a_file_has_an_object_in_each_line_if_that_is_wanted(tmp_path: Path) -> 
                 "levelno": 30,
             }
         )
-    out.put([line_of(failed, run), printed(RUN, "said\nmore")])
+    out.put_lines([line_of(failed, run), printed(RUN, "said\nmore")])
     out.close()
     first, second = map(json.loads, Path(out.path("desk")).read_text().splitlines())
     assert first.pop("traceback").endswith("LookupError: no order")
@@ -192,11 +192,11 @@ def test_files_are_bounded_in_size_and_number(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(files, "MAX_BYTES", 1_000)
     out = LogFiles(OPTIONS, str(tmp_path), "runner")
     for number in range(101):
-        out.put([logged(RUN, f"{number:090}")])
+        out.put_lines([logged(RUN, f"{number:090}")])
     names = sorted(path.name.partition(".log")[2] for path in tmp_path.iterdir())
     assert names == ["", ".1"]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2_500
-    out.put([logged(RunFacts(f"a{number}")) for number in range(3 * files.MAX_OPEN)])
+    out.put_lines([logged(RunFacts(f"a{number}")) for number in range(3 * files.MAX_OPEN)])
     assert len(list(tmp_path.iterdir())) > files.MAX_OPEN
     assert out.number_open == files.MAX_OPEN
     out.close()
@@ -208,9 +208,9 @@ def test_a_program_gets_records_at_its_own_levels_and_prints(
     lines = [logged(RUN, "told"), logged(RUN, "warned", logging.WARNING), printed(RUN, "said"), printed(RUN, "cried", "stderr")]
     logging.getLogger("shop.code").setLevel(logging.WARNING)
     try:
-        Replay("shop", "%(message)s", filters=True).put(lines)
+        Replay("shop", "%(message)s", filters=True).put_lines(lines)
         assert [record.getMessage() for record in caplog.records] == ["warned"]
-        Replay("shop", "%(message)s", filters=False).put(lines)
+        Replay("shop", "%(message)s", filters=False).put_lines(lines)
         assert [record.getMessage() for record in caplog.records] == ["warned", "told", "warned"]
     finally:
         logging.getLogger("shop.code").setLevel(logging.NOTSET)
@@ -232,7 +232,7 @@ def test_lines_are_printed_in_no_cell_that_has_ended(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(sys, "stdout", KernelStream())
     cell.set("ended")
-    Replay("shop", "%(message)s", filters=False).put([printed(RUN, "said")])
+    Replay("shop", "%(message)s", filters=False).put_lines([printed(RUN, "said")])
     assert shown == [("running", "shop.desk: said\n")]
 
 

@@ -205,7 +205,7 @@ def test_each_answer_is_used_once_for_its_question() -> None:
     third = given_answers("book", both, {"b": {"action": "decline", "content": {}}, "c": {"action": "cancel"}})
     assert third.state == "opaque"
     answers = Answers(third.known)
-    assert [answers.take(each) for each in (day, day, place, day)] == [
+    assert [answers.take_answer(each) for each in (day, day, place, day)] == [
         {"action": "accept", "content": {"day": "Monday"}},
         {"action": "decline"},
         {"action": "cancel"},

@@ -53,8 +53,8 @@ def test_a_value_that_equals_a_bound_is_in_its_bucket() -> None:
     for value in (0.5, 1.0, 1.5, 3.0):
         measure.add(value, "a")
     measure.add(2.0, "b")
-    assert list(measure.take()) == [(("a",), [2, 1, 1], 6.0), (("b",), [0, 1, 0], 2.0)]
-    assert list(measure.take()) == []
+    assert list(measure.take_counted()) == [(("a",), [2, 1, 1], 6.0), (("b",), [0, 1, 0], 2.0)]
+    assert list(measure.take_counted()) == []
 
 
 def test_the_page_on_telemetry_has_each_histogram() -> None:

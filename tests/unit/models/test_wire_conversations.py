@@ -96,7 +96,7 @@ def from_chat(sent: list[dict[str, Any]]) -> list[Content]:
             called |= {call["id"]: call["function"]["name"] for call in each.get("tool_calls", ())}
             answer = {"id": "x", "model": "x", "choices": [{"message": each, "finish_reason": "stop"}]}
             reader = openai_answers.OpenAIAnswers("x")
-            found.append(joined([*map(reader.add, chat_chunks(answer)), reader.end()]))
+            found.append(joined([*map(reader.add, chat_chunks(answer)), reader.end_answer()]))
         elif each["role"] == "tool":
             answered = FunctionResponse(
                 id=each["tool_call_id"], name=called[each["tool_call_id"]], response=json.loads(each["content"])

@@ -136,11 +136,11 @@ def test_a_repeated_run_is_the_same_but_for_its_number() -> None:
     runs = turn().runs
     parent = run("flow")
     first = run("a", parent, branch="x", transfer_seq=3)
-    runs.begin(parent)
-    runs.begin(first)
+    runs.begin_run(parent)
+    runs.begin_run(first)
     again = first.repeated()
-    runs.end([first])
-    runs.begin(again)
+    runs.end_runs([first])
+    runs.begin_run(again)
     assert (again.agent, again.branch, again.user_event, again.parent, again.transfer_seq) == ("a", "x", ASKED, parent, 3)
     assert numbers([parent, first, again]) == (1, 2, 3)
     assert (runs.get(1), runs.get(2), runs.get(3)) == (parent, None, again)
@@ -151,7 +151,7 @@ def test_the_runs_below_one_are_found_and_those_on_its_branches() -> None:
     top, left, right = run("top"), run("left", branch="p.left"), run("right", branch="p.right")
     below = run("below", left, branch="p.left")
     for each in (top, left, right, below):
-        runs.begin(each)
+        runs.begin_run(each)
     assert runs.below(left) == [left, below]
     assert runs.on_branch("p.left") == [left, below]
     assert runs.on_branch("p") == [left, right, below]
@@ -165,7 +165,7 @@ def test_what_serves_a_request_is_found_through_transfers_and_by_the_name_that_w
     moved = asked.transferred("b", 4)
     below, other = Run("c", None, ASKED, moved, asked="c"), Run("d", None, ASKED, top, asked="d")
     for each in (top, asked, moved, below, other, moved.repeated()):
-        runs.begin(each)
+        runs.begin_run(each)
     assert [each.agent for each in runs.serving(top, "a")] == ["a", "b", "c", "b"]
     assert [each.agent for each in runs.serving(moved, "c")] == ["c"]
     assert runs.serving(top, "b") == []

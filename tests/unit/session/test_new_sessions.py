@@ -52,7 +52,7 @@ class CountingStore(FailingStore):
 @pytest.fixture
 def hops(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the store's thread is asked for something."""
-    counts, begin = Counter[str](), Worker.begin
+    counts, begin = Counter[str](), Worker.begin_job
 
     def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
         counts["hops"] += 1

@@ -100,7 +100,7 @@ class Play:
                 # It waits for the beginnings of the answers under way, which are another part's: heard from the middle on.
                 self.joined.add((step.author, len(self.streams[step.author]) - 1))
         self.largest = max(self.largest, cost(event))
-        self.box.put(WHERE, [event])
+        self.box.put_events(WHERE, [event])
 
     async def poll(self, *, lost: bool = False, pause_s: float = 0.0) -> bool:
         self.clock.now_s += pause_s
@@ -159,7 +159,7 @@ async def test_whatever_happens_a_driver_hears_each_complete_event_once_in_order
                 play.clock.now_s += LINGER_S
                 await settled()
         assert play.box.size <= ROOM + play.largest
-    play.box.end(WHERE, p.Finished())
+    play.box.put_end(WHERE, p.Finished())
     for _ in range(200):
         if play.outcome is not None:
             break
@@ -189,21 +189,21 @@ def test_an_answer_stays_cut_off_whatever_was_complete_before_it() -> None:
     buffer = EventBuffer(max_bytes=2_000)
     log = [complete(seq, "x" * 600) for seq in (1, 2, 3, 4)]
     for event in log:
-        buffer.put(event)
-    buffer.take()
-    buffer.put(partial("lost"))
+        buffer.put_event(event)
+    buffer.take_events()
+    buffer.put_event(partial("lost"))
     buffer.catch_up(page(log[2:]), 4)
     # Makes the buffer shrink.
-    buffer.put(partial("y" * 600, "b"))
+    buffer.put_event(partial("y" * 600, "b"))
     assert not buffer.is_behind
-    buffer.put(partial("headless"))
-    assert [event.seq for event in buffer.take()] == [3, 4]
+    buffer.put_event(partial("headless"))
+    assert [event.seq for event in buffer.take_events()] == [3, 4]
 
 
 async def test_what_the_log_does_not_show_any_more_is_not_waited_for() -> None:
     play = Play()
     play.box.follow(WHERE, 0, 7)
-    play.box.end(WHERE, p.Finished())
+    play.box.put_end(WHERE, p.Finished())
     assert await play.poll()
     assert (play.heard, play.outcome) == ([], p.Finished())
 
@@ -213,10 +213,10 @@ async def test_a_turn_that_goes_on_before_its_pause_was_told_is_told_from_where_
     play.say(Say("a", 1, True))
     await play.poll()
     play.say(Say("a", 1, True))
-    play.box.end(WHERE, p.Paused())
+    play.box.put_end(WHERE, p.Paused())
     play.box.follow(WHERE, 5, 5)
     play.say(Say("a", 1, True))
-    play.box.end(WHERE, p.Finished())
+    play.box.put_end(WHERE, p.Finished())
     while play.outcome is None:
         assert await play.poll()
     assert [event.seq for event in play.heard] == [2, 4, 6]
@@ -256,10 +256,10 @@ async def test_many_turns_together_take_no_more_room_than_there_is() -> None:
         box.follow((KEY, turn), 0, 0)
     for place in range(30):
         for turn, log in logs.items():
-            box.put((KEY, turn), [log[place]])
+            box.put_events((KEY, turn), [log[place]])
             assert box.size <= ROOM + 400
     for turn in logs:
-        box.end((KEY, turn), p.Finished())
+        box.put_end((KEY, turn), p.Finished())
     heard: dict[str, list[p.StoredEvent]] = {turn: [] for turn in logs}
     ended: set[str] = set()
     ack = 0
@@ -282,15 +282,15 @@ async def test_a_reader_who_is_late_while_the_store_is_away_is_told_so_and_other
     box = Outbox(Clock(), away, ROOM)
     box.follow(WHERE, 0, 0)
     box.follow((OTHER, "e-2"), 0, 0)
-    box.put(WHERE, [complete(seq, "x" * 1_500) for seq in range(1, 5)])
+    box.put_events(WHERE, [complete(seq, "x" * 1_500) for seq in range(1, 5)])
     first = await box.poll(0)
     assert [event.seq for event in first.turns[0].events] == [1]
     second = await box.poll(1)
     assert isinstance(second.turns[0].outcome, p.Failed)
     assert second.turns[0].outcome.error_code == "StoreUnavailableError"
     assert second.turns[0].outcome.error_args == ["the store", "gone"]
-    box.put(WHERE, [complete(5)])
-    box.put((OTHER, "e-2"), [complete(1)])
-    box.end((OTHER, "e-2"), p.Finished())
+    box.put_events(WHERE, [complete(5)])
+    box.put_events((OTHER, "e-2"), [complete(1)])
+    box.put_end((OTHER, "e-2"), p.Finished())
     third = await box.poll(2)
     assert [(turn.invocation_id, len(turn.events), turn.outcome) for turn in third.turns] == [("e-2", 1, p.Finished())]

@@ -63,7 +63,7 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     # One of them is in memory, with a state that is there only.
     await again.open("e-2", key=keys[3], state_delta={"user:u": "new"})
     hops: list[object] = []
-    begin = Worker.begin
+    begin = Worker.begin_job
 
     def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
         hops.append(function)

@@ -60,22 +60,22 @@ async def test_a_poll_waits_for_news(session: SessionFixture) -> None:
 async def test_news_of_a_running_turn_gathers_for_a_moment_and_its_end_is_told_at_once() -> None:
     clock = Clock()
     box = outbox(clock)
-    box.put(WHERE, [p.StoredEvent(1, raw("first"))])
+    box.put_events(WHERE, [p.StoredEvent(1, raw("first"))])
     assert [len(turn.events) for turn in (await box.poll(0)).turns] == [1], "the first news after a while does not wait"
-    box.put(WHERE, [p.StoredEvent(2, raw("one"))])
+    box.put_events(WHERE, [p.StoredEvent(2, raw("one"))])
     polling = asyncio.create_task(box.poll(1))
     await settled()
     assert not polling.done()
-    box.put(WHERE, [p.StoredEvent(3, raw("two"))])
+    box.put_events(WHERE, [p.StoredEvent(3, raw("two"))])
     assert [len(turn.events) for turn in (await polling).turns] == [2], "what came meanwhile goes along"
-    box.put(WHERE, [p.StoredEvent(4, raw("last"))])
+    box.put_events(WHERE, [p.StoredEvent(4, raw("last"))])
     polling = asyncio.create_task(box.poll(2))
     await settled()
     assert not polling.done()
-    box.end(WHERE, p.Finished())
+    box.put_end(WHERE, p.Finished())
     await settled()
     assert polling.done()
-    box.put((OTHER, "e-1"), [p.StoredEvent(1, raw("of another"))])
+    box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("of another"))])
     clock.now_s += LINGER_S
     polling = asyncio.create_task(box.poll(3))
     await settled()
@@ -272,7 +272,7 @@ async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
     await settled()
     clock.now_s = FORGET_S + 1
     assert not box.is_abandoned()
-    box.end(WHERE, p.Finished())
+    box.put_end(WHERE, p.Finished())
     await polling
     assert not box.is_abandoned()
     clock.now_s += FORGET_S + 1
@@ -281,10 +281,10 @@ async def test_a_mailbox_with_a_poll_under_way_is_not_abandoned() -> None:
 
 async def test_news_of_several_turns_come_together_each_in_its_order() -> None:
     box = outbox()
-    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
-    box.put((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
-    box.put(WHERE, [p.StoredEvent(2, raw("c"))])
-    box.end(WHERE, p.Finished())
+    box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
+    box.put_events((OTHER, "e-1"), [p.StoredEvent(1, raw("b"))])
+    box.put_events(WHERE, [p.StoredEvent(2, raw("c"))])
+    box.put_end(WHERE, p.Finished())
     news = await box.poll(0)
     assert [(turn.key, [event.seq for event in turn.events], turn.outcome) for turn in news.turns] == [
         (KEY, [1, 2], p.Finished()),
@@ -298,7 +298,7 @@ async def test_a_poll_that_is_cancelled_takes_nothing_along() -> None:
     await settled()
     polling.cancel()
     await settled()
-    box.put(WHERE, [p.StoredEvent(1, raw("a"))])
+    box.put_events(WHERE, [p.StoredEvent(1, raw("a"))])
     assert [event.seq for event in (await box.poll(0)).turns[0].events] == [1]
 
 

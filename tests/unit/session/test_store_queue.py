@@ -133,12 +133,12 @@ def test_a_call_whose_answer_waits_for_a_busy_loop_is_not_given_up() -> None:
         stuck: list[Sequence[Job]] = []
         watchdog = Watchdog(PATIENCE_S, stuck.append)
         made, waiting = Job(int, ()), Job(int, ())
-        watchdog.begin(made)
-        watchdog.begin(waiting)
+        watchdog.watch_job(made)
+        watchdog.watch_job(waiting)
         made.make()
         await asyncio.sleep(3 * PATIENCE_S)
         assert stuck == []
-        watchdog.end(made)
+        watchdog.unwatch_job(made)
         await asyncio.sleep(2 * PATIENCE_S)
         return stuck
 
@@ -151,12 +151,12 @@ def test_calls_that_are_called_off_do_not_count_as_progress() -> None:
         stuck: list[Sequence[Job]] = []
         watchdog = Watchdog(PATIENCE_S, stuck.append)
         hangs = Job(int, ())
-        watchdog.begin(hangs)
+        watchdog.watch_job(hangs)
         while not stuck:
             impatient = Job(int, ())
-            watchdog.begin(impatient)
+            watchdog.watch_job(impatient)
             await asyncio.sleep(1.0)
-            watchdog.end(impatient)
+            watchdog.unwatch_job(impatient)
         return stuck, asyncio.get_running_loop().time()
 
     stuck, at_s = run_virtually(watch())

@@ -68,10 +68,10 @@ async def test_other_users_are_not_held(desk: SessionFixture) -> None:
 async def test_a_hold_that_is_not_renewed_ends_by_itself() -> None:
     now_s = 0.0
     holds = UserHolds(lambda: now_s)
-    holds.hold(KEY.app, KEY.user)
+    holds.hold_user(KEY.app, KEY.user)
     assert holds.has(KEY)
     now_s = HOLD_S - 1
-    holds.hold(KEY.app, KEY.user)
+    holds.hold_user(KEY.app, KEY.user)
     now_s = 2 * HOLD_S - 2
     assert holds.has(KEY)
     now_s = 2 * HOLD_S
@@ -81,7 +81,7 @@ async def test_a_hold_that_is_not_renewed_ends_by_itself() -> None:
 
 async def test_a_hold_that_is_released_lets_all_that_wait_pass() -> None:
     holds = UserHolds()
-    holds.hold(KEY.app, KEY.user)
+    holds.hold_user(KEY.app, KEY.user)
     waiting = [asyncio.create_task(holds.passed(KEY)) for _ in range(3)]
     await settled()
     assert not any(each.done() for each in waiting)

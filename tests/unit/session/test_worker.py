@@ -26,7 +26,7 @@ async def test_calls_are_made_in_order_in_one_thread_that_keeps_no_process_alive
         made.append(number)
         return threading.current_thread()
 
-    jobs = [worker.begin(make, number) for number in range(50)]
+    jobs = [worker.begin_job(make, number) for number in range(50)]
     (thread,) = set(await asyncio.gather(*(job.answer for job in jobs)))
     assert made == list(range(50))
     assert (thread.name, thread.daemon) == ("shelf", True)
@@ -40,8 +40,8 @@ async def test_what_a_call_raises_is_heard_and_the_next_one_is_made(raised: Exce
 
     worker = Worker("shelf")
     with pytest.raises(heard, match="no"):
-        await worker.begin(fail).answer
-    assert await worker.begin(len, "four").answer == 4
+        await worker.begin_job(fail).answer
+    assert await worker.begin_job(len, "four").answer == 4
 
 
 async def test_a_call_that_is_given_up_in_time_is_never_made() -> None:
@@ -52,8 +52,8 @@ async def test_a_call_that_is_given_up_in_time_is_never_made() -> None:
         begun.set()
         gate.wait()
 
-    first = worker.begin(wait)
-    second, third = worker.begin(made.append, "second"), worker.begin(made.append, "third")
+    first = worker.begin_job(wait)
+    second, third = worker.begin_job(made.append, "second"), worker.begin_job(made.append, "third")
     await asyncio.to_thread(begun.wait)
     assert (first.cancel(), second.cancel()) == (False, True)
     gate.set()
@@ -65,10 +65,10 @@ def test_a_loop_that_is_closed_meanwhile_is_no_obstacle() -> None:
     worker, gate = Worker("shelf"), threading.Event()
 
     async def leave() -> None:
-        worker.begin(gate.wait)
+        worker.begin_job(gate.wait)
 
     async def come() -> int:
-        return await worker.begin(len, "four").answer  # type: ignore[no-any-return]
+        return await worker.begin_job(len, "four").answer  # type: ignore[no-any-return]
 
     asyncio.run(leave())
     gate.set()
@@ -78,11 +78,11 @@ def test_a_loop_that_is_closed_meanwhile_is_no_obstacle() -> None:
 @pytest.mark.parametrize("how", ["ended", "forgotten"])
 async def test_the_thread_ends_with_the_calls_before_its_end_or_when_it_is_forgotten(how: str) -> None:
     worker = Worker("shelf")
-    thread = await worker.begin(threading.current_thread).answer
-    pause = worker.begin(time.sleep, 0.05)
-    late = worker.begin(threading.current_thread)
+    thread = await worker.begin_job(threading.current_thread).answer
+    pause = worker.begin_job(time.sleep, 0.05)
+    late = worker.begin_job(threading.current_thread)
     if how == "ended":
-        worker.end()
+        worker.end_thread()
     del worker
     gc.collect()
     assert await late.answer is thread
@@ -95,8 +95,8 @@ async def test_of_two_that_take_a_call_at_once_one_has_it() -> None:
         made: list[int] = []
         worker = Worker("shelf")
         add: Callable[[int], None] = made.append
-        job = worker.begin(add, 1)
+        job = worker.begin_job(add, 1)
         was_cancelled = job.cancel()
-        await worker.begin(len, "").answer
+        await worker.begin_job(len, "").answer
         assert len(made) == (0 if was_cancelled else 1)
-        worker.end()
+        worker.end_thread()

@@ -166,7 +166,7 @@ class FakeTransport(asyncio.WriteTransport):
         self.writer.resume()
 
     def put(self, whole: bytes) -> None:
-        self.outbox.put(whole)
+        self.outbox.put_frames(whole)
         self.writer.pump()
 
     def put_long(self, kind: Kind, number: int, payload: bytes) -> None:
@@ -250,9 +250,9 @@ async def test_the_last_frame_of_a_connection_is_written_before_it_is_closed() -
     side = Silent()
     connection = Ended(transport, "here", side)  # type: ignore[arg-type]
     for _ in range(3):
-        side.outbox.put(b"short".ljust(SHORT))
+        side.outbox.put_frames(b"short".ljust(SHORT))
         connection.pump()
-    side.outbox.put(b"more".ljust(SHORT))
+    side.outbox.put_frames(b"more".ljust(SHORT))
     connection.close_written(10)
     connection.connection_lost(None)
     assert [whole[:5] for whole in transport.frames] == [b"short"] * 3 + [b"more "]
@@ -263,12 +263,12 @@ async def test_nothing_is_written_to_a_connection_that_was_ended() -> None:
     transport = FakeTransport()
     side = Silent()
     connection = Ended(transport, "here", side)  # type: ignore[arg-type]
-    side.outbox.put(b"short".ljust(SHORT))
+    side.outbox.put_frames(b"short".ljust(SHORT))
     connection.pump()
     side.outbox.put_long(Kind.REPLY, 1, bytes(2 * MAX_PAYLOAD))
     connection.pump()
     before = transport.writes
-    side.outbox.put(b"more".ljust(SHORT))
+    side.outbox.put_frames(b"more".ljust(SHORT))
     connection.pump()
     connection.abort()
     await asyncio.sleep(0)

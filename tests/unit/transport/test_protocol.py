@@ -46,9 +46,9 @@ class Pair:
 
     def write(self) -> None:
         """Put all that the two have to write on its way."""
-        while parts := self.client.outbox.take():
+        while parts := self.client.outbox.take_frames():
             self.up.append(b"".join(parts))
-        while parts := self.server.outbox.take():
+        while parts := self.server.outbox.take_frames():
             self.down.append(b"".join(parts))
 
     def serve(self, writes: int | None = None) -> list[ServerEvent]:
@@ -196,7 +196,7 @@ def test_a_client_that_has_left_wants_nothing() -> None:
     pair.client.send(b"hi")
     pair.client.leave()
     assert pair.serve() == [RequestToRun(1, 0, b"hi"), Left()]
-    pair.server.forget()
+    pair.server.forget_client()
     pair.server.reply(1, b"late")
     assert pair.server.kept_bytes == pair.server.outbox.unwritten_bytes == 0
 

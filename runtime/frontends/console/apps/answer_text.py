@@ -40,7 +40,7 @@ class AnswerText:
             self._complete(event, speaker)
         return self._speaker is None
 
-    def end(self) -> None:
+    def end_line(self) -> None:
         """End the line of an answer that was left in its middle, and give what others have said."""
         if self._speaker is not None:
             self._close()

@@ -34,4 +34,4 @@ def chat(
         import readline  # noqa: F401  input() uses it: earlier lines, and editing.
     with open_named(Where(app, app_name, store, ray, address)) as rt:
         config = RunConfig(streaming="sse", timeout=timeout)
-        Conversation(rt, user=user, session=session or new_session(), state=given, config=config).hold()
+        Conversation(rt, user=user, session=session or new_session(), state=given, config=config).talk()

@@ -52,7 +52,7 @@ class Conversation:
         self._commands = Commands(rt, user, self._terminal)
         self._speaker = ""
 
-    def hold(self) -> None:
+    def talk(self) -> None:
         """Talk until the person leaves, with Ctrl-D or /quit."""
         self._show_session()
         while True:
@@ -155,7 +155,7 @@ class Conversation:
                 if text.add(event):
                     self._show_activity(held)
         finally:
-            text.end()
+            text.end_line()
             self._show_activity(held)
 
     def _show_activity(self, held: list[str]) -> None:

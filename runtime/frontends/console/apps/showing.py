@@ -33,4 +33,4 @@ def show(turn: Turn, *, json: bool, verbose: bool) -> None:
                     error.dim(line)
             text.add(event)
     finally:
-        text.end()
+        text.end_line()

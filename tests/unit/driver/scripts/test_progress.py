@@ -39,7 +39,7 @@ def test_it_is_silent_where_no_terminal_is_unless_it_is_asked_for(capsys: pytest
     lines = display(True, counts())
     assert isinstance(lines, Lines)
     lines.update(counts(done=1))
-    lines.end(counts(done=2))
+    lines.end_display(counts(done=2))
     assert capsys.readouterr().err == "nightly: 2, 0.2/s, 0 failed\n"
 
 
@@ -64,7 +64,7 @@ def test_a_notebook_has_one_line_that_is_replaced(monkeypatch: pytest.MonkeyPatc
     assert isinstance(line, NotebookLine)
     line.update(counts(done=1))
     line.update(counts(done=2))
-    line.end(counts(done=3))
+    line.end_display(counts(done=3))
     assert [how for how, _ in shown] == ["shown", "replaced"]
     assert shown[1][1].startswith("nightly: 3,")
     del shell.kernel
@@ -77,5 +77,5 @@ def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     bar = display(None, counts(total=10))
     assert isinstance(bar, Bar)
     bar.update(counts(total=10, done=5))
-    bar.end(counts(total=10, done=10))
+    bar.end_display(counts(total=10, done=10))
     assert "nightly: 10/10 100 %" in capsys.readouterr().err

@@ -19,7 +19,7 @@ def let_go(keeping: CacheEviction[int], now_s: float, in_use: frozenset[int] = f
         if key in in_use:
             keeping.use(key, 0, now_s)
         else:
-            keeping.drop(key)
+            keeping.drop_key(key)
             gone.append(key)
     return gone
 

@@ -32,7 +32,7 @@ def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_h
     for now_s in range(6):
         (granted,) = limiter.grant(now_s)
         order.append(granted)
-        limiter.end(granted, now_s)
+        limiter.end_call(granted, now_s)
     assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
     assert limiter.grant(9.0) == []
     assert limiter.counts["granted"] == 6
@@ -54,10 +54,10 @@ def test_what_calls_use_holds_others_back_for_a_minute() -> None:
     # Nothing is known yet of how much they use.
     assert limiter.grant(0.0) == ["a1"]
     assert limiter.wait_s(0.0) is None
-    limiter.end("a1", 1.0, 40)
+    limiter.end_call("a1", 1.0, 40)
     assert limiter.grant(1.0) == ["a2", "a3"]
-    limiter.end("a2", 2.0, 40)
-    limiter.end("a3", 2.0, 80)
+    limiter.end_call("a2", 2.0, 40)
+    limiter.end_call("a3", 2.0, 80)
     assert limiter.grant(2.0) == []
     assert limiter.wait_s(2.0) == 59.0
     assert limiter.grant(61.0) == []
@@ -68,11 +68,11 @@ def test_a_call_that_is_given_up_leaves_the_line_and_one_that_has_ended_makes_ro
     limiter = RateLimiter(ModelLimits(max_concurrency=1))
     asked(limiter, "a1", "b1", "b2", "c1")
     assert limiter.grant(0.0) == ["a1"]
-    limiter.end("b1", 0.0)
-    limiter.end("c1", 0.0)
-    limiter.end("never seen", 0.0)
+    limiter.end_call("b1", 0.0)
+    limiter.end_call("c1", 0.0)
+    limiter.end_call("never seen", 0.0)
     assert limiter.waiting == 1
-    limiter.end("a1", 1.0)
+    limiter.end_call("a1", 1.0)
     assert limiter.grant(1.0) == ["b2"]
 
 
@@ -88,7 +88,7 @@ def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
     # Without advice, longer each time; and all the same however often each call has failed.
     assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
     assert limiter.wait_s(7.0) == 2.0
-    limiter.end("a1", 8.0)
+    limiter.end_call("a1", 8.0)
     assert limiter.grant(9.0) == ["b1"]
     assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
     assert limiter.wait_s(9.0) == 1.0
@@ -117,7 +117,7 @@ def test_a_call_is_not_repeated_too_often_nor_after_too_long_a_wait_nor_when_it_
     # Who asks next is told the same at once, instead of waiting that long.
     assert limiter.wait_s(0.0) is None
     assert limiter.retry("a3", "a", FailedAttempt(attempt=1), 0.0, 0.0)
-    limiter.end("a3", 0.5)
+    limiter.end_call("a3", 0.5)
     assert limiter.grant(1.0) == []
     assert (limiter.running, limiter.waiting) == (0, 0)
 
@@ -140,10 +140,10 @@ def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
 
 def test_a_call_of_which_another_has_known_counts() -> None:
     limiter = RateLimiter(ModelLimits(max_concurrency=1))
-    limiter.hold("x")
+    limiter.hold_permit("x")
     asked(limiter, "a1")
     assert limiter.grant(0.0) == []
-    limiter.end("x", 1.0)
+    limiter.end_call("x", 1.0)
     assert limiter.grant(1.0) == ["a1"]
 
 
@@ -189,7 +189,7 @@ class Play:
         if self.running:
             call = list(self.running)[index % len(self.running)]
             del self.running[call]
-            self.limiter.end(call, self.now_s, tokens)
+            self.limiter.end_call(call, self.now_s, tokens)
 
     def fail(self, index: int, status: int) -> None:
         if self.running:
@@ -205,7 +205,7 @@ class Play:
         if self.waiting:
             call = list(self.waiting)[index % len(self.waiting)]
             self.left(self.waiting.pop(call))
-            self.limiter.end(call, self.now_s)
+            self.limiter.end_call(call, self.now_s)
 
     def left(self, session: int) -> None:
         if session not in self.waiting.values():

@@ -54,9 +54,9 @@ def test_an_answer_is_forgotten_when_it_is_complete_and_another_agents_is_not() 
 def test_the_answer_of_a_lost_run_is_void_and_the_next_attempt_begins_it_again() -> None:
     answers = AnswersUnderWay()
     answers.tell(FIRST, 0, [partial("lost")])
-    answers.drop([7])
+    answers.drop_runs([7])
     assert said(answers.partials()) == "lost"
-    answers.drop([1])
+    answers.drop_runs([1])
     assert answers.partials() == []
     assert answers.tell(AnswerId(1, 2, 0), 0, [partial("anew")]).begins_again
     assert said(answers.partials()) == "anew"
