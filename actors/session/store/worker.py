@@ -65,7 +65,7 @@ class Job:
 
 
 class Worker:
-    """The thread. It begins with its first call, and ends behind the calls before `end_thread`, or when nothing refers to this object.
+    """The thread. It begins with its first call, and ends after `end_thread`, or when nothing refers to this object.
 
     It is a daemon: a call that never returns must not keep its process from ending.
 
