@@ -69,8 +69,9 @@ test-plain: $(READY)
 # On the lowest and the newest version of Ray, light and plain. Older ones leave files of their own open.
 RAYS_OWN := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 # What asserts that nothing is on the standard error is left out: older ones write there that they collect no metrics.
-test-rays: TESTS = tests/unit/cluster tests/acceptance/test_conversations.py $(addprefix tests/cluster/test_,connect.py forks.py \
-  pool_on_ray.py telemetry_on_ray.py where_ray_is.py without_private_names.py)
+test-rays: TESTS = tests/unit/cluster tests/acceptance/sessions/test_conversations.py $(addprefix tests/cluster/, \
+  $(addprefix deployments/test_,connect.py where_ray_is.py) $(addprefix processes/test_,forks.py pool_on_ray.py without_private_names.py) \
+  behaviour/test_telemetry_on_ray.py)
 test-rays: $(READY) $(LOWEST_RAY_READY)
 	@set -e; for bin in $(LOWEST_RAY) $(BIN); do for kind in light plain; do \
 	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
@@ -88,7 +89,7 @@ test-conformance: $(READY)
 
 # Answers of models' services, cut at every byte; make test cuts them at every seventh.
 test-cuts: $(READY)
-	@$(BIN)/pytest -m soak tests/services/test_cut_answers.py
+	@$(BIN)/pytest -m soak tests/services/models/test_cut_answers.py
 
 chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_transport_simulations.py

@@ -18,8 +18,8 @@ from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
 from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
-from tests.support.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.runtimes import Deploy
+from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.tries import tries
 
 # How long an example takes says how busy the machine is, and nothing about the code.

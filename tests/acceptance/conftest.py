@@ -7,7 +7,10 @@ import pytest
 from tests.support.runtimes import Deploy
 
 pytest.register_assert_rewrite(
-    "tests.support.vector_areas", "tests.support.vector_flows", "tests.support.hostile_code", "tests.support.vector_runner"
+    "tests.support.vectors.vector_areas",
+    "tests.support.vectors.vector_flows",
+    "tests.support.agents.hostile_code",
+    "tests.support.vectors.vector_runner",
 )
 
 

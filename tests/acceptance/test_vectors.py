@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import vector_areas as areas
-from tests.support import vector_flows as controlflow
-from tests.support.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
-from tests.support.vector_notation import Case, VectorError, load_cases
+from tests.support.vectors import vector_areas as areas
+from tests.support.vectors import vector_flows as controlflow
+from tests.support.vectors.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
+from tests.support.vectors.vector_notation import Case, VectorError, load_cases
 
 WITH_TURNS: Mapping[str, Callable[[Case, CaseRuntime], None]] = {
     "flow": areas.check_flow,

@@ -24,7 +24,7 @@ from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
 from tests.adk.programs import noted
-from tests.support.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn
 
 PLACES = 4

@@ -20,10 +20,10 @@ from playwright.sync_api import Browser, Locator, Page, Response, Route, expect,
 from actors import LlmAgent
 from runtime import Runtime
 from runtime.web import app_for
-from tests.support.page_agents import desk, large, pipeline
+from tests.support.agents.page_agents import desk, large, pipeline
+from tests.support.agents.web_agents import Gate, SteppedModel
 from tests.support.runtimes import Deploy
-from tests.support.web_agents import Gate, SteppedModel
-from tests.support.web_server import serving
+from tests.support.servers.web_server import serving
 
 pytestmark = pytest.mark.browser
 

@@ -16,7 +16,7 @@ from runtime import Runtime
 from tests.benchmarks.figures import Figure, interleaved, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import run_turn, runtime, write_history
-from tests.support.vector_agents import SayingAgent
+from tests.support.vectors.vector_agents import SayingAgent
 
 NAME = "depth"
 CALLS = 5

@@ -22,9 +22,9 @@ from tests.benchmarks.gemini import gemini_server, service
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, instant_agent, run_load, run_turn, runtime, write_history
-from tests.support.chat_server import ChatServer, MessagesServer, chat, message, said
-from tests.support.gemini_server import GeminiServer
-from tests.support.process_use import use_of
+from tests.support.machine.process_use import use_of
+from tests.support.servers.chat_server import ChatServer, MessagesServer, chat, message, said
+from tests.support.servers.gemini_server import GeminiServer
 
 NAME = "footprint"
 _EVENTS = 100

@@ -15,7 +15,7 @@ from runtime.models.gemini import Gemini
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import ROOT, conversation
-from tests.support.gemini_server import GeminiServer, text
+from tests.support.servers.gemini_server import GeminiServer, text
 
 NAME = "gemini"
 

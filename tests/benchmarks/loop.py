@@ -10,7 +10,7 @@ from tests.benchmarks.figures import Figure, median, timed_ms
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.recorded import record
 from tests.benchmarks.workloads import run_turn, runtime
-from tests.support.vector_agents import SayingAgent
+from tests.support.vectors.vector_agents import SayingAgent
 
 NAME = "loop"
 

@@ -15,7 +15,7 @@ from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import ROOT, runtime
-from tests.support.waiting_model import GatedModel
+from tests.support.models.waiting_model import GatedModel
 
 NAME = "recovery"
 

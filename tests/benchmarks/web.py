@@ -20,9 +20,9 @@ from tests.benchmarks.figures import Figure, interleaved, median, percentile
 from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, SENTENCE, instant_agent, run_turn, runtime
-from tests.support.process_use import use_of
-from tests.support.web_load import address_of, following, run_turns
-from tests.support.web_server import serving, serving_process
+from tests.support.machine.process_use import use_of
+from tests.support.servers.web_load import address_of, following, run_turns
+from tests.support.servers.web_server import serving, serving_process
 
 NAME = "web"
 _WARM_PER_S = 200

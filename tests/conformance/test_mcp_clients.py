@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.mcp_tools import ROOT
+from tests.support.agents.mcp_tools import ROOT
 
 pytestmark = [pytest.mark.conformance, pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")]
 

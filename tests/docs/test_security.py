@@ -30,6 +30,6 @@ def test_each_row_names_tests_that_there_are() -> None:
 
 def test_each_test_of_another_user_is_named_in_a_row() -> None:
     named = {link for _, _, tests in rows() for link in LINK.findall(tests)}
-    for path in ("tests/cluster/test_two_users.py", "tests/acceptance/test_private_files.py"):
+    for path in ("tests/cluster/users/test_two_users.py", "tests/acceptance/losses/test_private_files.py"):
         for name in TEST.findall((ROOT / path).read_text()):
             assert (name, path) in named

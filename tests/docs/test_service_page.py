@@ -16,7 +16,7 @@ from runtime.web import Principal, StaticTokens, app_for
 from tests.docs.pages import ROOT, Page
 from tests.support.app_folders import fresh_imports
 from tests.support.runtimes import Deploy
-from tests.support.web_server import serving
+from tests.support.servers.web_server import serving
 
 PAGE = Page(ROOT / "docs" / "service.md")
 SHOWN = "http://127.0.0.1:8000"

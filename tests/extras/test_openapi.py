@@ -18,9 +18,9 @@ from runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.web import Principal, StaticTokens, app_for
+from tests.support.agents.web_agents import SteppedModel, desk
 from tests.support.runtimes import Deploy
-from tests.support.web_agents import SteppedModel, desk
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 schemathesis: Any = pytest.importorskip("schemathesis", reason="it has an environment of its own: make test-extras")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import blocks
 from tests.docs.runs import unknown_names
 from tests.support.examples import assert_in_order, run
-from tests.support.node_programs import open_folder, run_program
+from tests.support.nodes.node_programs import open_folder, run_program
 
 pytest.importorskip("pyarrow", reason="Ray Data has an environment of its own: make test-extras", exc_type=ImportError)
 

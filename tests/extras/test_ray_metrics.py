@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.node_programs import open_folder, run_program
+from tests.support.nodes.node_programs import open_folder, run_program
 
 pytest.importorskip("prometheus_client", reason="ray[default] has an environment of its own: make test-extras")
 

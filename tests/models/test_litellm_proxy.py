@@ -21,8 +21,8 @@ from actors.messages.config import Streaming
 from runtime import Runtime
 from runtime.models.anthropic import AnthropicModel
 from runtime.models.openai import OpenAIModel
-from tests.support.gemini_server import GeminiServer, Json, Reply, Request, answer, call, text
 from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.servers.gemini_server import GeminiServer, Json, Reply, Request, answer, call, text
 
 LITELLM = os.environ.get("LITELLM", "")
 START_S = 90.0

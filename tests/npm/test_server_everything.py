@@ -13,7 +13,7 @@ import pytest
 
 from actors import LlmAgent, McpTools, Paused
 from actors.testing import ScriptedModel
-from tests.support.mcp_tools import call, free_port, listening
+from tests.support.agents.mcp_tools import call, free_port, listening
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
 

@@ -20,7 +20,7 @@ from runtime.stores.sql import writers
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.polling import until
 from tests.support.sharded_runtimes import own_tables
-from tests.support.store_writes import S1, S2, event, fill_sessions, seqs, turn
+from tests.support.stores.store_writes import S1, S2, event, fill_sessions, seqs, turn
 from tests.support.tries import tries
 
 Open = Callable[[], SqlSessionStore]

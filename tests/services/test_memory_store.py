@@ -13,7 +13,7 @@ from actors.errors import SchemaVersionError, StoreError
 from actors.interfaces.stores import MemoryStore
 from runtime.stores.memory import SqlMemoryStore, metadata, url_beside
 from tests.services.test_sqlite_store import in_threads
-from tests.support.memory_store_conformance import OTHERS, S1, MemoryStoreConformance, entry, found, keep
+from tests.support.stores.memory_store_conformance import OTHERS, S1, MemoryStoreConformance, entry, found, keep
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from runtime.stores import memory
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.old_schemas import memory_version_1, rows_of_version_1, version_1
-from tests.support.store_writes import event, seqs, turn
+from tests.support.stores.old_schemas import memory_version_1, rows_of_version_1, version_1
+from tests.support.stores.store_writes import event, seqs, turn
 
 KEY = SessionKey("test", "ada", "s1")
 RAWS = [b"asked", b"answered"]

@@ -31,7 +31,7 @@ from runtime.stores.transfer.json_lines import read_lines, write_lines
 from runtime.stores.transfer.tables import Row, WholeStore
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import own_tables
-from tests.support.store_writes import S1, any_write, fill_sessions
+from tests.support.stores.store_writes import S1, any_write, fill_sessions
 from tests.support.tries import tries
 
 Rows = list[tuple[str, Row]]

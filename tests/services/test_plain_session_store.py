@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.interfaces.stores import SessionStore
-from tests.support.plain_session_store import PlainStore
-from tests.support.session_store_conformance import SessionStoreConformance
+from tests.support.stores.plain_session_store import PlainStore
+from tests.support.stores.session_store_conformance import SessionStoreConformance
 
 
 class TestPlainStore(SessionStoreConformance):

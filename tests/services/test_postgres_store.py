@@ -18,8 +18,8 @@ from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
-from tests.support.session_store_conformance import LastingStoreConformance
-from tests.support.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
+from tests.support.stores.session_store_conformance import LastingStoreConformance
+from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture

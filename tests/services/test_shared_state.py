@@ -26,7 +26,7 @@ from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
-from tests.support.session_fixture import TREE
+from tests.support.fixtures.session_fixture import TREE
 from tests.support.sharded_runtimes import one_session_per_shard, own_tables
 from tests.support.tries import tries
 

@@ -20,8 +20,8 @@ from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.session_store_conformance import LastingStoreConformance, SessionStoreConformance
-from tests.support.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
+from tests.support.stores.session_store_conformance import LastingStoreConformance, SessionStoreConformance
+from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> 
     url = f"sqlite:///{tmp_path / 'sessions.db'}"
     program = f"""
 import os
-from tests.support.store_writes import S1, fill_sessions
+from tests.support.stores.store_writes import S1, fill_sessions
 from runtime.stores.sql.sessions import SqlSessionStore
 store = SqlSessionStore({url!r})
 store.open()

@@ -17,10 +17,10 @@ from actors.messages.memory import MemoryEntry
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support import store_writes as writes
-from tests.support.postgres_server import short_folder
-from tests.support.read_only_files import immutable, may_make_immutable, read_only
-from tests.support.store_writes import S1, fill_sessions, seqs
+from tests.support.servers.postgres_server import short_folder
+from tests.support.stores import store_writes as writes
+from tests.support.stores.read_only_files import immutable, may_make_immutable, read_only
+from tests.support.stores.store_writes import S1, fill_sessions, seqs
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A store that an older commit has written opens, reads as it did there, and its turns go on.
 
-`tests/support/older_store_program.py` says how the stores were made. What is expected was read by the commit that wrote them.
+`tests/support/stores/older_store_program.py` says how the stores were made. What is expected was read by the commit that wrote
+them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from actors.session.log.open_turn import SessionTurn
 from runtime import Runtime
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.support.older_store_agents import APP, errand, runtime
-from tests.support.older_store_program import answer, read
 from tests.support.runtimes import run_turn
+from tests.support.stores.older_store_agents import APP, errand, runtime
+from tests.support.stores.older_store_program import answer, read
 
 STORES = Path(__file__).with_name("stores_of_older_versions")
 

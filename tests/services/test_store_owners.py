@@ -17,7 +17,7 @@ from actors.interfaces.stores import RenewsClaims
 from runtime.stores.owner import ProcessPlace, StoreOwner, TakesOwner, this_process
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import own_tables
-from tests.support.store_writes import S1, event, fill_sessions, seqs
+from tests.support.stores.store_writes import S1, event, fill_sessions, seqs
 
 Open = Callable[[StoreOwner], SqlSessionStore]
 

@@ -20,9 +20,9 @@ from actors.session.store.group_commit import Transaction, is_stored
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transient_errors import is_transient
-from tests.support.postgres_server import PostgresServer
-from tests.support.sqlite_lock import SqliteLock
-from tests.support.store_writes import S1, S2, event, fill_sessions, seqs, turn
+from tests.support.servers.postgres_server import PostgresServer
+from tests.support.stores.sqlite_lock import SqliteLock
+from tests.support.stores.store_writes import S1, S2, event, fill_sessions, seqs, turn
 
 
 @pytest.fixture

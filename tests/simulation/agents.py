@@ -36,8 +36,8 @@ from actors.rules.prompt.compiler import FOREIGN_MARK
 from tests.simulation.cluster import HostProcess
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.virtual_loop import PROCESS
-from tests.support.failing_agents import SKIP, FailingCallback, restart
-from tests.support.workflow_agents import count_begun
+from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
+from tests.support.agents.workflow_agents import count_begun
 
 BEGUN: Counter[str] = Counter()
 """How often tools ran in the simulation that runs now, by the id of the call."""

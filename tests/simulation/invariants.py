@@ -12,7 +12,7 @@ from actors.rules.routing.branches import tool_root
 from tests.simulation.faults import PASSING, PATIENT_S, are_at_store
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
-from tests.support.failing_agents import decisions_in
+from tests.support.agents.failing_agents import decisions_in
 
 MAX_LOSSES = 3
 """After so many losses of one agent its run fails."""

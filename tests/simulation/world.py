@@ -45,7 +45,7 @@ from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
 from tests.simulation.stores import Disk, DiskStore, StoreCalls
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
-from tests.support.vector_agents import FailingArtifactStore
+from tests.support.vectors.vector_agents import FailingArtifactStore
 
 APP = "sim"
 SETTINGS = Settings()

@@ -14,7 +14,7 @@ from actors.messages.event import USER
 from actors.testing import PatternModel
 from runtime.settings import Settings
 from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
-from tests.support.process_use import MB, Sample, sample, table
+from tests.support.machine.process_use import MB, Sample, sample, table
 from tests.support.runtimes import Deploy
 
 EVENTS = 100_000

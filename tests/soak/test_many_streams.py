@@ -10,11 +10,11 @@ import pytest
 from actors import LlmAgent
 from actors.testing import PatternModel
 from tests.benchmarks.figures import percentile
-from tests.support.load import is_within
-from tests.support.process_use import MB, use_of
+from tests.support.machine.load import is_within
+from tests.support.machine.process_use import MB, use_of
 from tests.support.runtimes import Deploy
-from tests.support.web_load import following, run_turns
-from tests.support.web_server import serving_process
+from tests.support.servers.web_load import following, run_turns
+from tests.support.servers.web_server import serving_process
 
 STREAMS, SESSIONS = 500, 250
 PER_S, SECONDS = 50, 60

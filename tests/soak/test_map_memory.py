@@ -12,7 +12,7 @@ from actors import LlmAgent
 from actors.messages.limits import MIB
 from actors.testing import PatternModel
 from runtime.settings import Settings
-from tests.support.process_use import MB, use_of
+from tests.support.machine.process_use import MB, use_of
 from tests.support.runtimes import Deploy
 
 INPUTS = 100_000

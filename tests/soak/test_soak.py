@@ -10,10 +10,10 @@ from rich.console import Console
 
 from actors.messages.limits import MIB
 from runtime.settings import Settings
-from tests.support.process_use import MB, Sample, grown, table
+from tests.support.agents.soak_tree import soak_tree
+from tests.support.machine.process_use import MB, Sample, grown, table
 from tests.support.runtimes import Deploy
 from tests.support.soak_load import SoakPlan, run_soak
-from tests.support.soak_tree import soak_tree
 
 SETTINGS = Settings(max_cache_bytes=4 * MIB, tool_threads=8)
 """So little room that it is taken, by some 160 sessions of 25 kB or as many views, long before the first quarter is over."""

@@ -18,7 +18,7 @@ from actors import (
     ParallelAgent,
 )
 from actors.testing import PatternModel
-from tests.support.conversation_tools import forever
+from tests.support.agents.conversation_tools import forever
 
 
 class BlockingPoints:

@@ -23,7 +23,7 @@ from actors import (
     tool,
 )
 from actors.messages.event import Event, EventActions
-from tests.support import hostile_code as hostile
+from tests.support.agents import hostile_code as hostile
 
 junk = st.sampled_from(
     [

@@ -9,8 +9,8 @@ from itertools import count
 import msgspec
 
 from runtime import Runtime
-from tests.support.process_use import Sample, sample
-from tests.support.soak_tree import MESSAGES
+from tests.support.agents.soak_tree import MESSAGES
+from tests.support.machine.process_use import Sample, sample
 
 
 class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):

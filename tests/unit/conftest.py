@@ -9,8 +9,8 @@ import pytest
 
 from actors import BaseAgent
 from actors.interfaces.stores import ArtifactStore
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import SessionFixture
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import SessionFixture
 
 Build = Callable[..., RunnerFixture]
 

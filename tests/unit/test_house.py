@@ -19,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("actors", "raygrove", "runtime")
+PROGRAMS = ("tests", "examples")
 
 MAX_MODULES = 14
 MAX_LINES = 400
@@ -34,6 +35,25 @@ LONG_CLASSES = {
     "JoinedEngine": "as RayEngine",
 }
 """Classes that may have more methods, and why."""
+
+CROWDED_FOLDERS = {
+    "tests/adk": "a module for each part of the adapter; they need google-adk's environment, which folders do not tell apart",
+    "tests/benchmarks": "a module for each thing that is measured, under the name that `--only` takes",
+    "tests/simulation": "a world of its own: its parts know each other, and nothing else knows them",
+    "examples": "each stands for itself and is run by its name",
+}
+"""Folders that may have more modules, and why."""
+
+LONG_FILES = {
+    "tests/acceptance/sessions/test_following.py": "all that may happen to a session while it is followed",
+    "tests/adk/programs.py": "programs of users, one after the other, that need nothing of each other",
+    "tests/services/models/test_gemini_model.py": "one service, with all that its answers can be",
+    "tests/support/stores/session_store_conformance.py": "one class that every store's tests inherit",
+    "tests/unit/cluster/test_process_pool.py": "one pool, with all orders of what may happen to it",
+    "tests/unit/cluster/transport/test_direct_link.py": "one link, with all ways in which a process may be lost or come back",
+    "tests/unit/test_house.py": "each check stands beside the source that it has to complain about",
+}
+"""Files that may have more lines, and why."""
 
 SHARED_NAMES = {
     "Failed": "runtime.testing has it for programs: it is a step of a turn there, beside Said and Called",
@@ -166,15 +186,16 @@ def runtime_in_strings(given: Sequence[Source]) -> list[str]:
 
 
 def crowded_folders(given: Sequence[Source]) -> list[str]:
-    """Folders with too many modules."""
-    modules = Counter(each.path.parent for each in given if each.path.name != "__init__.py")
-    return [f"{folder} has {number} modules, at most {MAX_MODULES}" for folder, number in modules.items() if number > MAX_MODULES]
+    """Folders with too many modules, but for those that have a reason."""
+    modules = Counter(each.path.parent.as_posix() for each in given if each.path.name != "__init__.py")
+    crowded = {folder: number for folder, number in modules.items() if number > MAX_MODULES and folder not in CROWDED_FOLDERS}
+    return [f"{folder} has {number} modules, at most {MAX_MODULES}" for folder, number in crowded.items()]
 
 
 def long_files(given: Sequence[Source]) -> list[str]:
-    """Files with too many lines."""
-    lines = ((each, each.text.count("\n")) for each in given)
-    return [f"{each.path} has {number} lines, at most {MAX_LINES}" for each, number in lines if number > MAX_LINES]
+    """Files with too many lines, but for those that have a reason."""
+    lines = {each.path.as_posix(): each.text.count("\n") for each in given if each.path.as_posix() not in LONG_FILES}
+    return [f"{path} has {number} lines, at most {MAX_LINES}" for path, number in lines.items() if number > MAX_LINES]
 
 
 def large_classes(given: Sequence[Source]) -> list[str]:
@@ -342,11 +363,11 @@ def test_no_string_in_actors_names_a_module_of_runtime() -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    complain(crowded_folders(sources(*PACKAGES)))
+    complain(crowded_folders(sources(*PACKAGES, *PROGRAMS)))
 
 
 def test_no_file_is_too_long() -> None:
-    complain(long_files(sources(*PACKAGES)))
+    complain(long_files(sources(*PACKAGES, *PROGRAMS)))
 
 
 def test_no_class_has_too_many_methods() -> None:
@@ -356,6 +377,13 @@ def test_no_class_has_too_many_methods() -> None:
 def test_every_class_that_may_have_more_methods_needs_them() -> None:
     large = {name for _, name, own, whole in methods_of_classes(sources(*PACKAGES)) if own > MAX_METHODS or whole > MAX_INHERITED}
     assert set(LONG_CLASSES) - large == set()
+
+
+def test_what_may_be_larger_is() -> None:
+    modules = Counter(each.path.parent.as_posix() for each in sources(*PROGRAMS) if each.path.name != "__init__.py")
+    assert [folder for folder in CROWDED_FOLDERS if modules[folder] <= MAX_MODULES] == []
+    lines = {each.path.as_posix(): each.text.count("\n") for each in sources(*PROGRAMS)}
+    assert [path for path in LONG_FILES if lines.get(path, 0) <= MAX_LINES] == []
 
 
 def test_no_two_public_classes_have_one_name() -> None:

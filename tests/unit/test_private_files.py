@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.private_files import is_private, is_readable_by_others, make_file, make_folder, opener, temporary_folder
-from tests.support.other_user import NEEDS_ROOT, USER, folder_of_all
+from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all
 
 
 @pytest.fixture

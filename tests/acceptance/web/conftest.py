@@ -10,9 +10,9 @@ import pytest
 
 from runtime import Runtime
 from runtime.web import app_for
+from tests.support.agents.web_agents import SteppedModel, desk
 from tests.support.runtimes import Deploy
-from tests.support.web_agents import SteppedModel, desk
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 
 @pytest.fixture(scope="module")

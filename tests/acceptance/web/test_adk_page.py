@@ -14,9 +14,9 @@ from starlette.routing import Mount
 from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
-from tests.support.page_agents import desk, large, pipeline
+from tests.support.agents.page_agents import desk, large, pipeline
 from tests.support.runtimes import Deploy
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.web_agents import Gate
-from tests.support.web_server import all_frames
+from tests.support.agents.web_agents import Gate
+from tests.support.servers.web_server import all_frames
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 TOKEN = "a-token-that-is-long-enough-to-be-one"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

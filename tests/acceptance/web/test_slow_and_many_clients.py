@@ -15,8 +15,8 @@ from runtime import Runtime
 from runtime.frontends.web.bodies import BodyLimits
 from runtime.frontends.web.connections import ConnectionLimits
 from runtime.web import Principal, StaticTokens, app_for
-from tests.support.web_load import address_of
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_load import address_of
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 ADA, BOB, DESK = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk"))
 TOKENS = {ADA: Principal(user_id="ada"), BOB: Principal(user_id="bob"), DESK: Principal()}

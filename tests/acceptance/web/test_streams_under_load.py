@@ -15,10 +15,10 @@ from actors import Content, CustomAgent, Event, InvocationContext
 from runtime.frontends.web.connections import ConnectionLimits
 from runtime.frontends.web.streams import response
 from runtime.web import app_for
-from tests.support.process_use import MB, use_of
+from tests.support.machine.process_use import MB, use_of
 from tests.support.runtimes import Deploy
-from tests.support.web_load import address_of, follow_request
-from tests.support.web_server import TIMEOUT_S, frames, serving
+from tests.support.servers.web_load import address_of, follow_request
+from tests.support.servers.web_server import TIMEOUT_S, frames, serving
 
 STALLED = 40
 EVENTS, EVENT_BYTES = 300, 100_000

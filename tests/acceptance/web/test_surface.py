@@ -11,7 +11,7 @@ import pytest
 
 from runtime import Runtime
 from runtime.frontends.web.app import OPERATIONS
-from tests.support.web_server import Frame, frames
+from tests.support.servers.web_server import Frame, frames
 
 SSE = {"Accept": "text/event-stream"}
 

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from runtime import Runtime
-from tests.support.web_agents import Gate
-from tests.support.web_server import TIMEOUT_S, Frame, all_frames, frames
+from tests.support.agents.web_agents import Gate
+from tests.support.servers.web_server import TIMEOUT_S, Frame, all_frames, frames
 
 SSE = {"Accept": "text/event-stream"}
 

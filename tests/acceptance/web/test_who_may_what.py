@@ -24,7 +24,7 @@ from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.serving import WebServer
 from runtime.web import JwtAuth, LoopbackOnly, Principal, StaticTokens, app_for
-from tests.support.web_server import TIMEOUT_S, serving
+from tests.support.servers.web_server import TIMEOUT_S, serving
 
 ADA, BOB, DESK, BOSS = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk", "boss"))
 TOKENS = {

@@ -24,9 +24,9 @@ from actors import (
 from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.testing import ScriptedModel
-from tests.support.log_events import resp
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY
+from tests.support.fixtures.log_events import resp
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import KEY
 
 Build = Callable[..., RunnerFixture]
 

@@ -23,7 +23,7 @@ from actors.rules.capacity.rate_limiter import LEASE_S, RENEW_S
 from actors.rules.recovery.backoff import Backoff
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.session_fixture import KEY, settled
 from tests.support.virtual_time import run_virtually
 
 

@@ -14,8 +14,8 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.log import Fetched
 from actors.rules.prompt.history import History
-from tests.support.log_events import call, event, resp, said
-from tests.support.session_fixture import KEY
+from tests.support.fixtures.log_events import call, event, resp, said
+from tests.support.fixtures.session_fixture import KEY
 
 PAGES = [
     [event("user", said("may I?"), turn="e-0"), event("me", call("c"), turn="e-0", lro=["c"])],

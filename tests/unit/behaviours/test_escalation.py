@@ -24,8 +24,8 @@ from actors import (
     exit_loop,
 )
 from actors.testing import ScriptedModel
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.vector_agents import SayingAgent
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.vectors.vector_agents import SayingAgent
 
 Build = Callable[..., RunnerFixture]
 

@@ -20,7 +20,7 @@ from actors.messages.protocol.outcomes import Failed, Finished
 from actors.rules.flow.board import Board
 from actors.rules.flow.until import Condition
 from runtime.driver.flows import stopped_by, task_results
-from tests.support.flow_fixture import DiggingModel, FlowFixture
+from tests.support.fixtures.flow_fixture import DiggingModel, FlowFixture
 from tests.support.tries import tries
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
 

@@ -15,7 +15,7 @@ from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.worker_process import RECYCLE_AFTER, Activated
-from tests.support.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
+from tests.support.fixtures.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
 from tests.support.tries import tries
 
 HI = b"hi"

@@ -10,7 +10,7 @@ from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.worker_process import HostedAgent
-from tests.support.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
+from tests.support.fixtures.pool_fixture import FakeCluster, FakeProcess, group_of, process_of
 
 HI = b"hi"
 A = Replica("a")

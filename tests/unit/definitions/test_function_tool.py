@@ -15,7 +15,7 @@ import pytest
 
 from actors import FunctionTool, LongRunningFunctionTool, ToolContext, exit_loop, tool
 from actors.errors import DefinitionError
-from tests.support.tool_contexts import tool_context
+from tests.support.fixtures.tool_contexts import tool_context
 
 
 class Color(enum.Enum):

@@ -21,9 +21,9 @@ from actors.rules.delivery.event_buffer import EventBuffer
 from actors.session.subscribers import outbox
 from runtime.driver.turns.state import TurnState, Wakeup
 from runtime.driver.turns.subscriber import Subscriber
-from tests.support.direct_fixture import until
-from tests.support.restarting_link import Restarting
-from tests.support.session_fixture import KEY, SessionFixture
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.restarting_link import Restarting
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
 from tests.support.tries import tries
 
 SAY, COMPLETE, JOIN, READ_TOO, LISTEN = "say", "complete", "join", "read too", "listen"

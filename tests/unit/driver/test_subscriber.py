@@ -14,8 +14,8 @@ from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from runtime.driver.turns.turn import Turn
 from runtime.engine.local import LocalLink
-from tests.support.restarting_link import Restarting
-from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
+from tests.support.fixtures.restarting_link import Restarting
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 NOBODY: Any = None
 """The client of a turn whose log need not be read."""

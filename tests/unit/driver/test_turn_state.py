@@ -17,7 +17,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.turns.state import TurnState, Wakeup
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.session_fixture import KEY, settled
 
 
 def stored(seq: int) -> p.StoredEvent:

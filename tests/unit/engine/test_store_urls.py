@@ -9,7 +9,7 @@ import pytest
 from actors.errors import DefinitionError
 from runtime.engine.store_urls import DEFAULT, Stores, resolve_stores
 from runtime.settings import Settings
-from tests.support.plain_session_store import PlainStore
+from tests.support.stores.plain_session_store import PlainStore
 
 
 @pytest.fixture

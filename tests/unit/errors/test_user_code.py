@@ -12,7 +12,7 @@ from actors.errors.user_code import MAX_ERROR_TEXT, error_text, in_thread, is_ca
 from actors.messages.codec import encode
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
-from tests.support.hostile_code import UnprintableError
+from tests.support.agents.hostile_code import UnprintableError
 
 
 def raise_it(error: BaseException) -> Any:

@@ -15,7 +15,7 @@ from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.rules.capacity.rate_limiter import LEASE_S
 from runtime.engine.local import LocalLink
-from tests.support.session_fixture import Clock, settled
+from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually
 
 LIMITS = {"m*": ModelLimits(max_concurrency=1)}

@@ -20,8 +20,8 @@ from actors.messages.codec import decode, decode_event, encode, plain
 from actors.messages.content import Blob
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.checks.user_message import artifact_name, checked, has_blobs, placeholder
-from tests.support.log_events import call, image, resp, said
-from tests.support.topologies import topologies
+from tests.support.fixtures.log_events import call, image, resp, said
+from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
 MESSAGES: list[type[p.Message]] = list(typing.get_args(p.AnyMessage))

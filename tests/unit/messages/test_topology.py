@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from actors.errors import UnknownAgentError
 from actors.messages.topology import Topology
-from tests.support.topologies import topologies
+from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
 

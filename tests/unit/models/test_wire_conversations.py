@@ -22,7 +22,7 @@ from runtime.models.streaming import Aggregate
 from runtime.models.wire.conversation import NUDGE
 from runtime.models.wire.json_schemas import strict_schema
 from runtime.models.wire.signatures import signed_by_anthropic
-from tests.support.chat_server import chat_chunks, message, message_events
+from tests.support.servers.chat_server import chat_chunks, message, message_events
 from tests.support.tries import tries
 
 OPENAI = SERVICES["openai"]

@@ -18,7 +18,7 @@ from runtime import ApiKeyAuth, OpenApiTools
 from runtime.integrations.openapi.document import Document, parsed
 from runtime.integrations.openapi.operations import Operation, operations
 from runtime.integrations.openapi.schemas import MAX_BYTES, MAX_NODES, Schemas
-from tests.support.api_server import body, operation, parameter, spec
+from tests.support.servers.api_server import body, operation, parameter, spec
 
 
 def document(version: str = "3.1.0", **fields: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runtime.integrations.openapi.document import Document
 from runtime.integrations.openapi.operations import Operation, operations
 from runtime.integrations.openapi.wire import WireRequest, request_of
-from tests.support.api_server import body, parameter
+from tests.support.servers.api_server import body, parameter
 
 
 def made(path: str = "/x", method: str = "post", **fields: Any) -> Operation:

@@ -15,7 +15,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.refs.base import Ref
 from runtime.engine.local import LocalLink
-from tests.support.session_fixture import KEY
+from tests.support.fixtures.session_fixture import KEY
 
 
 class OwnError(RaygroveError):

@@ -11,7 +11,7 @@ from actors.interfaces.transport import EarlyReply
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from runtime.engine.local import LocalLink
-from tests.support.session_fixture import KEY, SessionFixture
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 
 class LostReply(LocalLink):

@@ -13,9 +13,9 @@ from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
 from runtime.engine.local import LocalLink
-from tests.support.direct_fixture import until
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY, HeldCommits, settled
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import KEY, HeldCommits, settled
 
 Build = Callable[..., RunnerFixture]
 

@@ -19,7 +19,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.delivery import events_along
 from actors.testing import PatternModel
-from tests.support.runner_fixture import RunnerFixture
+from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.tries import tries
 
 BILL, SHIP, COUNT, BACK, NOTE = "bill", "ship", "count", "back", "note"

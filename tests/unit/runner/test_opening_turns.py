@@ -13,9 +13,9 @@ from actors.errors import ActorRestartsError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
-from tests.support.direct_fixture import until
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 

@@ -28,9 +28,9 @@ from actors.runner.running.running_turn import RunningTurn
 from actors.runner.turns.tasks import TurnTasks
 from actors.testing import PatternModel, ScriptedModel
 from runtime.stores.artifacts import FsspecArtifactStore
-from tests.support.log_events import call, image, resp, said
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.log_events import call, image, resp, said
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 

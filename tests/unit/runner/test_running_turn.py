@@ -15,7 +15,7 @@ from actors.messages.flow import FlowMark
 from actors.runner.running.origin import Answered, New, Origin, Recovered
 from actors.runner.running.running_turn import UNLIMITED, OpeningMessage, RunningTurn
 from actors.runner.running.runs import Run, numbers
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.session_fixture import KEY, settled
 
 ASKED = p.StoredEvent(5, b"")
 

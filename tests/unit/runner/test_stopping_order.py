@@ -33,9 +33,9 @@ from actors import (
 from actors.messages import protocol as p
 from actors.refs.agent import AgentRef
 from actors.testing import PatternModel, ScriptedModel
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.separate_actors import Ways
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.separate_actors import Ways
+from tests.support.fixtures.session_fixture import KEY, settled
 
 
 class Hang:

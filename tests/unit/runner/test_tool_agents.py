@@ -12,7 +12,7 @@ from actors.messages import protocol as p
 from actors.rules.routing.selection import select_agent
 from actors.rules.routing.transfer import route_refusal
 from actors.testing import ScriptedModel
-from tests.support.runner_fixture import RunnerFixture
+from tests.support.fixtures.runner_fixture import RunnerFixture
 
 Build = Callable[..., RunnerFixture]
 

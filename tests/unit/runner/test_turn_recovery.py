@@ -23,9 +23,9 @@ from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
 from runtime.engine.local import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.separate_actors import Gate, Ways
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.separate_actors import Gate, Ways
+from tests.support.fixtures.session_fixture import KEY, settled
 
 
 class Greeting(Plugin):

@@ -15,8 +15,8 @@ from actors.errors import ModelConfigurationError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.testing import ScriptedModel
-from tests.support.runner_fixture import RunnerFixture
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import KEY, settled
 
 Build = Callable[..., RunnerFixture]
 

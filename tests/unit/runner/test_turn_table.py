@@ -18,7 +18,7 @@ from actors.runner.running.origin import New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.user_message import PreparedMessage
-from tests.support.session_fixture import KEY, settled
+from tests.support.fixtures.session_fixture import KEY, settled
 from tests.support.tries import tries
 
 TURN = (KEY, "e-1")

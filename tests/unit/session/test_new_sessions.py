@@ -23,7 +23,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.session.store.worker import Job, Worker
-from tests.support.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled, state_of
+from tests.support.fixtures.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled, state_of
 
 
 class CountingStore(FailingStore):

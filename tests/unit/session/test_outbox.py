@@ -13,8 +13,8 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import EventBuffer, cost
 from actors.session.subscribers.outbox import LINGER_S, Outbox
-from tests.support.session_fixture import KEY, OTHER, Clock, settled
-from tests.support.streamed_events import complete, page, partial, texts
+from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, settled
+from tests.support.fixtures.streamed_events import complete, page, partial, texts
 from tests.support.tries import tries
 
 WHERE = (KEY, "e-1")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import WriterReplacedError
-from tests.support.session_fixture import SessionFixture, settled
+from tests.support.fixtures.session_fixture import SessionFixture, settled
 
 
 async def test_an_actor_that_was_replaced_and_lives_on_stores_nothing_more_and_is_told_so(tmp_path: Path) -> None:

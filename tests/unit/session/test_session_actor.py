@@ -19,8 +19,8 @@ from actors.errors import (
 )
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
-from tests.support.log_events import resp
-from tests.support.session_fixture import KEY, OTHER, TREE, HeldCommits, SessionFixture, settled
+from tests.support.fixtures.log_events import resp
+from tests.support.fixtures.session_fixture import KEY, OTHER, TREE, HeldCommits, SessionFixture, settled
 
 
 async def test_it_tells_the_parent_map(session: SessionFixture) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import FencedError, SessionNotFoundError, StoreError
 from actors.messages import protocol as p
-from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 
 async def test_a_turn_that_could_not_be_opened_leaves_nothing_and_the_next_one_works(session: SessionFixture) -> None:

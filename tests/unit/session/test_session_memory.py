@@ -19,7 +19,7 @@ from actors.messages.session import SessionKey
 from actors.session.log.logs import FRESH_S, IDLE_S
 from actors.session.log.reader import PAGE, PAGE_BYTES
 from actors.session.log.session_log import TAIL, TAIL_BYTES
-from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 ROOM = 64 * KIB
 

@@ -14,7 +14,7 @@ from actors.interfaces.records import PutState, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import all_shards
-from tests.support.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
+from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, state_of
 from tests.support.sharded_runtimes import one_session_per_shard
 
 ONE_OF_TWO = Shard(0, 2)

@@ -14,7 +14,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace
 from actors.session.store.worker import Job, Worker
-from tests.support.session_fixture import KEY, OTHER, SessionFixture, state_of
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of
 from tests.support.tries import tries
 
 BOB = SessionKey("app", "bob", "s1")

@@ -13,7 +13,7 @@ from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.session.subscribers.outbox import FORGET_S, LINGER_S, Outbox
 from actors.session.subscribers.subscriptions import Subscriptions
-from tests.support.session_fixture import KEY, OTHER, Clock, SessionFixture, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, Clock, SessionFixture, settled
 
 WHERE = (KEY, "e-1")
 

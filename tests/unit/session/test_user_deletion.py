@@ -11,7 +11,7 @@ from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.session.log.user_holds import HOLD_S, UserHolds
-from tests.support.session_fixture import KEY, OTHER, SessionFixture, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 HOLD = p.HoldUser(app=KEY.app, user=KEY.user)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import uvloop
 
-from tests.support.direct_fixture import DirectFixture
+from tests.support.fixtures.direct_fixture import DirectFixture
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

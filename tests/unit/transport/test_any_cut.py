@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from runtime.transport.io.channel import Channel
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.protocol.frames import MAX_PAYLOAD
-from tests.support.cutting_proxy import Cut
-from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer
+from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer
+from tests.support.servers.cutting_proxy import Cut
 from tests.support.tries import tries
 
 OPTIONS = replace(DEFAULTS, connect_s=2.0, lost_s=2.0, beat_s=0.5)

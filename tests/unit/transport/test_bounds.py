@@ -16,7 +16,7 @@ from runtime.transport.io.writer import HIGH_WATER, LONE_PASSES, Writer
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, wanted_frames
 from runtime.transport.protocol.handshake import CHALLENGE_BYTES, NONCE_BYTES, VERSION, WELCOME_BYTES, Claim, ClientHandshake
 from runtime.transport.protocol.outbox import GATHERED_BYTES, LONG_AT_ONCE, FrameQueue
-from tests.support.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
+from tests.support.fixtures.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
 
 MIB = 1024 * 1024
 

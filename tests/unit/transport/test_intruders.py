@@ -29,7 +29,7 @@ from runtime.transport.protocol.handshake import (
     Welcome,
 )
 from runtime.transport.protocol.outbox import LONG_AT_ONCE
-from tests.support.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, until
+from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -13,7 +13,7 @@ import pytest
 from actors.errors import ClusterError
 from runtime.transport.io.listening import listen_tcp, listen_unix, port_range
 from runtime.transport.io.server import Server
-from tests.support.direct_fixture import NODE, SECRET, DirectFixture, Recorder
+from tests.support.fixtures.direct_fixture import NODE, SECRET, DirectFixture, Recorder
 
 HOST = "127.0.0.1"
 

@@ -16,8 +16,8 @@ from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.protocol.errors import HandlerFailedError
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD
 from runtime.transport.protocol.handshake import CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, WELCOME_BYTES
-from tests.support.cutting_proxy import NO_CUT, Cut
-from tests.support.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, answer, until
+from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, answer, until
+from tests.support.servers.cutting_proxy import NO_CUT, Cut
 
 UP = HELLO_BYTES + PROOF_BYTES + HEADER.size
 """Bytes that a client sends before its first request: the handshake, and a list that is empty."""

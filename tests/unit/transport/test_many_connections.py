@@ -8,8 +8,8 @@ import tracemalloc
 
 import pytest
 
-from tests.support.cutting_proxy import Cut
-from tests.support.direct_fixture import DirectFixture, Recorder, descriptors, until
+from tests.support.fixtures.direct_fixture import DirectFixture, Recorder, descriptors, until
+from tests.support.servers.cutting_proxy import Cut
 
 AT_ONCE = 20
 

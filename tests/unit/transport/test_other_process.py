@@ -14,8 +14,8 @@ import pytest
 
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.errors import ConnectionLostError, Loss
-from tests.support.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
-from tests.support.processes import stop
+from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
+from tests.support.machine.processes import stop
 
 ROOT = Path(__file__).parents[4]
 
@@ -53,7 +53,7 @@ async def other(direct: DirectFixture) -> AsyncIterator[OtherProcess]:
     """A server in another process."""
     folder = str(direct.folder) if direct.kind == "unix" else ""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.direct_server_program", folder, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        sys.executable, "-m", "tests.support.programs.direct_server_program", folder, stdout=asyncio.subprocess.PIPE, cwd=ROOT
     )
     assert process.stdout is not None
     raw = bytes.fromhex((await process.stdout.readline()).decode())

@@ -21,8 +21,8 @@ from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
-from tests.support.certificates import HOST, Authority, Files
-from tests.support.cutting_proxy import CuttingProxy
+from tests.support.servers.certificates import HOST, Authority, Files
+from tests.support.servers.cutting_proxy import CuttingProxy
 
 DIRECT = WireOptions("direct", b"s" * 32)
 TLS_HANDSHAKE = 0x16

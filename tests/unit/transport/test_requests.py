@@ -14,7 +14,7 @@ from actors.interfaces.transport import EARLY_REPLY
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.protocol.errors import HandlerFailedError
 from runtime.transport.protocol.frames import MAX_PAYLOAD, MAX_SLOT
-from tests.support.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
+from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
 
 SIZES = [0, 1, MAX_PAYLOAD - 5, MAX_PAYLOAD - 4, MAX_PAYLOAD - 3, MAX_PAYLOAD, MAX_PAYLOAD + 1, 3 * MAX_PAYLOAD]
 

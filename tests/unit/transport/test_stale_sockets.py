@@ -18,8 +18,8 @@ import pytest
 
 from runtime.transport.endpoint import Endpoint, new_boot
 from runtime.transport.io.stale_sockets import MAX_TRIED, remove_stale, socket_name
-from tests.support.direct_fixture import DirectFixture, Recorder, answer
-from tests.support.processes import stop
+from tests.support.fixtures.direct_fixture import DirectFixture, Recorder, answer
+from tests.support.machine.processes import stop
 
 ROOT = Path(__file__).parents[4]
 
@@ -45,7 +45,12 @@ async def unix() -> AsyncIterator[DirectFixture]:
 
 async def start(folder: Path) -> Started:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.direct_server_program", str(folder), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        sys.executable,
+        "-m",
+        "tests.support.programs.direct_server_program",
+        str(folder),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
     )
     assert process.stdout is not None
     raw = bytes.fromhex((await process.stdout.readline()).decode())

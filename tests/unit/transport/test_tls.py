@@ -13,8 +13,8 @@ from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
 from runtime.transport.io.server import Server
 from runtime.transport.protocol.frames import MAX_PAYLOAD
-from tests.support.certificates import HOST, Authority, Files
-from tests.support.direct_fixture import SECRET, Recorder, answer
+from tests.support.fixtures.direct_fixture import SECRET, Recorder, answer
+from tests.support.servers.certificates import HOST, Authority, Files
 
 
 @pytest.fixture

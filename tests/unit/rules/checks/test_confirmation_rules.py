@@ -10,7 +10,7 @@ from actors import LlmAgent, LongRunningFunctionTool
 from actors.errors import DefinitionError
 from actors.rules.checks.confirmation import refusal
 from actors.rules.prompt.history import History
-from tests.support.log_events import call, event, resp
+from tests.support.fixtures.log_events import call, event, resp
 
 
 def test_only_a_plain_yes_is_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.rules.delivery.event_buffer import EventBuffer
-from tests.support.streamed_events import complete, page, partial, texts
+from tests.support.fixtures.streamed_events import complete, page, partial, texts
 
 
 def test_what_fits_is_told_as_it_came() -> None:

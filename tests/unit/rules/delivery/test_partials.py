@@ -7,7 +7,7 @@ import pytest
 from actors import Content, FunctionCall, Part
 from actors.messages.codec import decode_event
 from actors.rules.delivery.partials import merged
-from tests.support.streamed_events import complete, partial, texts
+from tests.support.fixtures.streamed_events import complete, partial, texts
 
 
 def test_pieces_that_differ_only_in_their_text_become_one_with_all_of_it() -> None:

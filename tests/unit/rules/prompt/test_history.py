@@ -9,7 +9,7 @@ from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_visible, tool_branch, tool_root
-from tests.support.log_events import call, event, image, resp, said, shown, thought
+from tests.support.fixtures.log_events import call, event, image, resp, said, shown, thought
 
 Shown = list[tuple[str | None, list[str]]]
 

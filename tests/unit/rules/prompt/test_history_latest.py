@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors import Event
 from actors.rules.prompt import history as contents
 from actors.rules.prompt.history import History
-from tests.support.log_events import call, event, resp, said, shown
+from tests.support.fixtures.log_events import call, event, resp, said, shown
 from tests.support.tries import tries
 from tests.unit.rules.prompt.test_history_step_by_step import branches, conversations, logs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors import Event
 from actors.rules.prompt.history import History
-from tests.support.log_events import call, event, resp, said, shown
+from tests.support.fixtures.log_events import call, event, resp, said, shown
 
 Shown = list[tuple[str | None, list[str]]]
 

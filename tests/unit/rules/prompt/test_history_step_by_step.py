@@ -12,7 +12,7 @@ from actors.rules.prompt.arrange import arrange, latest_slice
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_visible
-from tests.support.log_events import call, event, image, resp, said, thought
+from tests.support.fixtures.log_events import call, event, image, resp, said, thought
 from tests.support.tries import tries
 
 IDS = ["c1", "c2", "c3"]

@@ -16,7 +16,7 @@ from actors.messages.limits import DEFAULT_LIMITS
 from actors.rules.prompt.agent_search import MAX_FOUND
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
-from tests.support.tool_contexts import tool_context
+from tests.support.fixtures.tool_contexts import tool_context
 
 MOST = DEFAULT_LIMITS.max_listed_targets
 FEW = (Target("editor", "edits"), Target("boss", "", is_parent=True), Target("reviewer", "reviews"))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.resumption import child_after_seq, child_towards, entry
-from tests.support.topologies import topologies
+from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.routing.selection import Selection, deciding, is_transferable, select_agent
-from tests.support.topologies import topologies
+from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
 names = st.sampled_from(["user", *(f"n{number}" for number in range(8)), "gone", "lost"])

@@ -15,8 +15,8 @@ from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.topology import AgentNode, Topology
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target, route_refusal, transfer_targets
-from tests.support.tool_contexts import tool_context
-from tests.support.topologies import topologies
+from tests.support.fixtures.tool_contexts import tool_context
+from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
 MAX_LISTED = DEFAULT_LIMITS.max_listed_targets

@@ -1,0 +1,137 @@
+"""Plugins: callbacks for every agent and for the turn itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors import (
+    Content,
+    FunctionResponse,
+    LlmAgent,
+    LongRunningFunctionTool,
+    LoopAgent,
+    Part,
+    RunConfig,
+    SequentialAgent,
+)
+from actors.errors import AgentFailedError, PluginFailedError
+from actors.testing import ScriptedModel
+from runtime import Runtime
+from tests.support.agents.conversation_agents import StateAdder
+from tests.support.agents.conversation_callbacks import (
+    AgentReplacer,
+    ErrorAnswerer,
+    FailingHooks,
+    HookRecorder,
+    SecretFilter,
+    greet,
+    refuse,
+    shout,
+)
+from tests.support.agents.conversation_tools import fail, look_up
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+
+
+def state(rt: Runtime) -> dict[str, object]:
+    session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    return session.state
+
+
+def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy: Deploy) -> None:
+    calls = {"call": "look_up", "args": {"order": "1"}}
+    asker = LlmAgent(name="asker", model=ScriptedModel([calls, "late"]), tools=[look_up])
+    root = SequentialAgent(name="root", sub_agents=[asker, LoopAgent(name="loop", max_iterations=1), StateAdder(name="sums")])
+    with deploy(root, plugins=[HookRecorder(), HookRecorder("again")]) as rt:
+        assert run_turn(rt, "go", state_delta={"amount": 2})[-1].content is None
+        expected = [
+            *("message root", "begin root", "before_agent root", "before_agent asker"),
+            *("before_model asker", "after_model asker", "before_tool asker", "after_tool asker"),
+            *("before_model asker", "after_model asker", "after_agent asker"),
+            *("before_agent loop", "after_agent loop", "before_agent sums", "after_agent sums", "after_agent root", "end root"),
+        ]
+        assert state(rt)["seen_by_HookRecorder"] == state(rt)["seen_by_again"] == expected
+        assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_HookRecorder", "seen_by_again"]
+
+
+def test_it_runs_before_the_agents_own_callbacks_and_takes_their_place(deploy: Deploy) -> None:
+    root = LlmAgent(
+        name="root",
+        model=ScriptedModel([{"call": "fail"}, ValueError("line down")]),
+        tools=[fail],
+        on_model_error_callback=refuse,
+        on_tool_error_callback=refuse,
+    )
+    with deploy(root, plugins=[ErrorAnswerer()]) as rt:
+        events = run_turn(rt, "hi")
+        assert [answer.response for answer in events[1].function_responses()] == [{"mended": "kaput"}]
+        assert events[-1].text == "mended: line down"
+
+
+def test_it_may_change_the_message_the_turn_and_every_event(deploy: Deploy) -> None:
+    model = ScriptedModel([{"stream": ["the ", "secret", "!"]}, "fine"])
+    with deploy(LlmAgent(name="root", model=model), plugins=[SecretFilter()]) as rt:
+        events = run_turn(rt, "a secret?", run_config=RunConfig(streaming="sse"))
+        assert "".join(event.text for event in events if event.partial) == "the ******!"
+        assert author_texts(stored(rt)) == [("user", "a ******?"), ("root", "the ******!")]
+        assert (stored(rt)[-1].id, stored(rt)[-1].actions.state_delta) == (events[-1].id, {"censored": 1})
+        assert events[-1].id != "x"
+        assert model.requests[0].contents[-1].text == "a ******?"
+        assert author_texts(run_turn(rt, "forbidden")) == [("root", "root may not talk about that")]
+        assert author_texts(run_turn(rt, "and now?")) == [("root", "fine")]
+        assert state(rt) == {"heard": 3, "censored": 1, "refused": "forbidden"}
+        assert model.requests[1].contents[-2].text == "root may not talk about that"
+
+
+def test_a_turn_that_goes_on_after_a_pause_is_not_begun_again(deploy: Deploy) -> None:
+    def ask() -> None:
+        return None
+
+    root = LlmAgent(name="root", model=ScriptedModel([{"call": "ask"}, "done"]), tools=[LongRunningFunctionTool(ask)])
+    with deploy(root, plugins=[HookRecorder()]) as rt:
+        call = next(call for event in run_turn(rt, "go") for call in event.function_calls())
+        answer = Part(function_response=FunctionResponse(id=call.id, name="ask", response={"ok": True}))
+        assert author_texts(run_turn(rt, Content(parts=[answer])))[-3] == ("root", "done")
+        seen = state(rt)["seen_by_HookRecorder"]
+        assert seen == [
+            *("message root", "begin root", "before_agent root", "before_model root", "after_model root"),
+            *("before_tool root", "after_tool root", "message root"),
+            *("before_model root", "after_model root", "after_agent root", "end root"),
+        ]
+
+
+@pytest.mark.parametrize("hook", ["on_user_message", "before_run", "after_run", "on_event"])
+def test_a_hook_that_fails_fails_the_turn_and_not_the_next(hook: str, tmp_path: Path) -> None:
+    deploy = Deploy("local", tmp_path)
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["one"])), plugins=[FailingHooks(hook)]) as rt:
+        error = AgentFailedError if hook == "on_event" else PluginFailedError
+        with pytest.raises(error, match=r"PermissionError.*not today"):
+            run_turn(rt, "hi")
+        session = rt.sessions.get("ada", "s1")
+        ends = [event.error_code for event in session.events] if session is not None else None
+        assert (
+            ends
+            == {
+                "on_user_message": None,
+                "before_run": [None, "PluginFailedError"],
+                "after_run": [None, None, "PluginFailedError"],
+                "on_event": [None, "PermissionError"],
+            }[hook]
+        )
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["two"]))) as rt:
+        assert author_texts(run_turn(rt, "hi")) == [("root", "two")]
+
+
+def test_what_a_callback_wrote_is_kept_when_the_model_says_nothing(deploy: Deploy) -> None:
+    root = LlmAgent(name="root", model=ScriptedModel([None]), after_model_callback=shout)
+    with deploy(root) as rt:
+        assert [(event.content, event.actions.state_delta) for event in run_turn(rt, "hi")] == [(None, {"heard": None})]
+        assert state(rt) == {"heard": None}
+
+
+def test_a_plugin_that_gives_content_before_an_agent_spares_it_the_run(deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="root", model=ScriptedModel([]), before_agent_callback=greet), plugins=[AgentReplacer()]) as rt:
+        assert author_texts(run_turn(rt, "hi")) == [("root", "nobody is in")]
+        assert state(rt) == {}

@@ -1,0 +1,122 @@
+"""`raygrove chat`, on a terminal of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.app_folders import desk, write
+from tests.support.programs.terminal_program import CTRL_C, CTRL_D, TerminalProgram
+
+SLOW = """
+    import asyncio
+
+    from actors import LlmAgent, tool
+    from actors.testing import PatternModel
+
+
+    @tool
+    async def wait() -> None:
+        \"\"\"Wait long.\"\"\"
+        await asyncio.sleep(60)
+
+
+    model = PatternModel([("go", {"call": "wait", "args": {}}), ("fail", ValueError("broken"))], default="Here.")
+    root_agent = LlmAgent(name="slow", tools=[wait], model=model)
+"""
+
+
+def test_a_conversation_with_transfers_confirmations_and_questions(tmp_path: Path) -> None:
+    desk(tmp_path / "desk_chat")
+    with TerminalProgram(["chat", "desk_chat", "--session", "s1", "--state", "plan=gold"], tmp_path) as chat:
+        assert "session s1, /help lists the commands" in chat.until("> ")
+        chat.type("hello\n")
+        assert "concierge:\nHow can I help?\n" in chat.until("> ")
+        chat.type("it is late\n")
+        shown = chat.until("> ")
+        assert "concierge → billing\n" in shown
+        assert 'billing → lookup_order(order_id="42")\n' in shown
+        assert "billing:\nIt is on its way.\n" in shown
+        chat.type("refund\n")
+        chat.until("billing asks: may refund(amount=80) run? (y/n) ")
+        chat.type("perhaps\n")
+        chat.until("y or n")
+        chat.until("(y/n) ")
+        chat.type("y\n")
+        # The same agent speaks again, and is not named again.
+        shown = chat.until("> ")
+        assert "80 euros are yours.\n" in shown
+        assert "billing:" not in shown
+        chat.type("manager\n")
+        chat.until('billing waits for the result of ask_manager(question="May I?"): ')
+        chat.type("yes\n")
+        assert "The manager agrees." in chat.until("> ")
+        chat.type("/state\n")
+        assert 'plan = "gold"' in chat.until("> ")
+        chat.type(CTRL_D)
+        assert chat.exit_code() == 0
+
+
+def test_an_earlier_conversation_goes_on_with_what_it_waits_for(tmp_path: Path) -> None:
+    desk(tmp_path / "desk_again")
+    with TerminalProgram(["chat", "desk_again", "--session", "s1"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("refund\n")
+        chat.until("(y/n) ")
+        chat.type(CTRL_D)
+        chat.until("the turn waits: go on with --session s1")
+        assert chat.exit_code() == 0
+    with TerminalProgram(["chat", "desk_again", "--session", "s1"], tmp_path) as chat:
+        shown = chat.until("> ")
+        assert "user: refund\n" in shown
+        assert "waits for an answer: refund(amount=80). /answer gives it" in shown
+        chat.type("/answer\n")
+        chat.until("(y/n) ")
+        chat.type("n\n")
+        assert "Then not." in chat.until("> ")
+        chat.type("/answer\n")
+        assert "nothing waits for an answer" in chat.until("> ")
+        chat.type("/quit\n")
+        assert chat.exit_code() == 0
+
+
+def test_commands_show_the_session_and_the_tree(tmp_path: Path) -> None:
+    desk(tmp_path / "desk_cmds")
+    with TerminalProgram(["chat", "desk_cmds"], tmp_path) as chat:
+        first = chat.until("> ").partition("session ")[2].partition(",")[0]
+        for typed, expected in (
+            ("/help", "/events [N]"),
+            ("/agents", "  billing (llm, PatternModel, lookup_order, refund, ask_manager): Orders."),
+            ("/session", first),
+            ("/state", "the session has no state"),
+            ("/events", "the session has no events"),
+            ("hello", "How can I help?"),
+            ("/events 5", "concierge  text  How can I help?"),
+            ("/events x", "error: /events x: give a number"),
+            ("/stat", "Did you mean '/state'?"),
+        ):
+            chat.type(f"{typed}\n")
+            assert expected in chat.until("\n> "), typed
+        chat.type("/new\n")
+        shown = chat.until("\n> ")
+        assert "session chat-" in shown
+        assert first not in shown
+        chat.type(f"/session {first}\n")
+        assert "concierge: How can I help?" in chat.until("\n> ")
+
+
+def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
+    write(tmp_path / "slow_chat", {"agent.py": SLOW})
+    with TerminalProgram(["chat", "slow_chat"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("go\n")
+        chat.until("slow → wait()\n")
+        chat.type(CTRL_C)
+        assert "cancelled" in chat.until("> ")
+        chat.type("hello\n")
+        assert "Here.\n" in chat.until("> ")
+        chat.type("half a line" + CTRL_C)
+        assert "Ctrl-D leaves" in chat.until("\n> ")
+        chat.type("fail\n")
+        assert "broken" in chat.until("\n> ")
+        chat.type(CTRL_D)
+        assert chat.exit_code() == 0

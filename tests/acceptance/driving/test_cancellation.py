@@ -1,0 +1,194 @@
+"""A turn can be cancelled at any point and by any caller: it ends soon, its log is sealed, and nothing of it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from actors import RunConfig
+from actors.errors import SessionBusyError, TurnCancelledError, TurnTimeoutError
+from actors.messages.protocol.outcomes import Paused
+from runtime import Runtime
+from runtime.driver.turns.turn import Turn
+from tests.support.blocking_points import BlockingPoints, blocking_tree
+from tests.support.machine.load import is_within
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+
+ENDS_S = 1.0
+"""How soon a turn has to end when it is cancelled."""
+
+MARGIN_S = 2.0
+"""Allowed on top of that, and as many times more as a busy machine is slower."""
+
+PHASES = {
+    "hang": 1,
+    "block": 1,
+    "refuse": 1,
+    "all": 3,
+    "model": 1,
+    "parallel": 2,
+    "loop": 1,
+}
+"""Where a turn can hang, by the message that leads there, with the number of calls that hang then."""
+
+CANCELLED = {"error": "cancelled"}
+
+
+@pytest.fixture
+def points() -> Iterator[BlockingPoints]:
+    made = BlockingPoints()
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def rt(local: Deploy, points: BlockingPoints) -> Iterator[Runtime]:
+    with local(blocking_tree(points)) as rt:
+        yield rt
+        # What hangs in a thread would otherwise hold up the end.
+        points.release()
+
+
+def start(rt: Runtime, message: str, **config: Any) -> Turn:
+    return rt.run(user_id="ada", session_id="s1", message=message, run_config=RunConfig(**config))
+
+
+def by_itself(rt: Runtime, turn: Turn) -> None:
+    turn.cancel()
+
+
+def by_another_driver(rt: Runtime, turn: Turn) -> None:
+    rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id).cancel()
+
+
+def by_who_interrupts(rt: Runtime, turn: Turn) -> None:
+    assert start(rt, "hi", on_concurrent_turn="interrupt").result().text == "hello"
+
+
+def ends_soon(turn: Turn, stop: Callable[[], Any]) -> None:
+    began_s = time.monotonic()
+    stop()
+    with pytest.raises(TurnCancelledError, match=turn.invocation_id):
+        turn.result()
+    assert is_within(time.monotonic() - began_s, ENDS_S + MARGIN_S)
+
+
+def is_sealed(rt: Runtime, points: BlockingPoints) -> None:
+    """Every call has one answer, nothing runs, a call released too late adds no event, and the next turn works."""
+    log = stored(rt)
+    calls = [call.id for event in log for call in event.function_calls()]
+    answers = Counter(response.id for event in log for response in event.function_responses())
+    assert answers == Counter(calls)
+    assert rt.statistics().runner.counts["running"] == 0
+    points.release()
+    assert author_texts(run_turn(rt, "hi")) == [("root", "hello")]
+    assert [event.id for event in stored(rt)[: len(log)]] == [event.id for event in log]
+    assert len(stored(rt)) == len(log) + 2
+
+
+@pytest.mark.parametrize("stop", [by_itself, by_another_driver, by_who_interrupts])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_turn_ends_wherever_it_hangs(
+    rt: Runtime, points: BlockingPoints, phase: str, stop: Callable[[Runtime, Turn], None]
+) -> None:
+    turn = start(rt, phase)
+    points.wait_until_reached(PHASES[phase])
+    ends_soon(turn, lambda: stop(rt, turn))
+    is_sealed(rt, points)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_turn_that_takes_too_long_ends_wherever_it_hangs(rt: Runtime, points: BlockingPoints, phase: str) -> None:
+    began_s = time.monotonic()
+    with pytest.raises(TurnTimeoutError, match=r"0\.2 s"):
+        start(rt, phase, timeout=0.2).result()
+    assert is_within(time.monotonic() - began_s, 0.2 + ENDS_S + MARGIN_S)
+    is_sealed(rt, points)
+
+
+def test_leaving_a_streamed_answer_ends_it(rt: Runtime, points: BlockingPoints) -> None:
+    turn = start(rt, "model", streaming="sse")
+    for event in turn:
+        if event.partial:
+            break
+    ends_soon(turn, lambda: None)
+    assert not any(event.partial or event.text == "well" for event in stored(rt))
+    is_sealed(rt, points)
+
+
+def test_a_turn_in_line_ends_and_the_one_before_it_goes_on(rt: Runtime, points: BlockingPoints) -> None:
+    first = start(rt, "block")
+    points.wait_until_reached()
+    second, third, fourth = (start(rt, text) for text in ("second", "third", "fourth"))
+    ends_soon(second, second.cancel)
+    ends_soon(third, lambda: by_another_driver(rt, third))
+    points.release()
+    first.result()
+    assert fourth.result().text == "hello"
+    assert [event.text for event in stored(rt) if event.author == "user"] == ["block", "fourth"]
+
+
+def test_one_that_interrupts_takes_the_place_of_the_one_that_runs_and_those_in_line_wait_on(
+    rt: Runtime, points: BlockingPoints
+) -> None:
+    running = start(rt, "hang")
+    points.wait_until_reached()
+    waiting = [start(rt, f"waits {number}") for number in range(5)]
+    assert start(rt, "now", on_concurrent_turn="interrupt").result().text == "hello"
+    assert [turn.result().text for turn in waiting] == ["hello"] * 5
+    with pytest.raises(TurnCancelledError):
+        running.result()
+    said = [event.text for event in stored(rt) if event.author == "user"]
+    assert said[:2] == ["hang", "now"]
+    assert sorted(said[2:]) == [f"waits {number}" for number in range(5)]
+
+
+def test_however_many_interrupt_at_once_each_is_answered_or_cancelled(rt: Runtime, points: BlockingPoints) -> None:
+    turns = [start(rt, f"{number}", on_concurrent_turn="interrupt") for number in range(30)]
+    ended = []
+    for turn in turns:
+        try:
+            ended.append(turn.result().text)
+        except TurnCancelledError:
+            ended.append("cancelled")
+    assert set(ended) <= {"hello", "cancelled"}
+    assert "hello" in ended
+    is_sealed(rt, points)
+
+
+def test_a_turn_is_cancelled_just_when_it_begins(rt: Runtime, points: BlockingPoints) -> None:
+    for _ in range(20):
+        turn = start(rt, "hang")
+        ends_soon(turn, lambda turn=turn: turn.cancel())  # type: ignore[misc]
+    is_sealed(rt, points)
+
+
+def test_a_paused_turn_is_sealed_and_an_answer_comes_too_late(rt: Runtime, points: BlockingPoints) -> None:
+    turn = start(rt, "ask")
+    assert isinstance(turn.result().outcome, Paused)
+    running = start(rt, "hang")
+    points.wait_until_reached(2)
+    with pytest.raises(SessionBusyError, match=running.invocation_id):
+        turn.cancel()
+    running.cancel()
+    turn.cancel()
+    turn.cancel()
+    assert [response.response for response in stored(rt)[-1].function_responses()] == [CANCELLED]
+    joined = rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id)
+    with pytest.raises(TurnCancelledError):
+        joined.result()
+    is_sealed(rt, points)
+
+
+def test_a_turn_that_has_ended_is_left_as_it_is(rt: Runtime) -> None:
+    turn = start(rt, "hi")
+    assert turn.result().text == "hello"
+    log = stored(rt)
+    turn.cancel()
+    by_another_driver(rt, turn)
+    assert stored(rt) == log
+    assert turn.result().text == "hello"

@@ -1,0 +1,122 @@
+"""Flows in which something fails: a task, an agent, a limit, or the turn is cancelled (semantics.md section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors import (
+    Flow,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    RunConfig,
+    Task,
+)
+from actors.errors import (
+    AgentFailedError,
+    FlowLimitExceededError,
+    LlmCallsLimitExceededError,
+    TurnCancelledError,
+)
+from actors.testing import PatternModel
+from tests.support.agents.flow_agents import ME, BarrierModel, asked, succeed, worker
+from tests.support.runtimes import Deploy
+
+
+def test_what_needs_a_failed_task_is_skipped_and_the_turn_ends_well(local: Deploy) -> None:
+    agent = worker("a", {"call": "fail_t", "args": {"reason": "no data"}}, succeed("w", "anyway"))
+    flow = Flow(
+        [
+            Task("1", name="t"),
+            Task("2", name="u", depends_on=["t"]),
+            Task("3", name="v", depends_on=["u"]),
+            Task("4", name="w", depends_on=["u"], on_failed_dependency="run"),
+        ],
+        agents=[agent],
+    )
+    with local(flow) as rt:
+        tasks = rt.run(**ME, message="go").result().tasks
+    assert {name: task.status for name, task in tasks.items()} == {
+        "t": "failed",
+        "u": "skipped",
+        "v": "skipped",
+        "w": "successful",
+    }
+    assert tasks["t"].reason == "no data"
+    assert "'t', which was failed" in tasks["u"].reason
+    assert "`u` (skipped)" in asked(agent)[1].system_instruction
+
+
+def test_a_task_fails_at_its_model_calls(local: Deploy) -> None:
+    agent = worker("a", "hm", "hm", succeed("u", "x"))
+    with local(Flow([Task("1", name="t", max_llm_calls=2), Task("2", name="u")], agents=[agent], max_parallel=1)) as rt:
+        tasks = rt.run(**ME, message="go").result().tasks
+    assert (tasks["t"].status, tasks["u"].status) == ("failed", "successful")
+    assert "max_llm_calls" in tasks["t"].reason
+
+
+def test_a_task_that_its_model_never_finishes_fails_before_the_turn_has_used_its_calls(local: Deploy) -> None:
+    talks = LlmAgent(name="a", model=PatternModel([], default="I think about it."))
+    with local(Flow([Task("1", name="t"), Task("2", name="u", depends_on=["t"])], agents=[talks])) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert {name: task.status for name, task in result.tasks.items()} == {"t": "failed", "u": "skipped"}
+    assert result.tasks["t"].reason == "max_llm_calls=50: it was not done after 50 model calls"
+    assert len([event for event in result.events if event.text == "I think about it."]) == 50
+
+
+def test_many_tasks_of_one_agent_do_not_use_up_each_others_calls(local: Deploy) -> None:
+    count = 60
+    agent = worker("a", *(succeed(f"t{number}", "x") for number in range(count)))
+    with local(Flow([Task("1", name=f"t{number}") for number in range(count)], agents=[agent])) as rt:
+        tasks = rt.run(**ME, message="go").result().tasks
+    assert {task.status for task in tasks.values()} == {"successful"}
+
+
+@pytest.mark.parametrize("limit", ["max_rounds", "max_llm_calls"])
+def test_a_flow_at_its_limit_fails_loudly_and_the_next_turn_works(local: Deploy, limit: str) -> None:
+    agent = worker("a", "hm", "hm", succeed("t", "x"))
+    with local(Flow([Task("1", name="t")], agents=[agent], **{limit: 2})) as rt:
+        with pytest.raises(FlowLimitExceededError, match=f"'flow' is not done after what {limit}=2 allows; left to do: t"):
+            rt.run(**ME, message="go").result()
+        assert rt.run(**ME, message="again").result().text == "x"
+
+
+def test_the_turns_own_limit_of_model_calls_holds_in_flows(local: Deploy) -> None:
+    agent = worker("a", "hm", "hm", "hm")
+    with local(Flow([Task("1", name="t")], agents=[agent])) as rt, pytest.raises(LlmCallsLimitExceededError):
+        rt.run(**ME, message="go", run_config=RunConfig(max_llm_calls=2)).result()
+    assert len(asked(agent)) == 2
+
+
+def test_an_agent_that_fails_ends_the_flow_and_those_beside_it(local: Deploy) -> None:
+    waits = asyncio.Event()
+    stopped: list[str] = []
+
+    class Waiting:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            try:
+                await waits.wait()
+            finally:
+                stopped.append(request.agent)
+            yield LlmResponse()
+
+    agents = [worker("a", ValueError("broken")), LlmAgent(name="b", model=Waiting())]
+    with local(Flow([Task("1", name="t", agents=["a"]), Task("2", name="u", agents=["b"])], agents=agents)) as rt:
+        with pytest.raises(AgentFailedError, match="broken"):
+            rt.run(**ME, message="go").result()
+        assert stopped == ["b"]
+
+
+def test_a_flow_is_cancelled_with_its_turn(local: Deploy) -> None:
+    model = BarrierModel(2)
+    with local(Flow([Task("1", name="t")], agents=[LlmAgent(name="a", model=model)])) as rt:
+        turn = rt.run(**ME, message="go")
+        for event in turn:
+            if event.flow is not None and event.flow.turns:
+                turn.cancel()
+                break
+        with pytest.raises(TurnCancelledError):
+            turn.result()

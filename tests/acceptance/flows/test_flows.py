@@ -1,0 +1,218 @@
+"""Flows through the public API: tasks, their results, and what agents see and say of them (semantics.md section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from actors import (
+    Event,
+    Flow,
+    LlmAgent,
+    RunConfig,
+    Task,
+)
+from actors.errors import (
+    AgentTreeError,
+    DefinitionError,
+    TaskFailedError,
+)
+from actors.testing import ScriptedModel
+from tests.support.agents.flow_agents import ME, BarrierModel, Person, asked, states, succeed, worker
+from tests.support.runtimes import Deploy
+
+
+@dataclass
+class Place:
+    city: str
+    zip_code: str | None = None
+
+
+def test_results_are_of_the_types_of_their_tasks(local: Deploy) -> None:
+    agent = worker(
+        "a",
+        succeed("person", {"name": "Ada", "age": 36}),
+        succeed("place", {"city": "London"}),
+        succeed("count", [1, 2]),
+        succeed("label", 1),
+        succeed("nothing"),
+        succeed("text", "done"),
+    )
+    chain = [
+        Task("who", name="person", result_type=Person),
+        Task("where", name="place", result_type=Place, depends_on=["person"]),
+        Task("how many", name="count", result_type=list[int], depends_on=["place"]),
+        Task("which", name="label", result_type=["red", "green"], depends_on=["count"]),
+        Task("do it", name="nothing", result_type=None, depends_on=["label"]),
+        Task("say it", name="text", depends_on=["nothing"]),
+    ]
+    with local(Flow(chain, agents=[agent])) as rt:
+        result = rt.run(**ME, message="go").result()
+    assert {name: task.result for name, task in result.tasks.items()} == {
+        "person": Person(name="Ada", age=36),
+        "place": Place("London"),
+        "count": [1, 2],
+        "label": "green",
+        "nothing": None,
+        "text": "done",
+    }
+    assert result.text == "done"
+    finish = {tool.name: tool.parameters for tool in asked(agent)[0].tools}
+    assert finish["succeed_person"] == {
+        "type": "object",
+        "properties": {"result": Person.model_json_schema()},
+        "required": ["result"],
+    }
+    assert {tool.name: tool.parameters for tool in asked(agent)[4].tools}["succeed_nothing"] is None
+    assert "0: red, 1: green" in asked(agent)[3].system_instruction
+
+
+@pytest.mark.parametrize(
+    ("result_type", "wrong", "words"),
+    [
+        (int, "many", "valid integer"),
+        (Person, {"name": "Ada"}, "age: Field required"),
+        (["a", "b"], 2, "0 to 1"),
+        (["a", "b"], "a", "0 to 1"),
+        (["a", "b"], True, "0 to 1"),
+        (str, 7, "valid string"),
+    ],
+)
+def test_a_result_that_does_not_fit_is_told_to_the_model_and_finishes_nothing(
+    local: Deploy, result_type: Any, wrong: Any, words: str
+) -> None:
+    agent = worker("a", succeed("t", wrong), {"call": "fail_t", "args": {"reason": "no idea"}})
+    with local(Flow([Task("try", name="t", result_type=result_type)], agents=[agent])) as rt:
+        turn = rt.run(**ME, message="go")
+        assert states(turn) == {"t": "failed"}
+    (told,) = asked(agent)[1].contents[-1].function_responses()
+    assert words in told.response["error"]
+
+
+def test_run_task_returns_the_result_itself_sync_and_async(local: Deploy) -> None:
+    root = worker(
+        "root",
+        succeed("task_1", {"city": "London"}),
+        succeed("task_1", "Ada"),
+        {"call": "fail_task_1", "args": {"reason": "why"}},
+    )
+    with local(root) as rt:
+        assert rt.run_task("Where?", result_type=Place) == Place("London")
+        assert asyncio.run(rt.aio.run_task("Who?", agents=["root"])) == "Ada"
+        with pytest.raises(TaskFailedError, match="'task_1' has no result: it is failed: why"):
+            rt.run_task("Who?")
+        with pytest.raises(DefinitionError, match="max_llm_calls"):
+            rt.run_task("Who?", max_llm_calls=0)
+        with pytest.raises(AgentTreeError, match=r"names agent 'rot'.*Did you mean 'root'"):
+            rt.run_task("Who?", agents=["rot"])
+        with pytest.raises(DefinitionError, match="another than the one"):
+            rt.run_task("Who?", agents=[worker("root")])
+
+
+def test_objectives_are_templates_and_what_was_done_before_is_told(local: Deploy) -> None:
+    first, second = worker("first", succeed("find", {"name": "Ada", "age": 36})), worker("second", succeed("write", "text"))
+    flow = Flow(
+        [
+            Task("Find {whom}", name="find", result_type=Person, agents=[first]),
+            Task("Write about {whom}", name="write", agents=[second], depends_on=["find"]),
+        ]
+    )
+    with local(flow) as rt:
+        rt.run(**ME, message="go", state_delta={"whom": "her"}).result()
+    (request,) = asked(second)
+    assert "`write`: Write about her" in request.system_instruction
+    assert '`find` (successful): Find her\n  Result: {"name":"Ada","age":36}' in request.system_instruction
+    assert "first" not in "".join(content.text for content in request.contents)
+
+
+def test_only_wanted_tasks_are_done_with_what_they_need(local: Deploy) -> None:
+    root = worker("root", succeed("a", "1"), succeed("b", "2"))
+    flow = Flow([Task("1", name="a"), Task("2", name="b", depends_on=["a"]), Task("3", name="c")], agents=[root])
+    with local(root) as rt:
+        turn = rt.run_flow(flow, **ME, tasks=["b"])
+        assert states(turn) == {"a": "successful", "b": "successful", "c": "pending"}
+        assert turn.agent == "@controller"
+        with pytest.raises(DefinitionError, match=r"no task 'bb'.*Did you mean 'b'"):
+            rt.run_flow(flow, **ME, tasks=["bb"])
+        # The conversation goes on with the agent of the tree that spoke last.
+        assert rt.sessions.get("ada", "s1") is not None
+
+
+def test_independent_tasks_of_different_agents_are_done_side_by_side(local: Deploy) -> None:
+    model = BarrierModel(3)
+    agents = [LlmAgent(name=name, model=model) for name in ("a", "b", "c")]
+    flow = Flow([Task("look", name=f"t_{agent.name}", agents=[agent]) for agent in agents])
+    with local(flow) as rt:
+        result = rt.run(**ME, message="go", run_config=RunConfig(timeout=20)).result()
+    assert sorted(model.here) == ["a", "b", "c"]
+    assert {name: task.result for name, task in result.tasks.items()} == {"t_a": "a", "t_b": "b", "t_c": "c"}
+    assert result.text == "t_a: a\nt_b: b\nt_c: c"
+
+
+def test_talk_is_no_result_and_the_agent_is_asked_again(local: Deploy) -> None:
+    agent = worker("a", "Let me think.", None, succeed("t", "found"))
+    with local(Flow([Task("find", name="t")], agents=[agent])) as rt:
+        turn = rt.run(**ME, message="go")
+        told = [event.text for event in turn if event.text]
+    assert told == ["Let me think.", "found"]
+    requests = asked(agent)
+    assert [content.text for content in requests[1].contents] == ["go", "Let me think.", "Go on with your tasks."]
+    assert [event.flow.round for event in turn if event.flow is not None and event.flow.llm_calls] == [1, 2, 3]
+
+
+def test_the_log_tells_of_tasks_and_turns(local: Deploy) -> None:
+    agents = [worker("a", {"call": "end_turn", "args": {"next_agent": "b"}}), worker("b", succeed("t", "x"))]
+    with local(Flow([Task("find", name="t")], agents=agents)) as rt:
+        marks = [event.flow for event in rt.run(**ME, message="go") if event.flow is not None]
+    assert [node.name for mark in marks for node in mark.created] == ["t"]
+    assert [mark.ready for mark in marks if mark.ready] == [("t",)]
+    assert [dict(mark.turns) for mark in marks if mark.turns] == [{"a": ("t",)}, {"b": ("t",)}]
+    assert [mark.next_agent for mark in marks if mark.ends_turn] == ["b"]
+    assert [change.status for mark in marks for change in mark.changes.values()] == ["successful"]
+
+
+def test_callbacks_surround_an_agents_turn_and_not_its_rounds(local: Deploy) -> None:
+    called: list[str] = []
+    agent = LlmAgent(
+        name="a",
+        model=ScriptedModel(["thinking", succeed("t", "x"), succeed("u", "y")]),
+        before_agent_callback=lambda context: called.append("before"),
+        after_agent_callback=lambda context: called.append("after"),
+    )
+    with local(Flow([Task("1", name="t"), Task("2", name="u", depends_on=["t"])], agents=[agent])) as rt:
+        rt.run(**ME, message="go").result()
+    assert called == ["before", "after"] * 2
+
+
+def test_pieces_of_answers_are_streamed_with_their_tasks(local: Deploy) -> None:
+    agent = worker("a", {"stream": ["One ", "two"]}, succeed("t", "x"))
+    with local(Flow([Task("1", name="t")], agents=[agent])) as rt:
+        turn = rt.run(**ME, message="go", run_config=RunConfig(streaming="sse"))
+        pieces: list[Event] = [event for event in turn if event.partial and event.text]
+    assert [(event.text, event.flow.tasks) for event in pieces if event.flow is not None] == [("One ", ("t",)), ("two", ("t",))]
+
+
+def test_a_runtime_of_agents_alone_takes_tasks_as_they_come(local: Deploy) -> None:
+    agents = [worker("a", succeed("task_1", "1")), worker("b")]
+    with local(Flow(agents=agents, name="office")) as rt:
+        assert rt.run_task("Do it") == "1"
+        with pytest.raises(DefinitionError, match="has no tasks"):
+            rt.run_flow(Flow(agents=agents), **ME)
+
+
+def test_tools_of_a_task_are_there_while_it_is_worked_on(local: Deploy) -> None:
+    agent = worker("a", {"call": "dig"}, succeed("t", "x"), succeed("u", "y"), output_schema=Person)
+    flow = Flow([Task("1", name="t", tools=[dig]), Task("2", name="u", depends_on=["t"])], agents=[agent])
+    with local(flow) as rt:
+        assert set(states(rt.run(**ME, message="go")).values()) == {"successful"}
+    names = [[tool.name for tool in request.tools] for request in asked(agent)]
+    assert names == [["dig", "succeed_t", "fail_t"]] * 2 + [["succeed_u", "fail_u"]]
+    assert all(request.output_schema is None for request in asked(agent))
+
+
+def dig() -> str:
+    """Dig."""
+    return "gold"

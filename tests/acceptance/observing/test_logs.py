@@ -1,0 +1,99 @@
+"""What agents and tools log and print arrives in the program, with the names of the run, on both engines."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime import Runtime
+from runtime.settings import Settings
+from tests.support.agents.failing_code import SECRET, failing_tree
+from tests.support.agents.talking_code import talking_tree
+from tests.support.polling import until
+from tests.support.runtimes import Deploy, run_turn
+
+NAMES = logging.Formatter("%(levelname)s %(name)s %(agent)s %(user_id)s %(session_id)s %(message)s")
+
+
+@pytest.fixture(autouse=True)
+def quiet_library(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The program logs from INFO on, and of one library only errors."""
+    caplog.set_level(logging.INFO)
+    logging.getLogger("shop.library").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("shop.library").setLevel(logging.NOTSET)
+
+
+def of_shop(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [NAMES.format(record) for record in caplog.records if record.name.startswith("shop")]
+
+
+def lines_once_printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Wait for what an agent has printed. Who joins a deployment gets lines that are still on their way."""
+    ends_s = time.monotonic() + 20
+    while not (lines := capsys.readouterr().out.splitlines()) and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    return lines
+
+
+def test_records_have_the_program_s_levels_and_the_names_of_the_run(
+    deploy: Deploy, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with deploy(talking_tree()) as rt:
+        run_turn(rt, "talk")
+        (turn,) = {event.invocation_id for event in run_turn(rt, "talk_in_task", session_id="s2")}
+    assert of_shop(caplog) == [
+        "INFO shop.code desk ada s1 begin",
+        "INFO shop.code desk ada s1 talk quietly",
+        "INFO shop.code desk ada s2 begin",
+        "INFO shop.code desk ada s2 talk_in_task quietly",
+    ]
+    last = [record for record in caplog.records if record.name == "shop.code"][-1]
+    assert (last.invocation_id, last.order, last.funcName) == (turn, 42, "talk")  # type: ignore[attr-defined]
+    named = "" if deploy.engine == "local" else "test.desk: "
+    assert capsys.readouterr().out.splitlines() == [f"{named}talk aloud", f"{named}talk_in_task aloud"]
+
+
+def test_failures_are_logged_with_their_tracebacks(deploy: Deploy, caplog: pytest.LogCaptureFixture) -> None:
+    with deploy(failing_tree()) as rt:
+        run_turn(rt, "task_tool")
+        run_turn(rt, "thread_tool")
+        with pytest.raises(Exception, match="custom"):
+            run_turn(rt, "custom")
+    failed = [record for record in caplog.records if record.levelno >= logging.WARNING and record.name.startswith("actors")]
+    assert [(record.levelname, record.agent) for record in failed] == [  # type: ignore[attr-defined]
+        ("WARNING", "desk"),
+        ("WARNING", "desk"),
+        ("ERROR", "custom"),
+    ]
+    texts = [logging.Formatter().format(record) for record in failed]
+    assert [text.splitlines()[0].partition(" in turn")[0] for text in texts] == [
+        "tool 'task_tool' of agent 'desk' failed",
+        "tool 'thread_tool' of agent 'desk' failed",
+        "agent 'custom' failed",
+    ]
+    assert ["in open_account\n    raise LookupError" in text for text in texts] == [True, True, True]
+    assert SECRET not in "".join(texts)
+
+
+def test_a_setting_decides_the_level_and_where_files_are(
+    local_ray: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(log_level="WARNING", log_dir=tmp_path / "logs", log_format="%(levelname)s %(agent)s %(message)s")
+    with Deploy("ray", tmp_path)(talking_tree(), settings=settings) as rt:
+        run_turn(rt, "talk")
+        agent = rt.statistics().agents["desk"]
+        assert agent.log_file == str(tmp_path / "logs" / f"test.desk.{agent.pid}.log")
+        printed = lines_once_printed(capsys)
+        with Runtime.connect("test", settings=settings, logs=True) as joined:
+            run_turn(joined, "talk")
+            until(lambda: len(of_shop(caplog)) == 3)
+    said = ["WARNING desk talk too much", "talk aloud"]
+    assert Path(agent.log_file).read_text().splitlines() == said * 2
+    # The joined program and the one that has started the deployment are the same process here: the second turn is told twice.
+    assert of_shop(caplog) == ["WARNING shop.library desk ada s1 talk too much"] * 3
+    assert [*printed, *capsys.readouterr().out.splitlines()] == ["test.desk: talk aloud"] * 3

@@ -1,0 +1,319 @@
+"""The commands for a deployment that runs: from other processes on terminals, and in this one, all with one deployment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
+from runtime import Runtime, Settings
+from runtime.frontends.console import cli, completion
+from tests.support.app_folders import fresh_imports, write
+from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
+
+NAME = "counter"
+
+AGENTS = """
+    import asyncio
+
+    from actors import LlmAgent, tool
+    from actors.testing import PatternModel
+
+
+    @tool
+    async def wait() -> None:
+        \"\"\"Wait long.\"\"\"
+        await asyncio.sleep(600)
+
+
+    @tool(require_confirmation=True)
+    def refund(amount: int) -> dict:
+        \"\"\"Pay money back.\"\"\"
+        return {"paid": amount}
+
+
+    @tool(long_running=True)
+    def ask_manager(question: str) -> None:
+        \"\"\"Ask the manager.\"\"\"
+
+
+    billing = LlmAgent(
+        name="billing",
+        description="Orders.",
+        tools=[wait, refund, ask_manager],
+        model=PatternModel(
+            [
+                ("hang", {"call": "wait", "args": {}}),
+                ("refund", {"call": "refund", "args": {"amount": 80}}),
+                ('tool:refund.*"paid"', "80 euros are yours."),
+                ("tool:refund", "Then not."),
+                ("manager", {"call": "ask_manager", "args": {"question": "May I?"}}),
+                ("tool:ask_manager", "The manager has said it."),
+            ],
+            default="Billing here.",
+        ),
+    )
+    root_agent = LlmAgent(
+        name="concierge",
+        model=PatternModel([("hang|refund|manager", {"transfer": "billing"})], default="How can I help?"),
+        sub_agents=[billing],
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where `raygrove start` has started the deployment, which `raygrove stop` stops in the end."""
+    folder = tmp_path_factory.mktemp("ops")
+    write(folder / "code" / NAME, {"agent.py": AGENTS})
+    with pytest.MonkeyPatch.context() as patch, fresh_imports():
+        patch.chdir(folder)
+        patch.setenv("RAY_ADDRESS", local_ray)
+        patch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
+        assert raygrove("start", f"code/{NAME}") == f"{NAME} runs on the Ray at {local_ray}, with 2 agents\n"
+        with pytest.raises(ClusterError, match=f"runs already: `raygrove stop {NAME}` ends it, and --app-name gives another"):
+            raygrove("start", f"code/{NAME}")
+        yield folder
+        assert raygrove("stop", NAME) == f"{NAME} has stopped\n"
+        with pytest.raises(DeploymentNotFoundError, match=f"app {NAME!r} is not deployed"):
+            raygrove("stop", NAME)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def raygrove(*arguments: str) -> str:
+    """What the command prints. Raises its error."""
+    result = invoke(*arguments)
+    if isinstance(result.exception, RaygroveError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def paused(session: str, message: str = "refund") -> str:
+    """A session of ada's with a call that waits, whose id is returned."""
+    result = invoke("run", NAME, message, "--session", session, "--user", "ada", "--json")
+    assert result.exit_code == 3
+    (call,) = turn(session)["pending"]
+    return str(call["callId"])
+
+
+def turn(session: str, *options: str) -> dict[str, list[dict[str, str]]]:
+    """The turn of a session of ada's that is open."""
+    (line,) = raygrove("turns", NAME, "--json", "--user", "ada", "--session", session, *options).splitlines()
+    found: dict[str, list[dict[str, str]]] = json.loads(line)
+    return found
+
+
+def hanging(rt: Runtime, session: str) -> str:
+    """The id of a turn in the middle of a call."""
+    turn = rt.run(user_id="ada", session_id=session, message="hang", on_leave="continue")
+    next(event for event in turn for call in event.function_calls() if call.name == "wait")
+    return turn.invocation_id
+
+
+@pytest.mark.full
+def test_a_turn_is_watched_and_cancelled_from_other_terminals(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        invocation = hanging(rt, "s1")
+        with TerminalProgram(["tail", NAME, "s1", "-f"], folder) as tail, TerminalProgram(["top", NAME], folder) as top:
+            assert "1  user  text  hang\n" in tail.until("billing  call  wait()\n")
+            assert "ACTOR" in top.until("RESTARTS")
+            top.until("\nbilling ")
+            with TerminalProgram(["attach", NAME, "s1", invocation, "-v"], folder) as attach:
+                attach.until("billing → wait()\n")
+                attach.type(CTRL_C)
+                attach.until("left: the turn goes on\n")
+                assert attach.exit_code() == 130
+            assert rt.turns.get("ada", "s1", invocation).state == "running"
+            with TerminalProgram(["ps"], folder) as ps:
+                assert "NAME" in ps.until("AGE\n")
+                assert ps.until("\n").split()[:6] == [NAME, "2", "2", "0", "1", "0"]
+            with TerminalProgram(["cancel", NAME, "s1"], folder) as cancel:
+                cancel.until(f'{invocation} is cancelled; sealed: 1 call answered {{"error": "cancelled"}}\n')
+                assert cancel.exit_code() == 0
+            tail.until('billing  response  wait: {"error":"cancelled"}\n')
+            assert rt.turns.get("ada", "s1", invocation).state == "cancelled"
+            for program in (tail, top):
+                program.type(CTRL_C)
+                assert program.exit_code() == 0
+
+
+def test_a_call_is_answered_from_another_terminal(folder: Path) -> None:
+    call_id = paused("s2")
+    with TerminalProgram(["answer", NAME, "s2", call_id, "yes"], folder) as answer:
+        assert answer.until("80 euros are yours.\n") == "80 euros are yours.\n"
+        assert answer.exit_code() == 0
+
+
+def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: Path) -> None:
+    call_id = paused("s3")
+    invocation = str(turn("s3")["invocationId"])
+    attached = invoke("attach", NAME, "s3", invocation)
+    assert (attached.exit_code, attached.stdout) == (3, "")
+    assert f"raygrove answer {NAME} s3 {call_id} yes --user ada" in attached.stderr
+    listed = raygrove("turns", NAME, "--state", "paused", "--user", "ada", "--session", "s3").splitlines()[1].split("\t")
+    assert (listed[1], listed[4], listed[6]) == ("s3", "paused", f"{call_id} refund(amount=80)")
+    with TerminalProgram(["turns", NAME, "--user", "ada", "--session", "s3"], folder) as turns:
+        assert invocation in turns.until(f"s3 waits for: {call_id} refund(amount=80)\n")
+    for given, error in (
+        (("s3", call_id, "perhaps"), "refund of agent 'billing' must be confirmed: answer yes or no, not 'perhaps'"),
+        (("s3", "c", "yes"), f"call 'c' waits for no answer in session 's3'. Calls that wait: {call_id} (refund)"),
+        (("s33", call_id, "yes"), f"there is no session 's33' in {NAME!r}."),
+    ):
+        with pytest.raises(RequestError) as raised:
+            raygrove("answer", NAME, *given)
+        assert str(raised.value).startswith(error)
+    assert raygrove("answer", NAME, "s3", call_id, "no") == "Then not.\n"
+    call_id = paused("s4", "manager")
+    with pytest.raises(RequestError, match="the result of ask_manager: 'yes' is no JSON"):
+        raygrove("answer", NAME, "s4", call_id, "yes")
+    assert raygrove("answer", NAME, "s4", call_id, '"yes"') == "The manager has said it.\n"
+
+
+def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        first = hanging(rt, "s5")
+        second = rt.run(user_id="ada", session_id="s5", message="hello", on_leave="continue").invocation_id
+        while len(raygrove("turns", NAME, "--json", "--user", "ada", "--session", "s5").splitlines()) < 2:
+            pass
+        with pytest.raises(
+            RequestError, match=rf"2 open turns: name one of {second} \(waiting\), {first} \(running\), or give --all"
+        ):
+            raygrove("cancel", NAME, "s5")
+        cancelled = [json.loads(line) for line in raygrove("cancel", NAME, "s5", "--all", "--json").splitlines()]
+        assert [(each["invocationId"], each["sealedCalls"]) for each in cancelled] == [(second, 0), (first, 1)]
+        with pytest.raises(RequestError, match="no turn of session 's5' is open"):
+            raygrove("cancel", NAME, "s5")
+        with pytest.raises(RequestError, match=f"turn {first!r} has ended already: it is cancelled"):
+            raygrove("cancel", NAME, "s5", first)
+
+
+def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> None:
+    assert raygrove("run", NAME, "hello", "--session", "s6", "--user", "bob") == "How can I help?\n"
+    assert raygrove("tail", NAME, "s6", "-n", "1") == "2\tconcierge\ttext\tHow can I help?\n"
+    first, _ = (json.loads(line) for line in raygrove("tail", NAME, "s6", "--after", "0", "--json").splitlines())
+    assert first["author"] == "user"
+    shown = raygrove("tree", NAME).splitlines()
+    assert shown[0].startswith("concierge (llm, PatternModel)  ● pid ")
+    assert shown[1].startswith("  billing (llm, PatternModel, wait, refund, ask_manager): Orders.")
+    assert raygrove("tree", f"code/{NAME}", "--depth", "0") == "concierge (llm, PatternModel) [1 more below]\n"
+    live = [json.loads(line) for line in raygrove("tree", NAME, "--live", "--json").splitlines()]
+    assert "concierge" in [agent["name"] for agent in live if agent["pid"]]
+    (row,) = [json.loads(line) for line in raygrove("ps", "--json").splitlines() if NAME in line]
+    assert (row["agents"], row["open"], row["address"]) == (2, 0, local_ray)
+    assert invoke("ps").stderr == f"deployments on the Ray at {local_ray}\n"
+    look = json.loads(raygrove("top", NAME, "--interval", "0.1", "--json"))
+    assert {"session", "runner", "concierge"} <= {actor["actor"] for actor in look["actors"]}
+    assert all(actor["node"] and actor["memoryBytes"] for actor in look["actors"])
+    assert completion.complete_app("cou") == [NAME]
+    assert completion.complete_app("co") == ["code", NAME]
+    assert f"deployments: {NAME}" in invoke("doctor").stdout
+
+
+def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(folder: Path, local_ray: str) -> None:
+    there = ("--user", "ada", "--address", local_ray)
+    for message in ("hello", "hello again"):
+        raygrove("run", NAME, message, "--session", "s7", "--user", "ada")
+    (folder / "s7.jsonl").write_text(raygrove("sessions", "export", NAME, "s7", "--user", "ada"))
+    imported = raygrove("sessions", "import", NAME, "s7.jsonl", "--session", "s8", *there)
+    assert imported == "session s8 of ada has 4 events\n"
+    with pytest.raises(RaygroveError, match="exists already"):
+        raygrove("sessions", "import", NAME, "s7.jsonl", "--session", "s8", *there)
+    assert raygrove("run", NAME, "and now", "--session", "s8", "--user", "ada") == "How can I help?\n"
+    events = [json.loads(line) for line in raygrove("tail", NAME, "s7", "--user", "ada", "--after", "0", "--json").splitlines()]
+    second = events[2]["invocationId"]
+    assert raygrove("sessions", "rewind", NAME, "s7", second, *there) == f"session s7 of ada is as it was before {second}\n"
+    assert "hello again" not in raygrove("sessions", "show", NAME, "s7", "--user", "ada")
+    for session in ("s7", "s8"):
+        assert raygrove("sessions", "delete", NAME, session, *there) == f"session {session} of ada is deleted\n"
+        with pytest.raises(RaygroveError, match=f"user 'ada' has no session '{session}'"):
+            raygrove("tail", NAME, session, "--user", "ada")
+
+
+def test_in_the_folder_of_its_code_a_name_means_the_deployment(
+    folder: Path, local_ray: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the deployment was started from: its store is there, too."""
+    monkeypatch.chdir(folder / "code")
+    for address in ((), ("--address", local_ray)):
+        run = invoke("run", NAME, "hello", "--session", "s9", "--user", "eve", *address)
+        assert (run.exit_code, run.stdout) == (0, "How can I help?\n")
+        assert run.stderr == f"{NAME} is the deployment that runs; ./{NAME} is the code\n"
+    with Runtime.connect(NAME) as rt:
+        assert [turn.state for turn in rt.turns.list("eve", "s9")] == ["finished"] * 2
+        assert repr(rt) == f"Runtime({NAME!r}, started on the Ray at {local_ray})"
+    live = [json.loads(line) for line in raygrove("tree", NAME, "--live", "--json").splitlines()]
+    assert "concierge" in [agent["name"] for agent in live if agent["pid"]]
+    with pytest.raises(RequestError, match="is code, of which no agent lives"):
+        raygrove("tree", f"./{NAME}", "--live")
+
+
+def test_the_code_of_a_deployment_that_lives_does_not_run_over_its_store(
+    folder: Path, local_ray: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "in.jsonl").write_text('{"message": "hello"}\n')
+    store = f"sqlite:///{folder}/.raygrove/{NAME}.db"
+    code = f"code/{NAME}"
+    for arguments in (
+        ("run", code, "hi"),
+        ("chat", code),
+        ("batch", code, "in.jsonl", "--output", "out.jsonl"),
+        ("serve", code, "--port", "0"),
+        ("run", code, "hi", "--store", store),
+        ("start", code, "--store", store, "--app-name", NAME),
+    ):
+        with pytest.raises(RaygroveError, match="runs already") as refused:
+            raygrove(*arguments)
+        assert isinstance(refused.value, StoreInUseError) or arguments[0] == "start"
+    with pytest.raises(RaygroveError, match=f"is in use: app {NAME!r} runs on the Ray at {local_ray}"):
+        raygrove("sessions", "delete", NAME, "s1")
+    with pytest.raises(RaygroveError, match=f"is in use: app {NAME!r} runs on the Ray at {local_ray}"):
+        raygrove("store", "copy", store, f"sqlite:///{folder}/copy.db")
+    # Reading is not refused.
+    raygrove("sessions", "list", NAME)
+
+
+def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = Settings().namespace
+    monkeypatch.setenv("RAYGROVE_NAMESPACE", "elsewhere")
+    # In another namespace of the same Ray, another run of these tests may have deployed an app of that name.
+    with pytest.raises(DeploymentNotFoundError, match=f"It runs in .*{namespace!r}.*: set RAYGROVE_NAMESPACE"):
+        raygrove("turns", NAME)
+    assert NAME not in raygrove("ps")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (("turns", "countre"), DeploymentNotFoundError, "Apps that are: .*Did you mean 'counter'"),
+        (
+            ("run", "countre", "hi"),
+            RequestError,
+            "no folder or file 'countre', and it names no deployment that runs: .*'counter'",
+        ),
+        (("run", NAME, "hi", "--ray"), RequestError, "--ray goes with code, and 'counter' is the name of a deployment"),
+        (("start", NAME), RequestError, "there is no file or folder 'counter'"),
+        (("tree", "code/counter", "--live"), RequestError, "is code, of which no agent lives"),
+        (("tree", NAME, "--under", "biling"), RaygroveError, "Did you mean 'billing'"),
+        (("tail", NAME, "s1", "--user", "eve"), RequestError, "user 'eve' has no session 's1'"),
+        (("turns", NAME, "--state", "pausd"), RequestError, "'pausd'"),
+        (("ps", "--address", "127.0.0.1:1"), ClusterError, "nothing can be reached there"),
+        (("ps", "--address", "nonsense"), ClusterError, "^'nonsense' is no address of a Ray: give host:port"),
+        (("turns", NAME, "--address", "http://127.0.0.1:6379"), ClusterError, "is no address of a Ray"),
+        (("run", NAME, "hi", "--address", "nonsense"), RequestError, "'nonsense' is no address of a Ray"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_with_a_way_out(
+    folder: Path, arguments: tuple[str, ...], error: type[RaygroveError], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        raygrove(*arguments)
+    assert os.environ.get("RAY_AUTH_MODE") in (None, "disabled", "token")

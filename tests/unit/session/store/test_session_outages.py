@@ -1,0 +1,185 @@
+"""While the store is away: what was sent waits, is stored once, or fails in time; and nobody else writes over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from actors.errors import StoreConflictError, StoreUnavailableError
+from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.session.store import pending_turn_ends
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
+
+FAILED = p.Failed(agent="root", error_code="StoreUnavailableError")
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
+    """A Session actor that gives its store up almost at once."""
+    made = SessionFixture(tmp_path, store_timeout_s=0.1)
+    yield made
+    await made.ref.stop()
+
+
+async def test_what_is_sent_while_the_store_is_away_is_acknowledged_when_it_is_back(session: SessionFixture) -> None:
+    await session.open(subscriber="d")
+    session.store.away = True
+    saying = [asyncio.create_task(session.say(session.event("root", f"{number}"))) for number in range(3)]
+    await settled()
+    assert not any(each.done() for each in saying)
+    session.store.away = False
+    assert [await each for each in saying] == [2, 3, 4]
+    assert await session.news("d") == (1, [(2, "0"), (3, "1"), (4, "2")], [])
+
+
+async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(session: SessionFixture) -> None:
+    await session.open()
+    session.store.away = True
+    saying = asyncio.create_task(session.say(session.event("root", "never")))
+    await settled()
+    await asyncio.wait_for(session.ref.stop(), 10)
+    with pytest.raises(StoreUnavailableError):
+        await saying
+
+
+async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(session: SessionFixture) -> None:
+    session.store.breaks = 3
+    await session.open(subscriber="d", state_delta={"user:seen": 1})
+    session.store.breaks = 1
+    results = await asyncio.gather(*(session.say(session.event("root", f"{number}")) for number in range(5)))
+    session.store.breaks = 1
+    await session.close()
+    assert sorted(results) == [2, 3, 4, 5, 6]
+    assert session.positions() == [1, 2, 3, 4, 5, 6]
+    told = await session.news("d")
+    assert [seq for seq, _ in told[1]] == [2, 3, 4, 5, 6]
+    assert told[2] == ["Finished"]
+    assert await session.state() == {"user:seen": 1}
+
+
+async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
+    await hasty.open(subscriber="d")
+    hasty.store.away = True
+    with pytest.raises(StoreUnavailableError, match="nobody answers"):
+        await hasty.say(hasty.event("root", "lost"))
+    with pytest.raises(StoreUnavailableError):
+        await hasty.close(outcome=FAILED)
+    assert await hasty.news("d") == (1, [], ["Failed"])
+    with pytest.raises(StoreUnavailableError):
+        await hasty.open("e-2")
+    hasty.store.away = False
+    await hasty.turn("e-3", "three")
+    assert await hasty.log() == [(1, "user", "hi"), (2, "user", "e-3?"), (3, "root", "three")]
+
+
+async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
+    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_turn_ends, "PAUSE_S", 0.0)
+    await hasty.open()
+    hasty.store.away = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.close(outcome=FAILED)
+    assert (await hasty.ref.statistics()).counts["ends_owed"] == 1
+    stored, loop, commit = asyncio.Event(), asyncio.get_running_loop(), hasty.store.commit
+
+    def told(writes: Sequence[Write]) -> None:
+        commit(writes)
+        loop.call_soon_threadsafe(stored.set)
+
+    monkeypatch.setattr(hasty.store, "commit", told)
+    hasty.store.away = False
+    await asyncio.wait_for(stored.wait(), 10)
+    row = hasty.store.turn(KEY, "e-1")
+    assert row is not None
+    assert (row.status, row.agent) == ("failed", "root")
+
+
+async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: SessionFixture) -> None:
+    await hasty.open()
+    hasty.store.away = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.close(outcome=FAILED)
+    hasty.store.away = False
+    again = await hasty.restarted()
+    await again.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1"))
+    assert (await again.news("d"))[2] == ["Failed"]
+    await again.ref.stop()
+
+
+async def test_an_end_that_is_owed_does_not_end_a_turn_that_somebody_has_taken_up(hasty: SessionFixture) -> None:
+    await hasty.open()
+    hasty.store.away = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.close(outcome=FAILED)
+    hasty.store.away = False
+    row = hasty.store.turn(KEY, "e-1")
+    assert row is not None
+    taken_up = msgspec.structs.replace(row, epoch=2)
+    hasty.store.commit([PutTurn(KEY, taken_up, 1.0)])
+    again = await hasty.restarted()
+    await again.open("e-2", key=OTHER)
+    assert again.store.turn(KEY, "e-1") == taken_up
+    await again.ref.stop()
+
+
+async def test_a_turn_of_which_nobody_knows_whether_it_began_is_over_all_the_same(hasty: SessionFixture) -> None:
+    await hasty.turn("e-0", "zero")
+    hasty.store.leaves = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.open("e-1")
+    hasty.store.away = hasty.store.leaves = False
+    assert (await hasty.open("e-2")).seq == 4
+    await hasty.close("e-2")
+    again = await hasty.restarted()
+    await again.open("e-3", key=OTHER)
+    assert [row.invocation_id for _, row in again.store.running("app")] == ["e-3"]
+    await again.ref.stop()
+
+
+async def test_state_that_was_never_stored_is_seen_by_no_session(hasty: SessionFixture) -> None:
+    await hasty.turn("e-1", "one", state={"user:u": 1, "app:p": 1})
+    await hasty.turn("e-1", "one", key=OTHER)
+    await hasty.open("e-2")
+    hasty.store.away = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.say(hasty.event("root", "lost", turn="e-2", state_delta={"user:u": 2, "app:p": 2}), turn="e-2")
+    hasty.store.away = False
+    assert await hasty.state(OTHER) == {"user:u": 1, "app:p": 1}
+    assert await hasty.state() == {"user:u": 1, "app:p": 1}
+
+
+async def test_of_two_actors_that_write_one_session_the_second_is_refused_and_reads_its_log_again(
+    session: SessionFixture,
+) -> None:
+    await session.turn("e-1", "one")
+    intruder = SessionFixture(session.folder)
+    await intruder.turn("e-2", "theirs", state={"a": "theirs"})
+    with pytest.raises(StoreConflictError, match="only one deployment may serve it"):
+        await session.open("e-3", state_delta={"a": "ours"})
+    assert [text for _, _, text in await session.log()] == ["e-1?", "one", "e-2?", "theirs"]
+    assert await session.state() == {"a": "theirs"}
+    assert (await session.open("e-4", state_delta={"b": 1})).authors == ("root",)
+    await intruder.ref.stop()
+
+
+async def test_events_that_came_with_the_refused_one_are_refused_with_it(session: SessionFixture) -> None:
+    await session.open()
+    intruder = SqlSessionStore(f"sqlite:///{session.folder}/sessions.db")
+    intruder.open()
+    theirs = encode(session.event("root", "theirs", turn="e-x"))
+    head = EventHead(id="theirs", invocation_id="e-x", author="root", timestamp=1.0)
+    intruder.commit([AddEvent(KEY, EventRow(seq=2, head=head, raw=theirs))])
+    intruder.close()
+    with pytest.raises(StoreConflictError):
+        await session.say(session.event("root", "one"), session.event("root", "two", state_delta={"a": 1}))
+    assert await session.log() == [(1, "user", "hi"), (2, "root", "theirs")]
+    assert await session.state() == {}
+    assert await session.say(session.event("root", "three")) == 3

@@ -1,0 +1,43 @@
+"""Runs that were lost with their agents: what they have sent is stored first, and others have their numbers later."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
+
+
+async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_that_is_on_disk(session: SessionFixture) -> None:
+    await session.open()
+    held = HeldCommits(session.store)
+    append = p.Append(turn=session.turn_ref(run=1), events=[encode(session.event("root", "one"))])
+    sent = asyncio.create_task(session.ref.append(append))
+    await settled()
+    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    done, _ = await asyncio.wait([abandoned], timeout=0.05)
+    held.let_go()
+    assert done == set()
+    assert (await abandoned).head_seq == (await sent).first_seq == 2
+
+
+async def test_a_run_of_the_next_epoch_writes_under_the_number_of_one_that_was_lost(session: SessionFixture) -> None:
+    await session.open()
+    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,)))
+    resumed = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    assert isinstance(resumed, p.TurnResumed)
+    append = p.Append(turn=session.turn_ref(epoch=2, run=1), events=[encode(session.event("root", "one"))])
+    assert (await session.ref.append(append)).first_seq == 2
+
+
+async def test_an_answer_that_is_sent_again_is_joined(session: SessionFixture) -> None:
+    await session.open()
+    await session.say(session.event("root", call="c1"))
+    await session.close(outcome=p.Paused(call_ids=("c1",)))
+    before = session._events
+    assert isinstance(await session.answer("e-1", "c1"), p.TurnBegun)
+    await session.close(epoch=2)
+    # Its first reply was lost: the same event comes once more.
+    session._events = before
+    assert await session.answer("e-1", "c1", repeatable=True) == p.TurnJoined(seq=3, agent="root")

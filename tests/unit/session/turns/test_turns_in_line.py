@@ -1,0 +1,201 @@
+"""Turns that wait in line: who follows them, and what becomes of them when the Runner that had put them there is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from actors.errors import RequestError, SessionBusyError, TooLargeError, TurnCancelledError
+from actors.messages import protocol as p
+from actors.messages.limits import DEFAULT_LIMITS
+from actors.messages.turn_info import TurnCounts
+from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
+
+LOST, NEXT = "runner/1", "runner/2"
+"""A Runner, and the one that was started in its place."""
+
+
+async def test_a_request_of_the_next_runner_does_not_join_what_the_lost_one_had_in_line(session: SessionFixture) -> None:
+    await session.open(runner=LOST)
+    in_line = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
+    await settled()
+    # It comes before the Runner that was started again has asked for the open turns.
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.AnnounceFirst(number=0)
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    assert await session.ask_to_open("e-2", runner=NEXT, repeatable=True) == p.ResumeFirst(invocation_id="e-1")
+    assert await in_line == p.AnnounceFirst(number=1)
+
+
+async def test_nothing_that_a_lost_runner_has_sent_does_anything_when_its_successor_has_announced_itself(
+    session: SessionFixture,
+) -> None:
+    await session.open(runner=LOST)
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner=LOST)
+    late = p.AnnounceFirst(number=1)
+    assert await session.ask_to_open("e-2", runner=LOST) == late
+    assert await session.ref.resume_turn(resume) == late
+    assert await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=LOST)) == late
+    # One that was told the number before.
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=LOST, number=0)) == late
+    resumed = await session.ref.resume_turn(msgspec.structs.replace(resume, runner=NEXT))
+    assert isinstance(resumed, p.TurnResumed)
+    assert resumed.epoch == 2
+
+
+async def test_who_was_let_in_while_its_runner_was_replaced_gives_the_session_back(session: SessionFixture) -> None:
+    await session.open(runner=LOST)
+    let_in = asyncio.create_task(session.ask_to_open("e-2", runner=LOST))
+    await settled()
+    announcing = asyncio.create_task(session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)))
+    await session.close()
+    await announcing
+    assert await let_in == p.AnnounceFirst(number=1)
+    assert isinstance(await session.ask_to_open("e-3", runner=NEXT), p.TurnBegun)
+
+
+async def test_a_request_of_the_same_runner_joins_what_it_has_in_line(session: SessionFixture) -> None:
+    await session.open()
+    in_line = asyncio.create_task(session.ask_to_open("e-2"))
+    await settled()
+    assert isinstance(await session.ask_to_open("e-2", repeatable=True), p.TurnJoined)
+    await session.close()
+    assert isinstance(await in_line, p.TurnBegun)
+
+
+async def test_who_asks_for_a_paused_turn_whose_answer_is_in_line_gets_it_from_its_first_event(session: SessionFixture) -> None:
+    answering = await answer_in_line(session)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    number, told, ends = await asyncio.wait_for(session.news("d"), 5)
+    assert (told, ends) == ([(2, "may I?")], [])
+    await session.close("e-2")
+    assert (await answering).seq == 4
+    await session.say(session.event("root", "done"), epoch=2)
+    await session.close(epoch=2)
+    assert (await asyncio.wait_for(session.news("d", number), 5))[1:] == ([(5, "done")], ["Finished"])
+
+
+async def test_a_paused_turn_cannot_be_cancelled_while_another_runs_and_its_answer_keeps_its_place(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    with pytest.raises(SessionBusyError, match="'e-2'"):
+        await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], [])
+    await session.close("e-2")
+    assert (await asyncio.wait_for(answering, 5)).seq == 4
+
+
+async def test_an_answer_to_a_turn_that_has_ended_is_taken_out_of_line_and_the_turn_stays_as_it_is(
+    session: SessionFixture,
+) -> None:
+    answering = await answer_in_line(session, p.Finished(agent="root"))
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1"))
+    with pytest.raises(TurnCancelledError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Finished"])
+    await session.close("e-2")
+
+
+async def test_a_paused_turn_is_told_as_paused_when_its_answer_cannot_be_stored(session: SessionFixture) -> None:
+    answering = await answer_in_line(session, answer="x" * DEFAULT_LIMITS.max_event_bytes)
+    assert isinstance(await session.ask_to_open("e-1", repeatable=True, subscriber="d"), p.TurnJoined)
+    await session.close("e-2")
+    with pytest.raises(TooLargeError):
+        await answering
+    assert await asyncio.wait_for(session.news("d"), 5) == (1, [(2, "may I?")], ["Paused"])
+    assert (await session.open("e-1", "yes", answers=("c1",))).epoch == 2
+
+
+async def test_a_paused_turn_whose_answer_is_in_line_is_listed_with_its_record(session: SessionFixture) -> None:
+    answering = await answer_in_line(session)
+    waiting = asyncio.create_task(session.open("e-3"))
+    await settled()
+    got = await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app, state="waiting"))
+    assert (got.state, got.agent, got.first_seq, got.last_seq, got.epoch) == ("waiting", "root", 1, 2, 1)
+    assert listed[0] == got
+    assert [(turn.invocation_id, turn.state, turn.first_seq) for turn in listed] == [("e-1", "waiting", 1), ("e-3", "waiting", 0)]
+    assert await session.ref.count_turns(KEY.app) == TurnCounts(waiting=2, running=1, paused=0)
+    await session.close("e-2")
+    await answering
+    again = asyncio.create_task(session.open("e-1", "yes", answers=("c1",)))
+    await settled()
+    listed = await session.ref.list_turns(p.ListTurns(app=KEY.app))
+    assert [(turn.invocation_id, turn.state) for turn in listed] == [("e-3", "waiting"), ("e-2", "finished"), ("e-1", "running")]
+    await session.close("e-1", epoch=2)
+    await waiting
+    await session.close("e-3")
+    await again
+
+
+async def test_an_answer_to_several_calls_of_which_one_was_answered_meanwhile_is_refused_as_a_whole(
+    session: SessionFixture,
+) -> None:
+    await session.open("e-1")
+    calls = [session.event("root", call="c1"), session.event("root", call="c2")]
+    await session.say(*(msgspec.structs.replace(each, long_running_tool_ids=(f"c{n}",)) for n, each in enumerate(calls, 1)))
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c1", "c2")))
+    await session.open("e-2")
+    first, both = (
+        asyncio.create_task(session.answer("e-1", *ids, subscriber=name)) for name, ids in (("d", ["c1"]), ("f", ["c1", "c2"]))
+    )
+    await settled()
+    await session.close("e-2")
+    assert isinstance(await first, p.TurnBegun)
+    await session.close("e-1", p.Paused(agent="root", call_ids=("c2",)), epoch=2)
+    with pytest.raises(RequestError, match=r"call 'c1' waits for no answer in session 's1': it has been answered.*wait: 'c2'"):
+        await both
+    assert [author for _, author, _ in await session.log()] == ["user", "root", "root", "user", "user"]
+    assert isinstance(await session.answer("e-1", "c2", only_waiting=True), p.TurnBegun)
+
+
+async def answer_in_line(
+    session: SessionFixture, ends: p.AnyOutcome | None = None, answer: str = "yes"
+) -> asyncio.Task[p.TurnBegun]:
+    """The turn e-1 is paused, or `ends` otherwise; e-2 runs, and the answer to the call of e-1 waits for its end."""
+    await session.open("e-1")
+    await session.say(session.event("root", "may I?", call="c1"))
+    await session.close("e-1", ends or p.Paused(agent="root", call_ids=("c1",)))
+    await session.open("e-2")
+    answering = asyncio.create_task(session.open("e-1", answer, answers=("c1",)))
+    await settled()
+    return answering
+
+
+async def test_turns_of_a_session_that_is_still_being_created_begin_in_the_order_of_their_requests(
+    session: SessionFixture,
+) -> None:
+    def ask(number: int) -> asyncio.Task[p.OpenTurnReply]:
+        return asyncio.create_task(session.ask_to_open(f"e-{number}", str(number)))
+
+    asked = [ask(number) for number in range(10)]
+    # The store's thread does not notify.
+    while not (await session.counts())["sessions_in_memory"]:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    # It finds the session at once, while the first ones have yet to hear that it is there.
+    asked.append(ask(10))
+    for number, opening in enumerate(asked):
+        begun, _ = await asyncio.wait(asked[number:], return_when=asyncio.FIRST_COMPLETED)
+        assert begun == {opening}
+        await session.close(f"e-{number}")
+    assert [text for _, _, text in await session.log()] == [str(number) for number in range(11)]
+
+
+async def test_a_turn_whose_end_is_being_stored_is_waited_for_and_not_resumed_first(session: SessionFixture) -> None:
+    await session.open("e-1", runner=LOST)
+    # Its agent has lost its Runner, and is about to end the turn.
+    assert await session.ref.announce_runner(p.AnnounceRunner(runner=NEXT, number=0)) == p.Ack()
+    held = HeldCommits(session.store)
+    ending = asyncio.create_task(session.say(session.event("root", "over"), outcome=p.Finished(agent="root")))
+    await settled()
+    asking = asyncio.create_task(session.ask_to_open("e-2", runner=NEXT))
+    await settled()
+    assert not asking.done()
+    held.let_go()
+    await ending
+    assert isinstance(await asking, p.TurnBegun)
