@@ -65,9 +65,10 @@ class Memory:
 
     async def forget_user(self, app: str, user: str) -> int:
         """Delete all that memory has of a user, and return how many entries it were. Raises StoreError."""
-        if self._thread is None or not isinstance(self._store, ForgetsUsers):
+        store: object = self._store
+        if self._thread is None or not isinstance(store, ForgetsUsers):
             return 0
-        return await self._thread.call(self._store.delete_user, app, user, writing=True)
+        return await self._thread.call(store.delete_user, app, user, writing=True)
 
     async def flush(self) -> None:
         """Open the store if it is not open yet, and wait until what was asked of it before is done. Raises StoreError."""

@@ -19,8 +19,9 @@ class KeptDisk:
     """A copy of all that a disk has now."""
 
     def __init__(self, disk: Disk) -> None:
-        self._live = disk.store._database._connected().connection.dbapi_connection
-        assert isinstance(self._live, sqlite3.Connection)
+        live: object = disk.store._database._connected().connection.dbapi_connection
+        assert isinstance(live, sqlite3.Connection)
+        self._live = live
         self._kept = sqlite3.connect(":memory:")
         self._live.backup(self._kept)
 

@@ -141,7 +141,7 @@ class StoreCalls:
         self._hung: Job | None = None
         self._is_making = False
 
-    def begin(self, function: Callable[..., Any], *args: Any) -> Job:
+    def begin_job(self, function: Callable[..., Any], *args: Any) -> Job:
         """Make a call."""
         job = Job(function, args)
         self._waiting.append((PROCESS.get(), job))

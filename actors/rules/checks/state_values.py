@@ -85,8 +85,10 @@ def _flaw(value: object, around: set[int]) -> _Flaw | None:
     """
     if type(value) in _PLAIN:
         return None
+    if isinstance(value, Enum) and isinstance(value, _PLAIN):
+        return _Flaw(type(value).__name__, _instead(value)) if value.value != value else None
     if isinstance(value, _PLAIN):
-        return _Flaw(type(value).__name__, _instead(value)) if isinstance(value, Enum) and value.value != value else None
+        return None
     if id(value) in around or len(around) > MAX_DEPTH:
         return None
     if isinstance(value, dict):

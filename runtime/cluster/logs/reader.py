@@ -81,5 +81,5 @@ class _Hub:
         for batch in page.batches:
             # Noted first: when this is cancelled the thread goes on, and the batch is not to be replayed twice.
             self._next += 1
-            await asyncio.shield(asyncio.to_thread(self._replay.put, decode_lines(batch)))
+            await asyncio.shield(asyncio.to_thread(self._replay.put_lines, decode_lines(batch)))
         return bool(page.batches)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from types import TracebackType
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -34,13 +33,23 @@ class PrivateName:
             found = getattr(found, name)
         return found
 
-    @contextmanager
-    def or_without(self) -> Iterator[None]:
+    def or_without(self) -> _OrWithout:
         """Go on behind the block where Ray has no such name, or takes other arguments. The log then says what is lost."""
-        try:
-            yield
-        except (AttributeError, ImportError, TypeError) as error:
-            _log_loss(self, str(error))
+        return _OrWithout(self)
+
+
+class _OrWithout:
+    def __init__(self, name: PrivateName) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        if not isinstance(error, AttributeError | ImportError | TypeError):
+            return False
+        _log_loss(self._name, str(error))
+        return True
 
 
 @cache

@@ -61,7 +61,7 @@ def free_resources(nodes: Mapping[str, Mapping[str, float]]) -> dict[str, dict[s
     with _FREE.or_without():
         free = _FREE.find()()
         return {node: dict(free.get(node, {})) for node in nodes}
-    cluster: dict[str, float] = ray.available_resources()
+    cluster: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
     return {node: {name: min(number, cluster.get(name, 0.0)) for name, number in has.items()} for node, has in nodes.items()}
 
 

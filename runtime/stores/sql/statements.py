@@ -20,7 +20,7 @@ def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> No
     Raises:
         sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
     """
-    driver = connection.connection.dbapi_connection
+    driver: object = connection.connection.dbapi_connection
     if not isinstance(driver, sqlite3.Connection):
         connection.exec_driver_sql(sql, list(rows) if len(rows) > 1 else rows[0])
         return
@@ -39,7 +39,7 @@ def value(connection: Connection, sql: str, *given: str) -> Any:
     Raises:
         sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
     """
-    driver = connection.connection.dbapi_connection
+    driver: object = connection.connection.dbapi_connection
     if not isinstance(driver, sqlite3.Connection):
         return connection.exec_driver_sql(sql, given).scalar()
     try:

@@ -191,7 +191,8 @@ def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session
         waiting.wait_until_called()
         kill(rt, "session")
         # The new Session actor gets the flow from the Runner, before that is lost again.
-        while not ray.get(ray.get_actor("test/session", Settings().namespace).plan_names.remote()):
+        session: Any = ray.get_actor("test/session", Settings().namespace)
+        while not ray.get(session.plan_names.remote()):
             pass
         kill(rt, "runner")
         waiting.wait_until_called()

@@ -41,7 +41,7 @@ class FailsBehindGate(CustomAgent):
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         await asyncio.to_thread(self.gate.wait)
         raise ValueError("kaput")
-        yield Event()
+        yield Event()  # type: ignore[unreachable]
 
 
 class UnstoppableAgent(CustomAgent):

@@ -56,7 +56,7 @@ def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(
 
     monkeypatch.setattr(ray, "wait", wait)
     monkeypatch.setattr(ray, "get", lambda ref: encode(Ack()))
-    host._recover(actor)  # type: ignore[arg-type]
+    host._recover(actor)
     assert (actor.receive.count, actor.start_spares.count, copied) == (5, 1, [True])
 
 
@@ -75,7 +75,7 @@ def test_it_asks_again_when_a_message_is_lost_or_its_turns_could_not_be_read(
     monkeypatch.setattr(ray, "wait", lambda refs, *, timeout: (refs[:1], refs[1:]))
     monkeypatch.setattr(ray, "get", get)
     monkeypatch.setattr(time, "sleep", waited.append)
-    host._recover(actor)  # type: ignore[arg-type]
+    host._recover(actor)
     assert (actor.receive.count, actor.start_spares.count, copied) == (3, 1, [True])
     assert waited == [0.1, 0.2]
 
@@ -91,7 +91,7 @@ def test_it_asks_soon_at_first_and_once_a_second_in_the_end(
 
     monkeypatch.setattr(ray, "wait", wait)
     monkeypatch.setattr(ray, "get", lambda ref: encode(Ack()))
-    host._recover(actor)  # type: ignore[arg-type]
+    host._recover(actor)
     assert timeouts == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
 
 

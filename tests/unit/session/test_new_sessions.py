@@ -58,7 +58,7 @@ def hops(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts["hops"] += 1
         return begin(self, function, *args)
 
-    monkeypatch.setattr(Worker, "begin", counted)
+    monkeypatch.setattr(Worker, "begin_job", counted)
     return counts
 
 

@@ -69,7 +69,7 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
         hops.append(function)
         return begin(self, function, *args)
 
-    monkeypatch.setattr(Worker, "begin", counted)
+    monkeypatch.setattr(Worker, "begin_job", counted)
     listed = (await again.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
     assert len(hops) == 2
     expected: dict[str, dict[str, Any]] = {

@@ -29,7 +29,7 @@ class PacedThread:
         self.hangs: set[int] = set()
         self.made = 0
 
-    def begin(self, function: Callable[..., Any], *args: Any) -> Job:
+    def begin_job(self, function: Callable[..., Any], *args: Any) -> Job:
         """Make a call after those before."""
         job = Job(function, args)
         self._line.append(job)
@@ -37,7 +37,7 @@ class PacedThread:
             self._at_work = asyncio.create_task(self._work())
         return job
 
-    def end(self) -> None:
+    def end_thread(self) -> None:
         """Nothing: no thread has to be ended."""
 
     async def _work(self) -> None:
