@@ -2,161 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Union
+
 import msgspec
 
-from actors.messages.protocol.base import Ack, ErrorReply, GetStatistics, Message, Statistics, Stop
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
-from actors.messages.protocol.mcp import CallMcpTool, ListMcpTools, McpResult, McpToolList, StopMcpCall
-from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Paused, Transfer
-from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
-from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
-from actors.messages.protocol.sessions import (
-    AppendEventRequest,
-    CreateSessionRequest,
-    DeleteSessionRequest,
-    ForgetSession,
-    GetSessionRequest,
-    ListSessionsRequest,
-    MemoriesReply,
-    OpenStore,
-    RememberSession,
-    RewindRequest,
-    SearchMemory,
-    SessionReply,
-    SessionsReply,
+from actors.messages.protocol import (
+    base,
+    log,
+    mcp,
+    outcomes,
+    rate_limits,
+    runs,
+    sessions,
+    subscriptions,
+    turn_queries,
+    turns,
+    users,
 )
-from actors.messages.protocol.subscriptions import News, Poll, ReadTurn, Subscribe, Subscribed, TurnRead, Unsubscribe
-from actors.messages.protocol.turn_queries import (
-    CountTurns,
-    GetTurn,
-    ListPending,
-    ListTurns,
-    LogPart,
-    PendingReply,
-    ReadLog,
-    TurnsCounted,
-    TurnsReply,
-)
-from actors.messages.protocol.turns import (
-    AbandonRuns,
-    AnnounceFirst,
-    AnnounceRunner,
-    CancelTurn,
-    CloseTurn,
-    FindTurn,
-    GetTopology,
-    InterruptFirst,
-    ListOpenTurns,
-    NothingToResume,
-    OpenTurn,
-    OpenTurnsReply,
-    RecoverTurn,
-    RecoverTurns,
-    ResumeFirst,
-    ResumeTurn,
-    StartTurn,
-    TopologyReply,
-    TurnBegun,
-    TurnFound,
-    TurnJoined,
-    TurnKept,
-    TurnProgress,
-    TurnResumed,
-    TurnStarted,
-)
-from actors.messages.protocol.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
+from actors.messages.protocol.base import Message
 
-AnyMessage = (
-    Finished
-    | Transfer
-    | Paused
-    | Failed
-    | Cancelled
-    | Ack
-    | ErrorReply
-    | StartTurn
-    | TurnStarted
-    | CancelTurn
-    | GetTopology
-    | TopologyReply
-    | FindTurn
-    | TurnFound
-    | OpenTurn
-    | TurnBegun
-    | TurnResumed
-    | TurnJoined
-    | InterruptFirst
-    | ResumeFirst
-    | AnnounceFirst
-    | AnnounceRunner
-    | ResumeTurn
-    | TurnKept
-    | NothingToResume
-    | AbandonRuns
-    | TurnProgress
-    | ListOpenTurns
-    | OpenTurnsReply
-    | RecoverTurns
-    | RecoverTurn
-    | CloseTurn
-    | Invoke
-    | StopRun
-    | RunChild
-    | StopBranch
-    | TakeLlmCall
-    | Append
-    | Appended
-    | TellPartial
-    | TellAgain
-    | Fetch
-    | Fetched
-    | Subscribe
-    | Subscribed
-    | Poll
-    | News
-    | ListTurns
-    | CountTurns
-    | TurnsCounted
-    | GetTurn
-    | TurnsReply
-    | ListPending
-    | PendingReply
-    | ReadLog
-    | LogPart
-    | ReadTurn
-    | TurnRead
-    | Unsubscribe
-    | CreateSessionRequest
-    | GetSessionRequest
-    | ListSessionsRequest
-    | DeleteSessionRequest
-    | AppendEventRequest
-    | RewindRequest
-    | SessionReply
-    | SessionsReply
-    | RememberSession
-    | ForgetSession
-    | SearchMemory
-    | MemoriesReply
-    | OpenStore
-    | HoldUser
-    | UserHeld
-    | RemoveUser
-    | UserRemoved
-    | ReleaseUser
-    | AcquirePermit
-    | PermitReply
-    | ReleasePermit
-    | RenewPermits
-    | ListMcpTools
-    | McpToolList
-    | CallMcpTool
-    | StopMcpCall
-    | McpResult
-    | GetStatistics
-    | Statistics
-    | Stop
-)
+_MODULES = (base, outcomes, turns, runs, log, subscriptions, turn_queries, sessions, users, rate_limits, mcp)
+
+
+def _messages() -> Iterator[type[Message]]:
+    """Every message that one of the modules defines, without those from which others are made."""
+    for module in _MODULES:
+        defined = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
+        yield from (each for each in defined if issubclass(each, Message) and not each.__subclasses__())
+
+
+AnyMessage: Any = Union[tuple(_messages())]  # noqa: UP007
+"""Any message."""
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
 
