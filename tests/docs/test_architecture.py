@@ -16,7 +16,8 @@ def defined() -> set[str]:
         for path in (ROOT / package).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-            assigned = (node.targets for node in tree.body if isinstance(node, ast.Assign))
+            assigned = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
+            assigned += [[node.target] for node in tree.body if isinstance(node, ast.AnnAssign)]
             names |= {target.id for targets in assigned for target in targets if isinstance(target, ast.Name)}
     return names
 
