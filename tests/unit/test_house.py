@@ -11,9 +11,9 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -73,12 +73,17 @@ DOCUMENT = re.compile(r"[\w/.-]*\w\.md\b")
 SEED = re.compile(r"\bseed 00\d")
 
 
-class Source(NamedTuple):
-    """A Python file: its path from the project's root, its text, and its syntax tree."""
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its path from the project's root, and its text."""
 
     path: Path
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree. Files of which only the size matters are not parsed."""
+        return ast.parse(self.text)
 
     @property
     def module(self) -> str:
@@ -90,7 +95,7 @@ class Source(NamedTuple):
 
 
 def source(path: str, text: str) -> Source:
-    return Source(Path(path), text, ast.parse(text))
+    return Source(Path(path), text)
 
 
 @cache

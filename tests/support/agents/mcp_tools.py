@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 def server(name: str = "tests", program: str = "plain_mcp_server", **options: Any) -> McpTools:
     """A server that is started with a command."""
-    command = [sys.executable, "-m", f"tests.support.{program}"]
+    command = [sys.executable, "-m", f"tests.support.servers.{program}"]
     env = {"PYTHONPATH": str(ROOT), **options.pop("env", {})}
     return McpTools(name=name, command=command, env=env, cwd=str(ROOT), **options)
 
