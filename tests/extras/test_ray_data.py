@@ -29,7 +29,7 @@ def test_the_pipeline_of_the_documentation_names_nothing_that_is_not_there() -> 
 @pytest.mark.timeout(300)
 def test_a_pipeline_over_two_nodes_asks_the_agents_of_a_deployment_and_asks_again_only_what_failed() -> None:
     with open_folder() as folder:
-        told, log = run_program("ray_data", folder, timeout_s=280)
+        told, log = run_program("nodes.ray_data", folder, timeout_s=280)
     of_a_run = ["rows 40 39 2", "texts True", "state True", "bad None None OutputSchemaError", "ids june-0"]
     # The last pipeline has lost a node: only calls that were under way were made again.
     assert told == [*of_a_run, "calls 40", *of_a_run, "calls 41", "many 2000 2000", "again True"], log

@@ -12,5 +12,5 @@ pytest.importorskip("prometheus_client", reason="ray[default] has an environment
 @pytest.mark.timeout(120)
 def test_the_endpoint_of_a_node_has_the_figures_and_durations_of_what_was_run() -> None:
     with open_folder() as folder:
-        told, log = run_program("ray_metrics", folder, timeout_s=100)
+        told, log = run_program("nodes.ray_metrics", folder, timeout_s=100)
     assert told == ["turns 5", "wrong {}", "actors test/host/ test/limits test/runner test/session"], log

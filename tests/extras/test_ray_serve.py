@@ -12,5 +12,5 @@ pytest.importorskip("ray.serve", reason="Ray Serve has an environment of its own
 @pytest.mark.timeout(200)
 def test_a_stream_goes_on_at_another_replica() -> None:
     with open_folder() as folder:
-        told, log = run_program("ray_serve", folder, timeout_s=180)
+        told, log = run_program("nodes.ray_serve", folder, timeout_s=180)
     assert told == ["all True", "replicas 2"], log

@@ -11,5 +11,5 @@ from tests.support.nodes.node_programs import open_folder, run_program
 @pytest.mark.timeout(100)
 def test_a_start_that_is_interrupted_ends_before_ray_is_closed() -> None:
     with open_folder() as folder:
-        told, log = run_program("interrupted", folder, timeout_s=90)
+        told, log = run_program("programs.interrupted", folder, timeout_s=90)
     assert told == ["still connected True", "interrupted"], log

@@ -14,7 +14,7 @@ from tests.support.nodes.three_nodes_program import RUNNERS
 @pytest.mark.parametrize(("experts", "sessions", "turns"), [(2, 200, 1), pytest.param(8, 200, 20, marks=pytest.mark.soak)])
 def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, sessions: int, turns: int) -> None:
     with open_folder() as folder:
-        told, log = run_program("three_nodes", folder, experts, sessions, turns, timeout_s=580)
+        told, log = run_program("nodes.three_nodes", folder, experts, sessions, turns, timeout_s=580)
     assert told == [
         f"each Runner has its own actors of all agents {[RUNNERS] * (experts + 1)}",
         "on each node are agents True",
@@ -32,7 +32,7 @@ def test_all_turns_are_answered_although_nodes_come_and_go(experts: int, session
 @pytest.mark.timeout(120)
 def test_a_node_behind_a_firewall_is_reached_by_ray() -> None:
     with open_folder() as folder:
-        told, log = run_program("firewall", folder, timeout_s=100)
+        told, log = run_program("nodes.firewall", folder, timeout_s=100)
     assert told == [
         "wrong answers []",
         "behind the firewall 3 not reached [] reached []",

@@ -11,7 +11,7 @@ from tests.support.nodes.node_programs import open_folder, run_program
 @pytest.mark.timeout(200)
 def test_a_turn_is_answered_although_the_node_dies_on_which_it_ran() -> None:
     with open_folder() as folder:
-        told, log = run_program("two_nodes", folder, timeout_s=180)
+        told, log = run_program("nodes.two_nodes", folder, timeout_s=180)
     assert told == [
         "said [('first', 'noted'), ('second', 'answered')]",
         "seqs [1, 2, 3, 4, 5, 6, 7]",

@@ -30,7 +30,7 @@ def open_folder() -> Iterator[Path]:
 def run_program(program: str, *arguments: object, timeout_s: float) -> tuple[list[str], str]:
     """Run `tests.support.<program>_program`. Returns the lines that it prints after `RESULT`, and the end of its log."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    command = [sys.executable, "-m", f"tests.support.nodes.{program}_program", *map(str, arguments)]
+    command = [sys.executable, "-m", f"tests.support.{program}_program", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode == NO_POSTGRES:
         pytest.skip(done.stderr)
