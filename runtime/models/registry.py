@@ -1,4 +1,4 @@
-"""Models by name: an immutable table. Models of other makers are passed as objects, not registered."""
+"""Models by name: an immutable table. Programs pass models of their own as objects, and register none."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class ToolCalls:
             except (FencedError, ActorLostError, NotCarriedOverError):
                 # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
                 raise
-            except BaseException as error:  # A tool is the user's code: whatever it raises, the model is error_text and goes on.
+            except BaseException as error:  # A tool is the user's code: whatever it raises, the model hears of it and goes on.
                 if is_cancellation(error):
                     raise
                 span.failed(error)

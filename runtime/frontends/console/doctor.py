@@ -30,8 +30,6 @@ EXTRAS = {
 }
 """The extras, each with a module that it installs."""
 
-KEYS = {"OpenAI": ("OPENAI_API_KEY",), "Anthropic": ("ANTHROPIC_API_KEY",)}
-
 App = Annotated[
     str | None, typer.Argument(metavar="APP", help="A path, as of `raygrove run`: is it complete?", autocompletion=complete_app)
 ]
@@ -169,15 +167,17 @@ def _app(path: str) -> Check:
 
 def _keys() -> Iterator[Check]:
     from runtime.models import credentials
+    from runtime.models.openai.services import SERVICES
 
+    keys = {name: service.key_variable for name, service in SERVICES.items() if service.key_variable}
+    keys["anthropic"] = "ANTHROPIC_API_KEY"
     lacking = credentials.missing("gemini", None, os.environ)
     found = [] if lacking else ["Vertex AI" if credentials.uses_vertex(os.environ) else "Gemini"]
-    found += [name for name, variables in KEYS.items() if any(os.environ.get(each) for each in variables)]
+    found += [name for name, variable in keys.items() if os.environ.get(variable)]
     if found:
         yield Check("keys", "ok", f"of {', '.join(found)}")
     else:
-        others = ", ".join(variable for variables in KEYS.values() for variable in variables)
-        yield Check("keys", "missing", f"{credentials.HOW_TO_GIVE}; of other models: {others}")
+        yield Check("keys", "missing", f"{credentials.HOW_TO_GIVE}; of other models: {', '.join(keys.values())}")
 
 
 def _port(port: int) -> Check:

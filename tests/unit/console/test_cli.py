@@ -19,6 +19,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment import connection
 from runtime.frontends.console import cli, completion, joining, output
+from runtime.models.openai.services import SERVICES
 from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
 
@@ -258,6 +259,17 @@ def test_doctor_says_what_is_wrong_and_what_is_only_missing(tmp_path: Path, monk
     monkeypatch.setenv("RAYGROVE_RUNNRES", "2")
     unknown = raygrove("doctor")
     assert (unknown.exit_code, "Did you mean 'RAYGROVE_RUNNERS'" in unknown.stdout) == (1, True)
+
+
+def test_doctor_knows_the_keys_of_every_service_that_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "find_ray", no_ray)
+    variables = {name: service.key_variable for name, service in SERVICES.items() if service.key_variable}
+    for variable in {*variables.values(), "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"}:
+        monkeypatch.delenv(variable, raising=False)
+    assert all(variable in raygrove("doctor").stdout for variable in variables.values())
+    monkeypatch.setenv("GROQ_API_KEY", "x")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    assert "of groq, anthropic" in raygrove("doctor").stdout
 
 
 def no_ray(address: str | None) -> str:
