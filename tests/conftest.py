@@ -32,6 +32,9 @@ hypothesis.settings.load_profile("untimed")
 MEMORY = Path("/dev/shm")
 """Where folders of tests lie in memory, on Linux."""
 
+DEFAULT_STORES = Path(".raygrove").absolute()
+"""Where Runtimes keep what they store, unless another place is named."""
+
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
 
@@ -104,6 +107,14 @@ def _start_ray(address: str | None = None) -> str:
             num_cpus=4 if address is None else None,
         )
     return str(ray.get_runtime_context().gcs_address)
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_store() -> Iterator[None]:
+    """A Runtime without a store of the test's own makes one in the folder that the tests run in, where the next run finds it."""
+    was_there = DEFAULT_STORES.exists()
+    yield
+    assert was_there or not DEFAULT_STORES.exists(), f"a test has made {DEFAULT_STORES}: give its Runtime a session_store"
 
 
 @pytest.fixture(scope="session")

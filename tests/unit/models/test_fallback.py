@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse, ModelLimits, RunConfig
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError, ModelServiceError, UnknownModelError
-from runtime import Runtime, Settings
+from runtime import Settings
 from runtime.models import registry
 from runtime.models.fallback import FallbackModel
 from runtime.models.registry import missing, sdks
 from runtime.models.service import ServiceModel
+from tests.support.runtimes import Deploy
 
 HELLO = LlmRequest(model="of the fallback", contents=[Content.of_text("hello")])
 
@@ -121,11 +123,11 @@ def test_what_is_no_list_of_models_is_refused() -> None:
         FallbackModel(["gemini-2.5-flash", 3])  # type: ignore[list-item]
 
 
-def test_each_model_has_the_limits_of_its_own_name() -> None:
+def test_each_model_has_the_limits_of_its_own_name(tmp_path: Path) -> None:
     first, second = Own("a", ModelServiceError("a", 503, "down")), Own("b")
     limits = {"a": ModelLimits(max_concurrency=1, max_retries=0), "b": ModelLimits(max_concurrency=1)}
     root = LlmAgent(name="root", model=FallbackModel([first, second]))
-    with Runtime(root, app_name="test", engine="local", settings=Settings(model_limits=limits)) as rt:
+    with Deploy("local", tmp_path)(root, settings=Settings(model_limits=limits)) as rt:
         assert rt.run(user_id="ada", session_id="s", message="hello").result().text == "I am b"
         assert rt.run(user_id="ada", session_id="s", message="hello").result().text == "I am a"
         granted = {name: counts["granted"] for name, counts in rt.statistics().models.items()}
@@ -135,12 +137,12 @@ def test_each_model_has_the_limits_of_its_own_name() -> None:
     assert (first.closed, second.closed) == (1, 1)
 
 
-def test_a_limited_model_that_is_named_is_asked_once_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_model_that_is_named_is_asked_once_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Own("gemini-x", ModelServiceError("a", 429, "over the limit", 100.0)), Own("b")
     monkeypatch.setattr(registry, "resolve", lambda agent, model: first if model == "gemini-x" else model)
     root = LlmAgent(name="root", model=FallbackModel(["gemini-x", second]))
     limits = {"*": ModelLimits(max_concurrency=1)}
-    with Runtime(root, app_name="test", engine="local", settings=Settings(model_limits=limits)) as rt:
+    with Deploy("local", tmp_path)(root, settings=Settings(model_limits=limits)) as rt:
         assert rt.run(user_id="ada", session_id="s", message="hello").result().text == "I am b"
     assert first.asked == ["gemini-x"]
 
@@ -179,8 +181,8 @@ async def test_a_status_of_any_client_is_understood() -> None:
     assert (caught.value.code, str(caught.value)) == (503, "model 'of the fallback': the service failed with status 503: closed")
 
 
-def test_a_streaming_turn_shows_the_pieces_of_the_model_that_answers() -> None:
+def test_a_streaming_turn_shows_the_pieces_of_the_model_that_answers(tmp_path: Path) -> None:
     root = LlmAgent(name="root", model=FallbackModel([Own("a", ConnectionError()), Own("b", pieces=2)]))
-    with Runtime(root, app_name="test", engine="local") as rt:
+    with Deploy("local", tmp_path)(root) as rt:
         events = list(rt.run(user_id="ada", session_id="s", message="hello", run_config=RunConfig(streaming="sse")))
     assert [(bool(event.partial), event.text) for event in events] == [(True, "…"), (True, "I am b"), (False, "…I am b")]
