@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import ROOT, sources
 
 
 def defined() -> set[str]:
     """The names of all classes, and of all types that are given a name, in actors and runtime."""
     names: set[str] = set()
-    for package in ("actors", "runtime"):
-        for path in (ROOT / package).rglob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-            assigned = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
-            assigned += [[node.target] for node in tree.body if isinstance(node, ast.AnnAssign)]
-            names |= {target.id for targets in assigned for target in targets if isinstance(target, ast.Name)}
+    for tree in (each.tree for each in sources("actors", "runtime")):
+        names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        assigned = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
+        assigned += [[node.target] for node in tree.body if isinstance(node, ast.AnnAssign)]
+        names |= {target.id for targets in assigned for target in targets if isinstance(target, ast.Name)}
     return names
 
 

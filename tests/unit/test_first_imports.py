@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.unit.test_house import sources
+from tests.support.sources import sources
 
 PROGRAM = """
 import importlib, os, sys, traceback

@@ -6,20 +6,27 @@ Every check is a function from sources to complaints; the last test gives each a
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("actors", "raygrove", "runtime")
-PROGRAMS = ("tests", "examples")
+from tests.support.sources import (
+    PACKAGES,
+    PROGRAMS,
+    ROOT,
+    Source,
+    comments,
+    docstrings,
+    imports,
+    prose,
+    source,
+    sources,
+    that_say,
+)
 
 MAX_MODULES = 14
 MAX_LINES = 400
@@ -71,46 +78,7 @@ RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")
 DOCUMENT = re.compile(r"[\w/.-]*\w\.md\b")
 SEED = re.compile(r"\bseed 00\d")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A Python file: its path from the project's root, and its text."""
-
-    path: Path
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """The syntax tree. Files of which only the size matters are not parsed."""
-        return ast.parse(self.text)
-
-    @property
-    def module(self) -> str:
-        parts = self.path.with_suffix("").parts
-        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-    def at(self, line: int) -> str:
-        return f"{self.path}:{line}"
-
-
-def source(path: str, text: str) -> Source:
-    return Source(Path(path), text)
-
-
-@cache
-def sources(*folders: str) -> tuple[Source, ...]:
-    paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
-    return tuple(source(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in paths)
-
-
-def imports(of: Source) -> Iterator[tuple[str, str]]:
-    """What a module imports, wherever in it: the module, and the name taken from it, or ""."""
-    for node in ast.walk(of.tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield from ((node.module, alias.name) for alias in node.names)
+CITED = re.compile(f"{DOCUMENT.pattern}|{SEED.pattern}")
 
 
 def graph(given: Iterable[Source]) -> dict[str, set[str]]:
@@ -262,14 +230,20 @@ def finalizers(given: Sequence[Source]) -> list[str]:
 
 def section_rulers(given: Sequence[Source]) -> list[str]:
     """Comments that draw a line: each names the file, or the class, that is missing."""
-    return [f"{each.at(line)} {comment}" for each in given for line, comment in comments(each) if RULER.match(comment)]
+    return [
+        f"{each.at(line)} {comment}"
+        for each in given
+        if RULER.search(each.text)
+        for line, comment in comments(each)
+        if RULER.match(comment)
+    ]
 
 
 def banned_words(given: Sequence[Source]) -> list[str]:
     """Words in docstrings and comments in place of which the code's own names are to stand."""
     return [
         f"{each.at(line)} says {found[0]!r}"
-        for each in given
+        for each in that_say(BANNED, given)
         for line, text in prose(each)
         if line not in model_text_lines(each)
         for found in BANNED.finditer(text)
@@ -293,36 +267,11 @@ def model_text_lines(of: Source) -> set[int]:
     return {line for node in named for line in range(node.lineno, (node.end_lineno or 0) + 1)}
 
 
-def docstrings(of: Source) -> Iterator[tuple[ast.Constant, str]]:
-    """The strings that stand by themselves: of modules, classes and functions, and behind constants."""
-    for node in ast.walk(of.tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value, node.value.value
-
-
-def comments(of: Source) -> Iterator[tuple[int, str]]:
-    tokens = tokenize.generate_tokens(io.StringIO(of.text).readline)
-    return ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
-
-
-def prose(of: Source) -> Iterator[tuple[int, str]]:
-    """Docstrings and comments with their lines; comments that follow each other are one text, and white space is one blank."""
-    for node, text in docstrings(of):
-        yield node.lineno, " ".join(text.split())
-    block, first, last = "", 0, -1
-    for line, comment in [*comments(of), (0, "")]:
-        if line != last + 1 and block:
-            yield first, block
-        if line != last + 1:
-            block, first = "", line
-        block, last = f"{block} {comment.lstrip('#: ')}".strip(), line
-
-
 def unknown_citations(given: Sequence[Source]) -> list[str]:
     """References to documents, or to numbers in semantics.md, that are not there."""
     known = semantics_numbers()
     found = []
-    for each in given:
+    for each in that_say(CITED, given):
         for line, text in prose(each):
             for cited in SEMANTICS.finditer(text):
                 missing = [number for number in re.findall(r"\d+(?:\.\d+)?", cited[1]) if number not in known]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import actors
-import runtime
+from tests.support.sources import sources
 
 PICKLERS = {"cloudpickle", "copyreg", "dill", "joblib", "marshal", "pickle", "pickletools", "shelve"}
 """Modules whose reading runs code, or helps to."""
@@ -15,13 +13,9 @@ PICKLERS = {"cloudpickle", "copyreg", "dill", "joblib", "marshal", "pickle", "pi
 WRITING = ("dumps", "dump", "register_pickle_by_value")
 """Their functions that read nothing."""
 
-HOUSES = [Path(next(iter(package.__path__))) for package in (actors, runtime)]
-
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    for house in HOUSES:
-        for path in sorted(house.rglob("*.py")):
-            yield path.relative_to(house.parent).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+    return ((each.path.as_posix(), each.tree) for each in sources("actors", "runtime"))
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_house import PACKAGES, Source, docstrings, source, sources
+from tests.support.sources import PACKAGES, Source, docstrings, source, sources
 
 RAY_ROOM = "runtime/cluster/ray"
 INSIDE_RAY = re.compile(r"ray\.(core|(\w+\.)*_[a-z]\w*|cloudpickle\.cloudpickle)(\.\w+)*")
@@ -18,11 +18,13 @@ INSIDE_RAY = re.compile(r"ray\.(core|(\w+\.)*_[a-z]\w*|cloudpickle\.cloudpickle)
 WORKERS_OF_RAY = ("global_worker", "_global_node", "_ray_params", "core_worker")
 """Attributes by which Ray's own objects are reached."""
 
+SPEAKS_OF_RAY = re.compile(rf"\bray\b|{'|'.join(WORKERS_OF_RAY)}")
+
 
 def private_names_of_ray(given: Sequence[Source]) -> list[str]:
     """Names inside Ray, outside of the one room for them; and in that room where a module that is imported asks for them."""
     found = []
-    for each in given:
+    for each in (each for each in given if SPEAKS_OF_RAY.search(each.text)):
         is_room = each.path.is_relative_to(RAY_ROOM)
         nodes: list[Any] = module_level(each.tree) if is_room else list(ast.walk(each.tree))
         said = {id(node) for node, _ in docstrings(each)}
