@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ json_values = st.recursive(
 )
 
 
+@cache
 def values(annotation: Any) -> st.SearchStrategy[Any]:
     """Any value of a type that stands in a message."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
@@ -71,6 +73,7 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     }[annotation]
 
 
+@cache
 def structs(cls: type[Any]) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: dict[str, st.SearchStrategy[Any]] = {}
