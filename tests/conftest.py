@@ -83,8 +83,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From here on Python looks for cycles, among what the tests make."""
+    """From here on Python looks for cycles, among what the tests make, and as often as in the processes of agents."""
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 

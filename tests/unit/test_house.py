@@ -261,6 +261,17 @@ def question_words(given: Sequence[Source]) -> list[str]:
     ]
 
 
+def modules_taken_out(given: Sequence[Source]) -> list[str]:
+    """Tests that take a module out of `sys.modules`, and so leave its package with another one than was there before."""
+    known = re.compile(r"delitem\(sys\.modules\b|sys\.modules\.pop\(|del sys\.modules\b")
+    return [
+        f"{each.at(node.lineno)} takes a module out: tests.support.modules puts it back in both places"
+        for each in that_say(known, given)
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.Call | ast.Delete) and known.match(ast.unparse(node).removeprefix("monkeypatch."))
+    ]
+
+
 def model_text_lines(of: Source) -> set[int]:
     """The lines of the functions and classes in MODEL_TEXTS."""
     named = [node for node in of.tree.body if getattr(node, "name", None) == MODEL_TEXTS.get(of.path.as_posix(), "")]
@@ -368,6 +379,10 @@ def test_every_document_that_is_cited_is_there() -> None:
     complain(unknown_citations(sources(*PACKAGES, "tests", "examples")))
 
 
+def test_no_test_takes_out_modules_by_itself() -> None:
+    complain(modules_taken_out([each for each in sources("tests") if not each.path.is_relative_to("tests/support")]))
+
+
 def complain(found: Sequence[str]) -> None:
     assert not found, "\n".join([f"{len(found)} places:", *found])
 
@@ -407,6 +422,8 @@ def methods(number: int, name: str = "Large", prefix: str = "f") -> str:
         (banned_words, {"a/x.py": '"""It waits for\n    whoever comes."""'}, "a/x.py:1 says 'whoever'"),
         (banned_words, {"a/x.py": "x = 1  # The Runner is\n# told of it."}, "a/x.py:1 says 'is told'"),
         (question_words, {"a/x.py": 'def f():\n    """What it has."""'}, "a/x.py:1 f begins with 'What'"),
+        (modules_taken_out, {"a/x.py": "monkeypatch.delitem(sys.modules, 'b')"}, "a/x.py:1 takes a module out"),
+        (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
         (unknown_citations, {"a/x.py": "# See docs/nothing.md.\n"}, "cites docs/nothing.md"),
@@ -431,6 +448,7 @@ def test_every_check_finds_what_it_looks_for(
         (shared_names, {"a/x.py": "class _A: ...\nclass B: ...", "a/y.py": "class _A: ..."}),
         (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
         (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
+        (modules_taken_out, {"a/x.py": "monkeypatch.setitem(sys.modules, 'b', None)\nx = 'del sys.modules[1]'"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
     ],

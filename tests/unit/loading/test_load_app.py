@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from actors.errors import DefinitionError, RequestError
 from runtime.frontends.loading.app import load_app
 from runtime.frontends.loading.configs import agent_of_config
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
+from tests.support.modules import forget_modules
 
 
 @pytest.fixture(autouse=True)
@@ -154,8 +154,7 @@ def test_an_adk_agent_is_a_root_as_well(tmp_path: Path) -> None:
 
 
 def test_a_yaml_file_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("runtime.adk", "runtime.integrations.adk"))]:
-        monkeypatch.delitem(sys.modules, name)
+    forget_modules(monkeypatch, "runtime.adk", "runtime.integrations.adk")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write(tmp_path / "yaml_k", {"root_agent.yaml": "name: a\n"})
     with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[adk\]'"):

@@ -18,6 +18,7 @@ from runtime.integrations.mcp.answers import Answers, given_answers, question_fo
 from runtime.integrations.mcp.connecting import connect
 from runtime.integrations.mcp.link import ConnectionGoneError, ServerLink
 from runtime.integrations.mcp.variables import filled_in
+from tests.support.modules import forget_modules
 from tests.support.virtual_time import run_virtually
 
 KEY = SessionKey("app", "ada", "s1")
@@ -174,10 +175,7 @@ async def test_a_call_can_be_stopped() -> None:
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "runtime.integrations.mcp.connection", raising=False)
-    monkeypatch.delitem(sys.modules, "runtime.integrations.mcp.results", raising=False)
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("mcp", "mcp_types")]:
-        monkeypatch.delitem(sys.modules, name)
+    forget_modules(monkeypatch, "runtime.integrations.mcp.connection", "runtime.integrations.mcp.results", "mcp", "mcp_types")
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     with pytest.raises(DefinitionError, match=r"McpTools 'files' needs .* pip install 'raygrove\[mcp\]'"):

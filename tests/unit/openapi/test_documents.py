@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from runtime import ApiKeyAuth, OpenApiTools
 from runtime.integrations.openapi.document import Document, parsed
 from runtime.integrations.openapi.operations import Operation, operations
 from runtime.integrations.openapi.schemas import MAX_BYTES, MAX_NODES, Schemas
+from tests.support.modules import forget_modules
 from tests.support.servers.api_server import body, operation, parameter, spec
 
 
@@ -269,7 +269,7 @@ def test_a_file_may_be_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             raise ImportError(name)
         return imported(name, *rest)
 
-    monkeypatch.delitem(sys.modules, "yaml", raising=False)
+    forget_modules(monkeypatch, "yaml")
     monkeypatch.setattr(builtins, "__import__", without_yaml)
     with pytest.raises(DefinitionError, match=r"api.yaml is no JSON; for documents in YAML install pyyaml"):
         OpenApiTools(tmp_path / "api.yaml")

@@ -14,6 +14,7 @@ from actors import RunConfig
 from actors.errors import DefinitionError
 from runtime.frontends.console.apps.serve import serve
 from runtime.frontends.web.api.turn_options import TurnOptions
+from tests.support.modules import forget_modules
 
 LOADED = """
 import sys
@@ -28,8 +29,7 @@ def test_nothing_of_the_service_is_imported_by_other_programs() -> None:
 
 
 def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("runtime.web", "runtime.frontends.web"))]:
-        monkeypatch.delitem(sys.modules, name)
+    forget_modules(monkeypatch, "runtime.web", "runtime.frontends.web")
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     with pytest.raises(DefinitionError, match=r"pip install 'raygrove\[web\]'"):
