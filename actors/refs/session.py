@@ -35,12 +35,14 @@ class SessionRef(Ref):
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
         """Begin a turn, as soon as no other turn of the session runs.
 
         Args:
-            early: told how the turn begins, while it is being stored. The message is not sent again then: a turn that has begun
-                early and was not stored has to begin with another epoch.
+            early: told that the turn is in line, and how it begins, while it is being stored. The message is not sent again then:
+                a turn that has begun early and was not stored has to begin with another epoch.
 
         Raises:
             ActorRestartsError: the Session actor is being restarted; only with `early`.
@@ -50,11 +52,11 @@ class SessionRef(Ref):
         """
         replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
 
-        def begun(reply: p.Message) -> None:
-            if early is not None and isinstance(reply, p.TurnBegun):
+        def take(reply: p.Message) -> None:
+            if early is not None and isinstance(reply, p.TurnBegun | p.TurnInLine):
                 early(reply)
 
-        return await self._ask(message, replies, once=early is not None, early=None if early is None else begun)
+        return await self._ask(message, replies, once=early is not None, early=None if early is None else take)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""

@@ -27,6 +27,7 @@ class RunnerEnvironment:
         store_timeout_s: how long the artifact store may take for one artifact.
         host_limit: how many processes with agents there may be; None without a limit.
         telemetry: learns of turns and runs.
+        turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
 
     session: SessionRef
@@ -37,3 +38,4 @@ class RunnerEnvironment:
     store_timeout_s: float = 30.0
     host_limit: HostLimit | None = None
     telemetry: Telemetry = NO_TELEMETRY
+    turns_opened_at_once: int = 64

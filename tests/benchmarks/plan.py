@@ -37,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         pause_s: how long their users take at most before they answer.
         burst: conversations that begin in the same moment.
         burst_model_s: how long the model takes for each of their messages.
+        backlog: turns that one user asks for at once while those of another one are measured.
         listed: sessions of an app of which pages are listed.
         pages: pages listed one after the other.
         depth: levels below the root.
@@ -83,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pause_s: float = 4.0
     burst: int = 10_000
     burst_model_s: float = 10.0
+    backlog: int = 5_000
     listed: int = 100_000
     pages: int = 40
     depth: int = 30
@@ -130,6 +132,7 @@ QUICK = Plan(
     pause_s=2.0,
     burst=2_000,
     burst_model_s=1.0,
+    backlog=500,
     listed=10_000,
     pages=20,
     depth=5,

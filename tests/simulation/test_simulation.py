@@ -13,6 +13,7 @@ from typing import get_args
 
 import pytest
 
+from tests.simulation import world
 from tests.simulation.__main__ import fails, smallest
 from tests.simulation.faults import What
 from tests.simulation.mutants.runner import lost_runs_begin_anew
@@ -63,6 +64,14 @@ def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(fir
         if given != case(seed):
             problems, _, _ = check(given, reference(seed // PLANS)[1])
             failed |= {seed: problems[0]} if problems else {}
+    assert failed == {}
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_it_holds_as_well_when_turns_are_opened_one_at_a_time(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "OPENED_AT_ONCE", 1)
+    failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
     assert failed == {}
 
 

@@ -49,6 +49,8 @@ from tests.support.vectors.vector_agents import FailingArtifactStore
 
 APP = "sim"
 SETTINGS = Settings()
+OPENED_AT_ONCE = 64
+"""Turns that a Runner opens at the same time."""
 EPOCH_S = 1_700_000_000.0
 """Wall time when the loop's time is 0."""
 
@@ -210,7 +212,13 @@ class World:
         process = self.runner = self._process("runner", can_restart=True)
         self.directory = SimDirectory(self._start_agent, self._kill_soon, self._wires, process)
         artifacts = FailingArtifactStore()
-        environment = RunnerEnvironment(self.session_ref(process), self.directory, artifacts, self._deployment.tree.plugins)
+        environment = RunnerEnvironment(
+            self.session_ref(process),
+            self.directory,
+            artifacts,
+            self._deployment.tree.plugins,
+            turns_opened_at_once=OPENED_AT_ONCE,
+        )
         process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
         self.trace.add(self.loop.time(), f"{process.name} starts")
 

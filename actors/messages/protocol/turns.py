@@ -165,6 +165,10 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     traceparent: str = ""
 
 
+class TurnInLine(Message, frozen=True, kw_only=True):
+    """The turn waits until those before it have ended: an early reply to OpenTurn."""
+
+
 class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
     """A transfer in the log: the event at `seq`, on a branch, by `author`, to the agent `to`."""
 
@@ -339,6 +343,9 @@ class NothingToResume(Message, frozen=True, kw_only=True):
 
 OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
+
+EarlyOpenTurnReply = TurnBegun | TurnInLine
+"""Replies that may come before the last one."""
 
 ResumeTurnReply = TurnResumed | TurnKept | NothingToResume | AnnounceFirst
 

@@ -1,4 +1,4 @@
-"""How a turn starts: its message is prepared, the Session actor opens it, and it is launched, or joined if it is there."""
+"""How a turn starts: it is let in, its message is prepared, the Session actor opens it, and it is launched, or joined."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Answered, New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
+from actors.runner.turns.gate import GatePlace, TurnGate
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
@@ -42,6 +43,7 @@ class TurnStarter:
         table: the turns that run or are being opened.
         tasks: launches turns, and cancels those that are interrupted.
         recovery: resumes turns that are in the way, or that are joined, and lost.
+        gate: lets turns come to be opened.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class TurnStarter:
         table: TurnTable,
         tasks: TurnTasks,
         recovery: TurnResumer,
+        gate: TurnGate,
     ) -> None:
         self._place = place
         self._session = session
@@ -61,12 +64,18 @@ class TurnStarter:
         self._table = table
         self._tasks = tasks
         self._recovery = recovery
+        self._gate = gate
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
-        """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then."""
+        """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then.
+
+        Raises:
+            TurnCancelledError: it was cancelled while it waited, here or in the line of its session.
+        """
         key = (message.key, message.invocation_id)
-        with self._table.opening(key), ExitStack() as saving:
+        with self._table.opening(key), ExitStack() as inside:
+            place = inside.enter_context(await self._gate.enter(key))
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
                 await self._routing.load()
@@ -75,13 +84,18 @@ class TurnStarter:
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
                     prepare = partial(self._user_messages.prepare, message, content)
-                    prepared = await asyncio.shield(saving.enter_context(self._table.saving(key, message.fingerprint, prepare)))
+                    prepared = await asyncio.shield(inside.enter_context(self._table.saving(key, message.fingerprint, prepare)))
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if not (saves_once and prepared.found.is_there):
-                return await self._start(message, prepared)
-            saving.close()
+                return await self._start(message, prepared, place)
+            inside.close()
             return await self._join(message, prepared.found.agent)
+
+    async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
+        """Stop a turn wherever it is; returns when it is closed. One that waits to be opened waits no more."""
+        self._gate.cancel((message.key, message.invocation_id))
+        return await self._tasks.cancel_turn(message)
 
     async def _join(self, message: p.StartTurn, agent: str) -> p.TurnStarted:
         """Join a turn whose data is saved."""
@@ -94,7 +108,7 @@ class TurnStarter:
             await self._recovery.resume(key)
         return self._joined(key, agent)
 
-    async def _start(self, message: p.StartTurn, prepared: PreparedMessage) -> p.TurnStarted:
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted:
         """Open the turn and launch it, or join it if it is there already."""
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
@@ -126,9 +140,13 @@ class TurnStarter:
                 opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), message.config)
                 return _in_place_of(early, self._launch(key, agent, opening, begun, message.traceparent))
 
+            def take_early(reply: p.EarlyOpenTurnReply) -> None:
+                if isinstance(reply, p.TurnBegun):
+                    early.append(begin(reply))
+                place.leave()
+
             with _given_up_after_error(early):
-                request = self._request(message, invocation_id, content, raw)
-                opened = await self._open(request, lambda begun: early.append(begin(begun)))
+                opened = await self._open(self._request(message, invocation_id, content, raw), take_early)
             match opened:
                 case p.TurnJoined():
                     if opened.is_lost:
@@ -161,12 +179,12 @@ class TurnStarter:
         )
 
     async def _open(
-        self, request: p.OpenTurn, early: Callable[[p.TurnBegun], None]
+        self, request: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None]
     ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:
-            early: called while the turn is being stored, which may fail.
+            early: called when the turn is in line, and while it is being stored, which may fail.
         """
         while True:
             try:
@@ -187,7 +205,7 @@ class TurnStarter:
                 case _:
                     return opened
 
-    async def _ask_to_open(self, request: p.OpenTurn, early: Callable[[p.TurnBegun], None]) -> p.OpenTurnReply:
+    async def _ask_to_open(self, request: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None]) -> p.OpenTurnReply:
         if request.interrupting:
             return await self._interrupt(request)
         if request.epoch > 1:

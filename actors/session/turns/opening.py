@@ -130,6 +130,7 @@ class TurnOpener:
                     waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
                     waiter.fingerprint = message.fingerprint
                     request.has_waited = True
+                    reply_early(p.TurnInLine())
                     request.holds_session = await log.queue.enqueue(waiter)
                 case Refuse(open_turn):
                     raise SessionBusyError(message.key.session, open_turn)

@@ -121,7 +121,9 @@ class LostWhileStoring(SessionRef):
         self.epochs: list[int] = []
         self.is_back = asyncio.Event()
 
-    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
         self.epochs.append(message.epoch)
         if len(self.epochs) == 1:
             assert early is not None

@@ -35,7 +35,9 @@ class LateReplies(SessionRef):
         self.is_open = asyncio.Event()
         self.may_hear = asyncio.Event()
 
-    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
         opened = await super().open_turn(message)
         self.replies.append(opened)
         if self.only not in (None, message.subscriber):
@@ -179,7 +181,9 @@ class LostLastReply(SessionRef):
         self._fixture = fixture
         self.is_lost = False
 
-    async def open_turn(self, message: p.OpenTurn, early: Callable[[p.TurnBegun], None] | None = None) -> p.OpenTurnReply:
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
         opened = await super().open_turn(message, early)
         if not self.is_lost:
             self.is_lost = True

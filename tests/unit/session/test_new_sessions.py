@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -90,14 +90,14 @@ class Beginning:
     def __init__(self, session: SessionFixture) -> None:
         self.session = session
         self.held = HeldCommits(session.store)
-        self._early: asyncio.Future[p.TurnBegun] = asyncio.get_running_loop().create_future()
+        self._early: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         event = encode(session.event("user", "hi", turn="e-1", state_delta={"a": 1, "user:u": 2}))
         message = p.OpenTurn(key=KEY, invocation_id="e-1", event=event, runner="runner", subscriber="d", auto_create=True)
         self.opening = asyncio.create_task(session.ref.open_turn(message, self._early.set_result))
 
     async def begun(self) -> p.TurnBegun:
         """The reply that comes before the message is on disk."""
-        return await self._early
+        return cast(p.TurnBegun, await self._early)
 
     async def answer(self) -> asyncio.Task[p.Appended]:
         """What its agent says meanwhile."""

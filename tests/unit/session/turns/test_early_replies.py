@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixt
 async def begun_early(session: SessionFixture) -> tuple[p.TurnBegun, asyncio.Task[p.OpenTurnReply], HeldCommits]:
     """How a turn begins, the request that waits for its message to be stored, and what holds that up."""
     held = HeldCommits(session.store)
-    early: asyncio.Future[p.TurnBegun] = asyncio.get_running_loop().create_future()
+    early: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     event = session.event("user", "hi", turn="e-2", state_delta={"user:u": 2})
     message = p.OpenTurn(key=KEY, invocation_id="e-2", event=encode(event), runner="runner", subscriber="d")
     opening = asyncio.create_task(session.ref.open_turn(message, early.set_result))

@@ -1,0 +1,90 @@
+"""A queue in which owners take turns, so that what one of them has waiting costs the others little.
+
+Rules of this file:
+
+- Owners have levels, such as user and session. Users take turns, and so do the sessions of each user; what one session has
+  waiting is taken in the order in which it came.
+- An owner is served at the latest when every other owner of its level that waits was served once.
+- No step costs more when more is waiting.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class FairQueue(Generic[T]):
+    """What waits, each item once."""
+
+    def __init__(self) -> None:
+        self._owners: dict[T, tuple[Hashable, ...]] = {}
+        # By the owners of the first level those of the next one, and at the end the items; each in the order of their turns.
+        self._turns: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __contains__(self, item: T) -> bool:
+        return item in self._owners
+
+    def __iter__(self) -> Iterator[T]:
+        """All items, in the order in which they came."""
+        return iter(self._owners)
+
+    def add(self, item: T, *owners: Hashable) -> None:
+        """Have an item wait. One that waits already keeps its place.
+
+        Args:
+            owners: from the first level on; all items have as many.
+        """
+        if item in self._owners:
+            return
+        self._owners[item] = owners
+        level = self._turns
+        for owner in owners:
+            level = level.setdefault(owner, OrderedDict())
+        level[item] = None
+
+    def take(self) -> T:
+        """Take out the item whose turn it is. Raises IndexError when none waits."""
+        if not self._owners:
+            raise IndexError("nothing waits")
+        item = self._next()
+        owners = self._remove(item)
+        level = self._turns
+        for owner in owners:
+            if owner not in level:
+                break
+            level.move_to_end(owner)
+            level = level[owner]
+        return item
+
+    def remove(self, item: T) -> bool:
+        """Take an item out before its turn; False when it does not wait."""
+        if item not in self._owners:
+            return False
+        self._remove(item)
+        return True
+
+    def _next(self) -> T:
+        level: OrderedDict[Any, Any] | None = self._turns
+        found = None
+        while level is not None:
+            found, level = next(iter(level.items()))
+        return found  # type: ignore[return-value]
+
+    def _remove(self, item: T) -> tuple[Hashable, ...]:
+        owners = self._owners.pop(item)
+        levels = [self._turns]
+        for owner in owners:
+            levels.append(levels[-1][owner])
+        del levels[-1][item]
+        for level, owner in zip(reversed(levels[:-1]), reversed(owners), strict=True):
+            if level[owner]:
+                break
+            del level[owner]
+        return owners

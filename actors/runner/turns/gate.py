@@ -1,0 +1,130 @@
+"""The gate through which turns come to be opened: a few at a time, and the users take turns.
+
+All that is asked for at once would otherwise be worked on at once, step by step, and the turn of one user would be as slow as
+the thousands that another one has asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.errors import TurnCancelledError
+from actors.messages.session import SessionKey, TurnKey
+from actors.rules.capacity.fair_queue import FairQueue
+
+HOLD_S = 0.25
+"""A turn that is opened for longer waits for something else than this process, and lets the next one in."""
+
+
+class GatePlace:
+    """The place that a turn has inside while it is being opened. A context manager: it is left with the block at the latest."""
+
+    __slots__ = ("_gate", "since_s")
+
+    def __init__(self, gate: TurnGate, since_s: float) -> None:
+        self._gate = gate
+        self.since_s = since_s
+
+    def __enter__(self) -> GatePlace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Let the next turn in, unless that was done."""
+        self._gate.leave(self)
+
+
+class _Waiter:
+    """A request that waits; `place` is done when it is let in."""
+
+    __slots__ = ("place", "turn")
+
+    def __init__(self, turn: TurnKey) -> None:
+        self.turn = turn
+        self.place: asyncio.Future[GatePlace] = asyncio.get_running_loop().create_future()
+
+
+class TurnGate:
+    """Lets turns in, fairly. Those of one session come in in the order in which they were asked for.
+
+    Args:
+        at_once: how many turns may be inside.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        # In the order in which they came in.
+        self._inside: dict[GatePlace, None] = {}
+        self._waiting: FairQueue[_Waiter] = FairQueue()
+        self._by_turn: dict[TurnKey, set[_Waiter]] = {}
+        # Those that were let in, and do not know it yet.
+        self._coming: dict[_Waiter, SessionKey] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """The number of turns that wait."""
+        return len(self._waiting)
+
+    async def enter(self, turn: TurnKey) -> GatePlace:
+        """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled meanwhile."""
+        key = turn[0]
+        if len(self._inside) < self._at_once and not self._waiting and key not in self._coming.values():
+            return self._let_in()
+        waiter = _Waiter(turn)
+        self._waiting.add(waiter, key.user, key)
+        self._by_turn.setdefault(turn, set()).add(waiter)
+        self._watch()
+        try:
+            return await waiter.place
+        except asyncio.CancelledError:
+            if not self._waiting.remove(waiter) and not waiter.place.cancelled():
+                waiter.place.result().leave()
+            raise
+        finally:
+            self._forget(waiter)
+            if self._coming.pop(waiter, None) is not None:
+                self._fill()
+
+    def cancel(self, turn: TurnKey) -> None:
+        """Have no request wait for the turn any more."""
+        for waiter in self._by_turn.get(turn, ()):
+            if self._waiting.remove(waiter) and not waiter.place.done():
+                waiter.place.set_exception(TurnCancelledError(turn[1]))
+
+    def leave(self, place: GatePlace) -> None:
+        """Let the next turn in for one that is inside."""
+        if self._inside.pop(place, self) is None:
+            self._fill()
+
+    def _forget(self, waiter: _Waiter) -> None:
+        waiters = self._by_turn[waiter.turn]
+        waiters.discard(waiter)
+        if not waiters:
+            del self._by_turn[waiter.turn]
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._inside) < self._at_once:
+            waiter = self._waiting.take()
+            if not waiter.place.done():
+                self._coming[waiter] = waiter.turn[0]
+                waiter.place.set_result(self._let_in())
+
+    def _let_in(self) -> GatePlace:
+        place = GatePlace(self, asyncio.get_running_loop().time())
+        self._inside[place] = None
+        return place
+
+    def _watch(self) -> None:
+        """Look again when the turn that has been inside for longest has had its time."""
+        if self._timer is None and self._waiting and self._inside:
+            first = next(iter(self._inside))
+            self._timer = asyncio.get_running_loop().call_at(first.since_s + HOLD_S, self._let_late_ones_go)
+
+    def _let_late_ones_go(self) -> None:
+        self._timer = None
+        now_s = asyncio.get_running_loop().time()
+        for place in [each for each in self._inside if each.since_s + HOLD_S <= now_s]:
+            place.leave()
+        self._watch()

@@ -1,0 +1,72 @@
+"""A user's turn while another user, in another program, has asked for thousands at once."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from runtime import Runtime
+from tests.benchmarks.figures import Figure, median
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.workloads import APP, SENTENCE, instant_agent, runtime
+
+NAME = "fairness"
+
+ALONE = 50
+"""Turns that are measured before."""
+
+
+def measure(plan: Plan) -> list[Figure]:
+    """Turns of one user, alone and beside the backlog of another one. The local engine has one program alone."""
+    if plan.engine == "local":
+        return []
+    with TemporaryDirectory() as folder:
+        return asyncio.run(_measure(plan, Path(folder)))
+
+
+async def _measure(plan: Plan, folder: Path) -> list[Figure]:
+    async with runtime(plan, instant_agent(), folder) as rt:
+        await _turn_ms(rt, "warm up")
+        alone_ms = median([await _turn_ms(rt, "s") for _ in range(ALONE)])
+        command = [sys.executable, "-m", "tests.benchmarks.fairness", str(rt.address), str(plan.backlog)]
+        other = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert await other.stdout.readline() == b"ready\n"
+        other.stdin.write(b"go\n")
+        began_s = time.perf_counter()
+        beside_ms = []
+        done = asyncio.create_task(other.wait())
+        while not done.done():
+            beside_ms.append(await _turn_ms(rt, "s"))
+        took_s = time.perf_counter() - began_s
+    told = f"beside {plan.backlog:,} turns of another user"
+    return [
+        Figure(benchmark=NAME, name="a turn, alone: median", value=alone_ms, unit="ms"),
+        Figure(benchmark=NAME, name=f"a turn, {told}: median", value=median(beside_ms), unit="ms"),
+        Figure(benchmark=NAME, name=f"a turn, {told}: longest", value=max(beside_ms), unit="ms"),
+        Figure(benchmark=NAME, name="the other user's turns: rate", value=plan.backlog / took_s, unit="turns/s"),
+    ]
+
+
+async def _turn_ms(rt: Runtime, session: str) -> float:
+    began_s = time.perf_counter()
+    await rt.run(user_id="bob", session_id=session, message=SENTENCE)
+    return (time.perf_counter() - began_s) * 1_000
+
+
+async def _backlog(address: str, turns: int) -> None:
+    """Ask for all turns at once, each in a session of its own, as soon as a line comes."""
+    async with Runtime.connect(APP, address=address) as rt:
+        await rt.run(user_id="ada", session_id="warm up", message=SENTENCE)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        await asyncio.gather(*(rt.run(user_id="ada", session_id=f"s{number}", message=SENTENCE) for number in range(turns)))
+
+
+if __name__ == "__main__":
+    asyncio.run(_backlog(sys.argv[1], int(sys.argv[2])))

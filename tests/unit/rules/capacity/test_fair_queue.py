@@ -1,0 +1,74 @@
+"""Owners take turns, and what one of them has waiting is no matter of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.rules.capacity.fair_queue import FairQueue
+from tests.support.tries import tries
+
+Item = tuple[str, str, int]
+"""The user, the session, and the number of the item in it."""
+
+
+def filled(*items: Item) -> FairQueue[Item]:
+    queue: FairQueue[Item] = FairQueue()
+    for item in items:
+        queue.add(item, *item[:2])
+    return queue
+
+
+def test_users_take_turns_and_so_do_the_sessions_of_each() -> None:
+    queue = filled(("ada", "s", 1), ("ada", "s", 2), ("ada", "t", 1), ("bob", "s", 1), ("bob", "s", 2))
+    taken = [queue.take() for _ in range(len(queue))]
+    assert taken == [("ada", "s", 1), ("bob", "s", 1), ("ada", "t", 1), ("bob", "s", 2), ("ada", "s", 2)]
+    with pytest.raises(IndexError, match="nothing waits"):
+        queue.take()
+
+
+def test_an_item_waits_once_and_is_taken_out_before_its_turn() -> None:
+    queue = filled(("ada", "s", 1), ("ada", "s", 2), ("bob", "s", 1))
+    queue.add(("ada", "s", 1), "ada", "s")
+    assert (len(queue), list(queue)) == (3, [("ada", "s", 1), ("ada", "s", 2), ("bob", "s", 1)])
+    assert queue.remove(("bob", "s", 1))
+    assert not queue.remove(("bob", "s", 1))
+    assert ("bob", "s", 1) not in queue
+    assert [queue.take(), queue.take()] == [("ada", "s", 1), ("ada", "s", 2)]
+
+
+names = st.sampled_from("abc")
+steps = st.lists(
+    min_size=12,
+    elements=st.one_of(st.tuples(st.just("add"), names, names), st.just("take"), st.tuples(st.just("remove"), st.integers(0, 9))),
+)
+
+
+@settings(max_examples=tries(300))
+@given(steps)
+def test_no_owner_waits_while_another_one_is_served_twice(steps: list[object]) -> None:
+    queue: FairQueue[Item] = FairQueue()
+    added: Counter[tuple[str, str]] = Counter()
+    taken: list[Item] = []
+    served_since: dict[str, Counter[str]] = {}
+    for step in steps:
+        match step:
+            case ("add", str(user), str(session)):
+                added[user, session] += 1
+                queue.add((user, session, added[user, session]), user, session)
+                served_since.setdefault(user, Counter())
+            case "take" if len(queue):
+                user, session, number = queue.take()
+                assert all(number > other for u, s, other in taken if (u, s) == (user, session))
+                taken.append((user, session, number))
+                for waiting, others in served_since.items():
+                    others[user] += waiting != user
+                    assert waiting == user or others[user] <= 1
+                served_since[user].clear()
+            case ("remove", int(place)) if len(queue) > place:
+                queue.remove(list(queue)[place])
+        served_since = {user: since for user, since in served_since.items() if any(item[0] == user for item in queue)}
+    assert len({*taken, *queue}) == len(taken) + len(queue)

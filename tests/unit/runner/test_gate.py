@@ -1,0 +1,217 @@
+"""Turns come to be opened a few at a time, and users take turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from actors import Content, LlmAgent, LlmRequest, LlmResponse
+from actors.errors import TurnCancelledError
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.runner.actor import RunnerActor
+from actors.runner.environment import RunnerEnvironment
+from actors.runner.turns.gate import GatePlace, TurnGate
+from actors.testing import PatternModel
+from runtime.engine.local import LocalLink
+from tests.support.fixtures.direct_fixture import until
+from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.session_fixture import settled
+
+Build = Callable[..., RunnerFixture]
+
+
+def key(user: str, session: str = "s") -> SessionKey:
+    return SessionKey("app", user, session)
+
+
+class Arrivals:
+    """Turns that have come to a gate, and the places of those that are inside, in their order."""
+
+    def __init__(self, gate: TurnGate) -> None:
+        self._gate = gate
+        self.inside: list[str] = []
+        self.places: dict[str, GatePlace] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, *names: str) -> None:
+        """Turns come, each under the letter of its user and a number."""
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._enter(name))
+            await settled()
+
+    async def _enter(self, name: str) -> None:
+        self.places[name] = await self._gate.enter((key(name[0], name[0]), f"e-{name}"))
+        self.inside.append(name)
+
+    async def leave(self, name: str) -> None:
+        self.places[name].leave()
+        await settled()
+
+
+async def test_those_who_have_few_do_not_wait_behind_those_who_have_many() -> None:
+    turns = Arrivals(gate := TurnGate(1))
+    await turns.come("a1", "a2", "a3", "b1", "c1", "b2")
+    assert (turns.inside, len(gate)) == (["a1"], 5)
+    for name in ("a1", "a2", "b1", "c1", "a3", "b2"):
+        await turns.leave(name)
+    assert turns.inside == ["a1", "a2", "b1", "c1", "a3", "b2"]
+    assert len(gate) == 0
+
+
+async def test_a_place_that_is_left_twice_lets_one_in() -> None:
+    turns = Arrivals(TurnGate(1))
+    await turns.come("a1", "a2", "a3")
+    await turns.leave("a1")
+    await turns.leave("a1")
+    assert turns.inside == ["a1", "a2"]
+
+
+async def test_a_turn_that_is_given_up_leaves_the_line_and_the_place_that_it_was_just_given() -> None:
+    turns = Arrivals(gate := TurnGate(1))
+    await turns.come("a1", "a2", "b1", "c1")
+    turns.tasks["a2"].cancel()
+    await settled()
+    assert len(gate) == 2
+    # It is let in, and is cancelled before it knows.
+    turns.places["a1"].leave()
+    turns.tasks["b1"].cancel()
+    await settled()
+    assert turns.inside == ["a1", "c1"]
+
+
+async def test_those_of_one_session_come_in_in_their_order_whoever_knows_first_that_there_is_room() -> None:
+    turns = Arrivals(gate := TurnGate(1))
+    await turns.come("a1", "a2")
+    # a3 is about to ask when a2 is let in, which knows of it later.
+    turns.tasks["a3"] = asyncio.create_task(turns._enter("a3"))
+    gate._at_once = 9
+    turns.places["a1"].leave()
+    await settled()
+    assert turns.inside == ["a1", "a2", "a3"]
+
+
+async def test_a_turn_that_is_cancelled_waits_no_more_and_another_one_takes_no_notice() -> None:
+    turns = Arrivals(gate := TurnGate(1))
+    await turns.come("a1", "a2", "b1")
+    gate.cancel((key("a", "a"), "e-a2"))
+    gate.cancel((key("a", "a"), "e-a1"))
+    with pytest.raises(TurnCancelledError, match="e-a2"):
+        await turns.tasks["a2"]
+    await turns.leave("a1")
+    assert turns.inside == ["a1", "b1"]
+
+
+async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 0.05)
+    turns = Arrivals(gate := TurnGate(2))
+    await turns.come("a1", "a2", "a3", "b1", "b2")
+    assert len(gate) == 3
+    await until(lambda: len(turns.inside) == 5)
+    assert turns.inside == ["a1", "a2", "a3", "b1", "b2"]
+    # Who has left already leaves no second place behind.
+    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+    for name in list(turns.places):
+        await turns.leave(name)
+    await turns.come("c1", "c2", "c3")
+    assert (turns.inside[-2:], len(gate)) == (["c1", "c2"], 1)
+
+
+class WaitingModel:
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        await self.may_answer.wait()
+        yield LlmResponse(content=Content.of_text("ok", role="model"))
+
+
+class SlowSession(SessionRef):
+    """A client of a Session actor that opens a turn when it may. Keeps the users, in the order in which turns came to it."""
+
+    def __init__(self, link: Any) -> None:
+        super().__init__(link)
+        self.users: list[str] = []
+        self.may_open = asyncio.Semaphore(0)
+
+    async def open_turn(
+        self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
+    ) -> p.OpenTurnReply:
+        self.users.append(message.key.user)
+        await self.may_open.acquire()
+        return await super().open_turn(message, early)
+
+
+def start(runner: RunnerRef, user: str, number: int, session: str = "") -> asyncio.Task[p.TurnStarted]:
+    message = p.StartTurn(
+        key=key(user, session or f"s{number}"), invocation_id=f"e-{user}{number}", content=Content.of_text("hi"), auto_create=True
+    )
+    return asyncio.create_task(runner.start_turn(message))
+
+
+def runner_of(fixture: RunnerFixture, session: SessionRef) -> RunnerRef:
+    """A Runner that opens one turn at a time."""
+    environment = RunnerEnvironment(session, fixture.directory, fixture.artifacts, turns_opened_at_once=1)
+    runner = RunnerRef(LocalLink(RunnerActor(environment)))
+    fixture.directory.environment = replace(fixture.directory.environment, runner=runner)
+    return runner
+
+
+async def test_a_runner_opens_the_turn_of_another_user_before_those_that_one_has_asked_for(build: Build) -> None:
+    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    tasks = [start(runner, "ada", number) for number in range(9)]
+    await settled()
+    tasks.append(start(runner, "bob", 0))
+    await settled()
+    assert (await runner.statistics()).counts["waiting"] == 9
+    for _ in tasks:
+        session.may_open.release()
+        await settled()
+    await asyncio.gather(*tasks)
+    assert session.users == ["ada", "ada", "bob", *["ada"] * 7]
+    assert (await runner.statistics()).counts["waiting"] == 0
+    await runner.stop()
+
+
+async def test_a_cancel_finds_a_turn_that_waits_to_be_opened(build: Build) -> None:
+    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    first, second = (start(runner, "ada", number) for number in range(2))
+    await settled()
+    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s1"), invocation_id="e-ada1"))
+    with pytest.raises(TurnCancelledError):
+        await second
+    session.may_open.release()
+    await first
+    assert session.users == ["ada"]
+    assert await runner.statistics()
+    await runner.stop()
+
+
+async def test_turns_that_wait_for_others_of_their_session_let_the_next_one_in(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+    model = WaitingModel()
+    fixture = build(LlmAgent(name="root", model=model))
+    runner = runner_of(fixture, fixture.session)
+    await start(runner, "ada", 0, "s")
+    line = [start(runner, "ada", number, "s") for number in range(1, 9)]
+    # The first of those in line would keep the only place, if the Session actor did not say so.
+    async with asyncio.timeout(30):
+        await start(runner, "bob", 0)
+    assert [each.done() for each in line] == [False] * 8
+    model.may_answer.set()
+    await asyncio.gather(*line)
+    await runner.stop()
