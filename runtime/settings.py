@@ -66,6 +66,8 @@ class Settings(BaseSettings):
         max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
         max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
+        max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
+            what may wait, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
             Ray they travel to the cluster, as definitions do.
@@ -111,6 +113,11 @@ class Settings(BaseSettings):
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
     max_listed_tools: int = Field(default=DEFAULT_LIMITS.max_listed_tools, ge=1)
+    max_waiting_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_turns, ge=1)
+    max_waiting_user_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_user_turns, ge=1)
+    max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
+    max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
+    max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
     env: dict[str, SecretStr] = {}
 
     def __init__(self, *unnamed: Never, **given: Any) -> None:
@@ -167,7 +174,7 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        """The size limits as one object."""
+        """The limits of sizes and lines as one object."""
         return Limits(**{name: getattr(self, name) for name in Limits.__struct_fields__})
 
 

@@ -161,6 +161,10 @@ class Telemetry(Protocol):
         """
         ...
 
+    def turn_waited(self, waited_s: float) -> None:
+        """A turn has begun, so long after it was asked for. Told whether `is_on` or not."""
+        ...
+
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
         """A turn has ended, or was paused: how long that took. Told whether `is_on` or not."""
         ...
@@ -223,6 +227,9 @@ class NoTelemetry:
     def in_run(self, traceparent: str, agent: str, key: SessionKey) -> RunTelemetry:
         """Return what takes everything and does nothing."""
         return _NOTHING
+
+    def turn_waited(self, waited_s: float) -> None:
+        """Do nothing."""
 
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
         """Do nothing."""

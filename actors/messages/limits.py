@@ -13,7 +13,7 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of requests, events, state, caches and prompts. Each is a setting of the same name, RAYGROVE_MAX_….
+    """Sizes of requests, events, state, caches, prompts and lines. Each is a setting of the same name, RAYGROVE_MAX_….
 
     Bytes are those of the encoded form.
 
@@ -29,6 +29,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             find them. Default 64.
         max_listed_tools: tools of searchable toolsets that a model is shown; an agent with more gets a tool to find them. Default
             64.
+        max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns: turns that were asked for and have not begun,
+            of one Runner; more are refused with OverloadedError. Default 50,000, 10,000 and 1,000.
+        max_waiting_bytes, max_waiting_user_bytes: of their messages. Default 512 and 128 MiB.
     """
 
     max_message_bytes: int = 32 * MIB
@@ -38,6 +41,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_cache_bytes: int = 64 * MIB
     max_listed_targets: int = 64
     max_listed_tools: int = 64
+    max_waiting_turns: int = 50_000
+    max_waiting_user_turns: int = 10_000
+    max_waiting_session_turns: int = 1_000
+    max_waiting_bytes: int = 512 * MIB
+    max_waiting_user_bytes: int = 128 * MIB
 
 
 DEFAULT_LIMITS = Limits()
@@ -45,7 +53,9 @@ DEFAULT_LIMITS = Limits()
 
 
 class ModelLimits(BaseModel):
-    """Limits on the calls of one model by all agents of a deployment together. Waiting sessions are served in turn.
+    """Limits on the calls of one model by all agents of a deployment together.
+
+    Users who wait take turns, and so do the sessions of each.
 
     Attributes:
         max_concurrency: calls at the same time; default None, for no limit.

@@ -25,8 +25,8 @@ from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.invoker import Invoker
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
+from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
-from actors.runner.turns.gate import TurnGate
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
@@ -59,7 +59,7 @@ class RunnerActor(Actor):
         self._telemetry = environment.telemetry
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
-        self._gate = TurnGate(environment.turns_opened_at_once)
+        self._admission = TurnAdmission(session, environment.limits, environment.turns_opened_at_once, environment.telemetry)
         routing, hooks, events = Routing(session), PluginHooks(environment), RunnerEvents(session)
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
@@ -69,7 +69,7 @@ class RunnerActor(Actor):
         )
         self._recovery = TurnResumer(place, app, session, routing, table, tasks)
         user_messages = UserMessages(environment, routing, hooks)
-        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._gate)
+        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._admission)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -96,7 +96,7 @@ class RunnerActor(Actor):
 
     def figures(self) -> p.Statistics:
         """The figures of the Runner alone, which ask no other process."""
-        counts = {**self._counts, "running": len(self._table), "waiting": len(self._gate), **self._directory.counts()}
+        counts = {**self._counts, "running": len(self._table), "waiting": self._admission.waiting, **self._directory.counts()}
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most

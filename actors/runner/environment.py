@@ -23,7 +23,7 @@ class RunnerEnvironment:
         directory: activates agents' actors.
         artifacts: stores the data in users' messages.
         plugins: the deployment's; the Runner calls their hooks around turns.
-        limits: how large an event may be.
+        limits: how large an event may be, and how much may wait.
         store_timeout_s: how long the artifact store may take for one artifact.
         host_limit: how many processes with agents there may be; None without a limit.
         telemetry: learns of turns and runs.

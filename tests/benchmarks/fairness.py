@@ -40,10 +40,11 @@ async def _measure(plan: Plan, folder: Path) -> list[Figure]:
         other.stdin.write(b"go\n")
         began_s = time.perf_counter()
         beside_ms = []
-        done = asyncio.create_task(other.wait())
+        done = asyncio.create_task(other.stdout.readline())
         while not done.done():
             beside_ms.append(await _turn_ms(rt, "s"))
         took_s = time.perf_counter() - began_s
+        await other.wait()
     told = f"beside {plan.backlog:,} turns of another user"
     return [
         Figure(benchmark=NAME, name="a turn, alone: median", value=alone_ms, unit="ms"),
@@ -66,6 +67,7 @@ async def _backlog(address: str, turns: int) -> None:
         print("ready", flush=True)
         sys.stdin.readline()
         await asyncio.gather(*(rt.run(user_id="ada", session_id=f"s{number}", message=SENTENCE) for number in range(turns)))
+        print("done", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
     │   ├── RepeatMismatchError
     │   ├── SessionExistsError
     │   ├── SessionBusyError
+    │   ├── OverloadedError          as much waits as may: ask again after `retry_after_s`
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError

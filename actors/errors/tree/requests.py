@@ -43,6 +43,17 @@ class SessionBusyError(RequestError):
     sentence = "session {0!r} is busy with turn {1!r}: wait for it, or use on_concurrent_turn='enqueue' or 'interrupt'"
 
 
+class OverloadedError(RequestError):
+    """As much waits as may. Arguments: whose line is full, what waits in it, the setting that bounds it, seconds to wait."""
+
+    sentence = "{0} has {1} waiting, and {2} allows no more: ask again in {3:g} s"
+
+    @property
+    def retry_after_s(self) -> float:
+        """Seconds to wait before the same is asked again."""
+        return float(str(self.args[3]))
+
+
 class UnknownFunctionCallError(RequestError, LookupError):
     """A function response answers a call that is not in the log. Arguments: id of the call, session."""
 

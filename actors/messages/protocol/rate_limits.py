@@ -12,7 +12,7 @@ class AcquirePermit(Message, frozen=True, kw_only=True):
     Attributes:
         permit: an id that the caller has made for the call.
         holder: the caller's process.
-        session: whose call it is: waiting sessions have their turns one after the other.
+        session: whose call it is: users who wait take turns, and so do the sessions of each.
         attempt: how many attempts of the call have failed; 0 when it begins.
         status, retry_after_s: how the last attempt has failed: see `actors.rules.capacity.rate_limiter.FailedAttempt`.
     """

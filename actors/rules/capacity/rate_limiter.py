@@ -1,10 +1,9 @@
-"""Which calls of a model may begin: limited at a time and by the minute, fair between sessions, with retries from a budget.
+"""Which calls of a model may begin: limited at a time and by the minute, fair between users, with retries from a budget.
 
 Rules of this file:
 
 - There is no clock and no waiting here: the caller passes the time, and learns which calls may begin and when to ask again.
-- Waiting sessions take turns, however many calls each of them has waiting: a session is served at the latest when every other
-  waiting session was served once.
+- Users take turns, and so do the sessions of each, however many calls they have waiting (`fair_queue.py`).
 - In no minute do more calls begin than `requests_per_minute`. That is exact: the beginnings of the last minute are kept.
 - What a call uses is known when it is over. So calls are held back while the tokens of the last minute, and what the running
   calls will use if they are average, reach `tokens_per_minute`. Calls above the average may overshoot it. Until the first call is
@@ -16,8 +15,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable, Mapping
+from collections import deque
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -25,6 +24,8 @@ from typing import NamedTuple
 import msgspec
 
 from actors.messages.limits import ModelLimits
+from actors.messages.session import SessionKey
+from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.recovery.backoff import Backoff
 
 MINUTE_S = 60.0
@@ -72,7 +73,6 @@ class _Retry(NamedTuple):
     due_s: float
     number: int
     permit: str
-    session: Hashable
 
 
 class _Usage:
@@ -114,9 +114,9 @@ class RateLimiter:
     def __init__(self, limits: ModelLimits) -> None:
         self._limits = limits
         self._running: set[str] = set()
-        # By session, in the order of their turns.
-        self._queues: OrderedDict[Hashable, deque[str]] = OrderedDict()
-        self._session_of: dict[str, Hashable] = {}
+        self._waiting: FairQueue[str] = FairQueue()
+        # Of each call that waits, also for its backoff.
+        self._session_of: dict[str, SessionKey] = {}
         # A heap by due time.
         self._retries: list[_Retry] = []
         self._number = 0
@@ -127,17 +127,17 @@ class RateLimiter:
         self._too_many_in_a_row = 0
         self.counts = {"granted": 0, "retried": 0, "retries_refused": 0}
 
-    def enqueue(self, permit: str, session: Hashable) -> None:
+    def enqueue(self, permit: str, session: SessionKey) -> None:
         """Have a call wait for its permit. One that waits already keeps its place."""
         if permit not in self._running and permit not in self._session_of:
             self._budget = min(self._budget + self._limits.retry_ratio, max(self._limits.retry_reserve, 1.0))
             self._enqueue(permit, session)
 
-    def _enqueue(self, permit: str, session: Hashable) -> None:
+    def _enqueue(self, permit: str, session: SessionKey) -> None:
         self._session_of[permit] = session
-        self._queues.setdefault(session, deque()).append(permit)
+        self._waiting.add(permit, session.user, session)
 
-    def retry(self, permit: str, session: Hashable, failed: FailedAttempt, now_s: float, chance: float) -> bool:
+    def retry(self, permit: str, session: SessionKey, failed: FailedAttempt, now_s: float, chance: float) -> bool:
         """End a failed attempt, and have the call wait to be repeated; False if it may not be.
 
         Args:
@@ -154,7 +154,7 @@ class RateLimiter:
         self.counts["retried"] += 1
         self._number += 1
         self._session_of[permit] = session
-        heappush(self._retries, _Retry(now_s + wait_s, self._number, permit, session))
+        heappush(self._retries, _Retry(now_s + wait_s, self._number, permit))
         return True
 
     def _backoff_s(self, failed: FailedAttempt, chance: float) -> float:
@@ -176,16 +176,12 @@ class RateLimiter:
         self._forget(now_s)
         while self._retries and self._retries[0].due_s <= now_s:
             due = heappop(self._retries)
-            if due.permit in self._session_of:
-                self._enqueue(due.permit, due.session)
+            session = self._session_of.get(due.permit)
+            if session is not None:
+                self._enqueue(due.permit, session)
         granted = []
-        while self._queues and self._has_room(now_s):
-            session, permits = next(iter(self._queues.items()))
-            permit = permits.popleft()
-            if permits:
-                self._queues.move_to_end(session)
-            else:
-                del self._queues[session]
+        while self._waiting and self._has_room(now_s):
+            permit = self._waiting.take()
             del self._session_of[permit]
             self._running.add(permit)
             self._begun_s.append(now_s)
@@ -208,7 +204,7 @@ class RateLimiter:
     def wait_s(self, now_s: float) -> float | None:
         """Seconds until `grant` may grant more; None if only the end of a call, or another call, can change that."""
         times = [each.due_s for each in self._retries[:1]]
-        if self._queues:
+        if self._waiting:
             times += [self._paused_until_s] if now_s < self._paused_until_s else []
             times += [self._begun_s[0] + MINUTE_S] if self._is_minute_full() else []
             usage_changes_s = self._usage.next_change_s()
@@ -242,12 +238,8 @@ class RateLimiter:
 
     def withdraw(self, permit: str) -> None:
         """Take a waiting call out of its queue."""
-        session = self._session_of.pop(permit, None)
-        permits = self._queues.get(session)
-        if permits is not None and permit in permits:
-            permits.remove(permit)
-            if not permits:
-                del self._queues[session]
+        self._session_of.pop(permit, None)
+        self._waiting.remove(permit)
 
     @property
     def running(self) -> int:

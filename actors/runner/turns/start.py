@@ -22,7 +22,8 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Answered, New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.gate import GatePlace, TurnGate
+from actors.runner.turns.admission import TurnAdmission
+from actors.runner.turns.gate import GatePlace
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
@@ -43,7 +44,7 @@ class TurnStarter:
         table: the turns that run or are being opened.
         tasks: launches turns, and cancels those that are interrupted.
         recovery: resumes turns that are in the way, or that are joined, and lost.
-        gate: lets turns come to be opened.
+        admission: says when each turn comes to be opened.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class TurnStarter:
         table: TurnTable,
         tasks: TurnTasks,
         recovery: TurnResumer,
-        gate: TurnGate,
+        admission: TurnAdmission,
     ) -> None:
         self._place = place
         self._session = session
@@ -64,18 +65,23 @@ class TurnStarter:
         self._table = table
         self._tasks = tasks
         self._recovery = recovery
-        self._gate = gate
+        self._admission = admission
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Check the message, store it, select the agent and let it run. Raises what is wrong; nothing is stored then.
 
         Raises:
+            OverloadedError: as much waits as may.
             TurnCancelledError: it was cancelled while it waited, here or in the line of its session.
         """
         key = (message.key, message.invocation_id)
-        with self._table.opening(key), ExitStack() as inside:
-            place = inside.enter_context(await self._gate.enter(key))
+        with self._table.opening(key):
+            async with self._admission.admitted(message) as place:
+                return await self._start_admitted(message, place)
+
+    async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+        with ExitStack() as saving:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
                 await self._routing.load()
@@ -84,17 +90,18 @@ class TurnStarter:
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
                     prepare = partial(self._user_messages.prepare, message, content)
-                    prepared = await asyncio.shield(inside.enter_context(self._table.saving(key, message.fingerprint, prepare)))
+                    task = self._table.saving((message.key, message.invocation_id), message.fingerprint, prepare)
+                    prepared = await asyncio.shield(saving.enter_context(task))
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if not (saves_once and prepared.found.is_there):
                 return await self._start(message, prepared, place)
-            inside.close()
+            saving.close()
             return await self._join(message, prepared.found.agent)
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn wherever it is; returns when it is closed. One that waits to be opened waits no more."""
-        self._gate.cancel((message.key, message.invocation_id))
+        self._admission.cancel((message.key, message.invocation_id))
         return await self._tasks.cancel_turn(message)
 
     async def _join(self, message: p.StartTurn, agent: str) -> p.TurnStarted:

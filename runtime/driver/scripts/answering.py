@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.errors import RaygroveError
+from actors.errors import OverloadedError, RaygroveError
 from actors.messages.event import Event
 from actors.messages.protocol.outcomes import Paused
 from runtime.driver.scripts.inputs import MapInput
@@ -57,6 +57,14 @@ class Answering:
                 await asyncio.sleep(BACKOFF.after_attempts(failed))
 
     async def _attempt(self, given: MapInput, attempt: int) -> MapResult:
+        """One attempt. It waits for as long as the deployment has more to do than it may."""
+        while True:
+            result = await self._turn(given, attempt)
+            if not isinstance(result.error, OverloadedError):
+                return result
+            await asyncio.sleep(result.error.retry_after_s)
+
+    async def _turn(self, given: MapInput, attempt: int) -> MapResult:
         session_id, invocation_id = given.ids(attempt)
         base = MapResult(
             index=given.index,

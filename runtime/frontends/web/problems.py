@@ -8,6 +8,7 @@ operators get.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -20,6 +21,7 @@ from actors.errors import (
     FlowNotFoundError,
     InvocationNotFoundError,
     NoMemoryError,
+    OverloadedError,
     RaygroveError,
     RepeatMismatchError,
     RequestError,
@@ -44,6 +46,7 @@ _STATUS: Mapping[type[RaygroveError], int] = {
     FlowNotFoundError: 409,
     SessionExistsError: 409,
     SessionBusyError: 409,
+    OverloadedError: 429,
     TooLargeError: 413,
     RepeatMismatchError: 422,
     RequestError: 400,
@@ -182,6 +185,8 @@ async def problem_response(request: Request, error: Exception, *, for_operator: 
     """The response of a request that failed."""
     problem = problem_of(error, for_operator=for_operator)
     headers = getattr(error, "headers", None) or {}
+    if isinstance(error, OverloadedError):
+        headers = {"Retry-After": str(math.ceil(error.retry_after_s))}
     if problem.status == 503:
         headers = {"Retry-After": "1", **headers}
     return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)

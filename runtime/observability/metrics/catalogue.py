@@ -44,6 +44,7 @@ def underscored(name: str) -> str:
 
 
 TURN = Metric("gen_ai.workflow.duration", "s", "Duration of turns.", labels=(_ERROR,))
+WAIT = Metric("raygrove.turn.wait", "s", "Time from the request for a turn to its beginning.")
 RUN = Metric("gen_ai.invoke_agent.duration", "s", "Duration of agents' runs.")
 CALLS_OF_MODELS = Metric("gen_ai.invoke_agent.inference_calls", "{call}", "Model calls of an agent's run.", _CALLS)
 CALLS_OF_TOOLS = Metric("gen_ai.invoke_agent.tool_calls", "{call}", "Tool calls of an agent's run.", _CALLS)
@@ -57,5 +58,5 @@ NEXT_CHUNK = Metric(
 TOKENS = Metric("gen_ai.client.token.usage", "{token}", "Tokens of a model call.", _TOKENS, (_MODEL, "gen_ai.token.type"))
 TOOL_CALL = Metric("gen_ai.execute_tool.duration", "s", "Duration of tool calls.", labels=("gen_ai.tool.name", _ERROR))
 
-HISTOGRAMS = (TURN, RUN, CALLS_OF_MODELS, CALLS_OF_TOOLS, MODEL_CALL, FIRST_CHUNK, NEXT_CHUNK, TOKENS, TOOL_CALL)
+HISTOGRAMS = (TURN, WAIT, RUN, CALLS_OF_MODELS, CALLS_OF_TOOLS, MODEL_CALL, FIRST_CHUNK, NEXT_CHUNK, TOKENS, TOOL_CALL)
 """Every histogram."""

@@ -59,6 +59,7 @@ class Measures:
 
     def __init__(self) -> None:
         self.turn = Measure(catalogue.TURN)
+        self.wait = Measure(catalogue.WAIT)
         self.run = Measure(catalogue.RUN)
         self.calls_of_models = Measure(catalogue.CALLS_OF_MODELS)
         self.calls_of_tools = Measure(catalogue.CALLS_OF_TOOLS)

@@ -23,6 +23,7 @@ class Histograms:
         self.first_chunk = histogram(catalogue.FIRST_CHUNK)
         self.next_chunk = histogram(catalogue.NEXT_CHUNK)
         self.turn = histogram(catalogue.TURN)
+        self.wait = histogram(catalogue.WAIT)
         self.run = histogram(catalogue.RUN)
         self.tool_call = histogram(catalogue.TOOL_CALL)
         self.calls_of_models = histogram(catalogue.CALLS_OF_MODELS)

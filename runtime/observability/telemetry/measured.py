@@ -47,6 +47,11 @@ class MeasuredTelemetry:
         """The telemetry of a run in this process."""
         return MeasuredRun(self._inner.in_run(traceparent, agent, key), self._measures)
 
+    def turn_waited(self, waited_s: float) -> None:
+        """A turn has begun."""
+        self._measures.wait.add(waited_s)
+        self._inner.turn_waited(waited_s)
+
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
         """A turn has ended, or was paused."""
         self._measures.turn.add(took_s, error_type(outcome))

@@ -98,6 +98,10 @@ class OtelTelemetry:
         """The telemetry of a run in this process."""
         return OtelRun(self._tracer, self._histograms, parse_traceparent(traceparent), agent, key.session)
 
+    def turn_waited(self, waited_s: float) -> None:
+        """A turn has begun."""
+        self._histograms.wait.record(waited_s)
+
     def turn_took(self, turn: TurnRef, took_s: float, outcome: AnyOutcome) -> None:
         """Do nothing: `turn` has recorded it, with its span."""
 

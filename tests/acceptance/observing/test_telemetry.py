@@ -240,6 +240,7 @@ def test_histograms_count_calls_tokens_and_time(deploy: Deploy, sdk: ProgramSdk)
 
 HISTOGRAMS = {
     "gen_ai.workflow.duration": 2,
+    "raygrove.turn.wait": 2,
     "gen_ai.invoke_agent.duration": 2,
     "gen_ai.invoke_agent.inference_calls": 2,
     "gen_ai.invoke_agent.tool_calls": 2,

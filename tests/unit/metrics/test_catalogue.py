@@ -31,7 +31,7 @@ class Instruments:
 
 def test_all_constants_are_in_the_list_of_histograms() -> None:
     assert {id(each) for each in vars(catalogue).values() if isinstance(each, Metric)} == {id(each) for each in HISTOGRAMS}
-    assert len({each.name for each in HISTOGRAMS}) == len(HISTOGRAMS) == 9
+    assert len({each.name for each in HISTOGRAMS}) == len(HISTOGRAMS) == 10
 
 
 def test_opentelemetry_and_ray_have_each_histogram_with_the_same_buckets() -> None:
@@ -58,5 +58,5 @@ def test_a_value_that_equals_a_bound_is_in_its_bucket() -> None:
 
 
 def test_the_page_on_telemetry_has_each_histogram() -> None:
-    rows = re.findall(r"^\| `(gen_ai\.[a-z_.]+)` \| (\S+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `((?:gen_ai|raygrove)\.[a-z_.]+)` \| (\S+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [(each.name, each.unit.strip("{}"), each.what.rstrip(".")) for each in HISTOGRAMS]

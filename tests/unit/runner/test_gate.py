@@ -173,7 +173,7 @@ async def test_a_runner_opens_the_turn_of_another_user_before_those_that_one_has
     await settled()
     tasks.append(start(runner, "bob", 0))
     await settled()
-    assert (await runner.statistics()).counts["waiting"] == 9
+    assert (await runner.statistics()).counts["waiting"] == 10
     for _ in tasks:
         session.may_open.release()
         await settled()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from actors.errors import DefinitionError
 from actors.messages.limits import ModelLimits
+from actors.messages.session import SessionKey
 from actors.rules.capacity.rate_limiter import (
     MAX_RETRY_AFTER_S,
     MINUTE_S,
@@ -19,13 +20,17 @@ from actors.rules.capacity.rate_limiter import (
 from tests.support.tries import tries
 
 
+def of(user: str, session: str = "s") -> SessionKey:
+    return SessionKey("app", user, session)
+
+
 def asked(limiter: RateLimiter, *calls: str) -> None:
-    """Have calls wait; the letter of each is its session."""
+    """Have calls wait; the letter of each is its user."""
     for call in calls:
-        limiter.enqueue(call, call[0])
+        limiter.enqueue(call, of(call[0]))
 
 
-def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_have() -> None:
+def test_users_have_their_turns_one_after_the_other_however_many_calls_they_have() -> None:
     limiter = RateLimiter(ModelLimits(max_concurrency=1))
     asked(limiter, "a1", "a2", "a3", "b1", "c1", "b2")
     order = []
@@ -36,6 +41,19 @@ def test_sessions_have_their_turns_one_after_the_other_however_many_calls_they_h
     assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
     assert limiter.grant(9.0) == []
     assert limiter.counts["granted"] == 6
+
+
+def test_sessions_of_a_user_have_their_turns_and_no_more_than_those_of_a_user_with_one() -> None:
+    limiter = RateLimiter(ModelLimits(max_concurrency=1))
+    for call, session in [("a1", "s"), ("a2", "s"), ("a3", "t"), ("a4", "u")]:
+        limiter.enqueue(call, of("a", session))
+    asked(limiter, "b1", "b2")
+    order = []
+    for now_s in range(6):
+        (granted,) = limiter.grant(now_s)
+        order.append(granted)
+        limiter.end_call(granted, now_s)
+    assert order == ["a1", "b1", "a3", "b2", "a4", "a2"]
 
 
 def test_calls_begin_as_often_a_minute_as_they_may() -> None:
@@ -80,17 +98,17 @@ def test_a_service_that_is_asked_too_often_is_left_alone_by_everybody() -> None:
     limiter = RateLimiter(ModelLimits())
     asked(limiter, "a1")
     assert limiter.grant(0.0) == ["a1"]
-    assert limiter.retry("a1", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.5)
+    assert limiter.retry("a1", of("a"), FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=7.0), 0.0, 0.5)
     asked(limiter, "b1")
     assert limiter.grant(6.9) == []
     assert limiter.wait_s(6.0) == 1.0
     assert sorted(limiter.grant(7.0)) == ["a1", "b1"]
     # Without advice, longer each time; and all the same however often each call has failed.
-    assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
+    assert limiter.retry("b1", of("b"), FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 7.0, 0.0)
     assert limiter.wait_s(7.0) == 2.0
     limiter.end_call("a1", 8.0)
     assert limiter.grant(9.0) == ["b1"]
-    assert limiter.retry("b1", "b", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
+    assert limiter.retry("b1", of("b"), FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS), 9.0, 0.0)
     assert limiter.wait_s(9.0) == 1.0
 
 
@@ -98,7 +116,7 @@ def test_other_troubles_are_the_calls_own() -> None:
     limiter = RateLimiter(ModelLimits())
     asked(limiter, "a1")
     limiter.grant(0.0)
-    assert limiter.retry("a1", "a", FailedAttempt(attempt=3, status=503), 0.0, 1.0)
+    assert limiter.retry("a1", of("a"), FailedAttempt(attempt=3, status=503), 0.0, 1.0)
     asked(limiter, "b1")
     assert limiter.grant(0.0) == ["b1"]
     assert limiter.wait_s(0.0) == 2.0
@@ -109,14 +127,14 @@ def test_a_call_is_not_repeated_too_often_nor_after_too_long_a_wait_nor_when_it_
     limiter = RateLimiter(ModelLimits(max_retries=2))
     asked(limiter, "a1", "a2", "a3")
     limiter.grant(0.0)
-    assert not limiter.retry("a1", "a", FailedAttempt(attempt=3), 0.0, 0.0)
+    assert not limiter.retry("a1", of("a"), FailedAttempt(attempt=3), 0.0, 0.0)
     assert not limiter.retry(
-        "a2", "a", FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=MAX_RETRY_AFTER_S + 1), 0.0, 0.0
+        "a2", of("a"), FailedAttempt(attempt=1, status=TOO_MANY_REQUESTS, retry_after_s=MAX_RETRY_AFTER_S + 1), 0.0, 0.0
     )
     assert limiter.counts["retries_refused"] == 2
     # Who asks next is told the same at once, instead of waiting that long.
     assert limiter.wait_s(0.0) is None
-    assert limiter.retry("a3", "a", FailedAttempt(attempt=1), 0.0, 0.0)
+    assert limiter.retry("a3", of("a"), FailedAttempt(attempt=1), 0.0, 0.0)
     limiter.end_call("a3", 0.5)
     assert limiter.grant(1.0) == []
     assert (limiter.running, limiter.waiting) == (0, 0)
@@ -127,7 +145,7 @@ def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
     asked(limiter, *(f"a{number}" for number in range(8)))
     limiter.grant(0.0)
     # A reserve is not saved up beyond its size.
-    assert [limiter.retry(f"a{number}", "a", FailedAttempt(attempt=1), 0.0, 0.0) for number in range(4)] == [
+    assert [limiter.retry(f"a{number}", of("a"), FailedAttempt(attempt=1), 0.0, 0.0) for number in range(4)] == [
         True,
         True,
         False,
@@ -135,7 +153,7 @@ def test_repetitions_are_a_part_of_the_calls_and_a_few() -> None:
     ]
     asked(limiter, "b1", "b2")
     limiter.grant(0.0)
-    assert [limiter.retry(call, "b", FailedAttempt(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
+    assert [limiter.retry(call, of("b"), FailedAttempt(attempt=1), 0.0, 0.0) for call in ("b1", "b2")] == [True, False]
 
 
 def test_a_call_of_which_another_has_known_counts() -> None:
@@ -182,8 +200,8 @@ class Play:
         call = f"call-{self.calls}"
         self.waiting[call] = session
         self.passed.setdefault(session, set())
-        self.limiter.enqueue(call, session)
-        self.limiter.enqueue(call, session)
+        self.limiter.enqueue(call, of(str(session)))
+        self.limiter.enqueue(call, of(str(session)))
 
     def end(self, index: int, tokens: int) -> None:
         if self.running:
@@ -196,7 +214,9 @@ class Play:
             call = list(self.running)[index % len(self.running)]
             session = self.running.pop(call)
             self.attempts[call] = self.attempts.get(call, 0) + 1
-            if self.limiter.retry(call, session, FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5):
+            if self.limiter.retry(
+                call, of(str(session)), FailedAttempt(attempt=self.attempts[call], status=status), self.now_s, 0.5
+            ):
                 self.retries += 1
                 self.repeated[call] = session
                 assert self.attempts[call] <= self.limits.max_retries

@@ -1,0 +1,121 @@
+"""The turns that were asked for and have not begun, within bounds: beyond them the answer is no, and when to ask again.
+
+Rules of this file:
+
+- There is a line of each session, of each user and of the deployment, and each is bounded by number; those of users and of the
+  deployment by the bytes of their messages, too. A line in which nothing waits takes any message.
+- A turn is in its lines once, however often it is asked for meanwhile.
+- Who is refused may come again after as long as the first in that line has waited: so long, about, takes what is before him.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from actors.errors import OverloadedError
+from actors.messages.limits import Limits
+from actors.messages.session import TurnKey
+
+MIN_RETRY_S, MAX_RETRY_S = 1.0, 60.0
+
+
+class _Bound(NamedTuple):
+    """How much may wait in a line, and the settings that say so; no bytes: any number."""
+
+    turns: int
+    setting: str
+    bytes: int | None = None
+    setting_of_bytes: str = ""
+
+
+class _Waiting(NamedTuple):
+    since_s: float
+    size: int
+
+
+class _Line:
+    """Turns that wait, the oldest first."""
+
+    __slots__ = ("size", "turns")
+
+    def __init__(self) -> None:
+        self.turns: OrderedDict[TurnKey, _Waiting] = OrderedDict()
+        self.size = 0
+
+
+class Backlog:
+    """The lines of one Runner."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._of_session = _Bound(limits.max_waiting_session_turns, "max_waiting_session_turns")
+        self._of_user = _Bound(
+            limits.max_waiting_user_turns,
+            "max_waiting_user_turns",
+            limits.max_waiting_user_bytes,
+            "max_waiting_user_bytes",
+        )
+        self._of_all = _Bound(limits.max_waiting_turns, "max_waiting_turns", limits.max_waiting_bytes, "max_waiting_bytes")
+        self._lines: dict[Hashable, _Line] = {}
+        self._requests: dict[TurnKey, int] = {}
+
+    def __len__(self) -> int:
+        """The number of turns that wait."""
+        return len(self._requests)
+
+    def __contains__(self, turn: TurnKey) -> bool:
+        return turn in self._requests
+
+    def refusal(self, turn: TurnKey, size: int, now_s: float) -> OverloadedError | None:
+        """Why a turn cannot wait, if it cannot.
+
+        Args:
+            size: bytes of its message.
+        """
+        if turn in self._requests:
+            return None
+        key = turn[0]
+        for owner, bound, whose in (
+            (key, self._of_session, f"session {key.session!r}"),
+            (key.user, self._of_user, f"user {key.user!r}"),
+            (None, self._of_all, "this deployment"),
+        ):
+            line = self._lines.get(owner)
+            if line is None:
+                continue
+            if len(line.turns) >= bound.turns:
+                return OverloadedError(whose, f"{len(line.turns)} turns", bound.setting, _retry_after_s(line, now_s))
+            if bound.bytes is not None and line.size + size > bound.bytes:
+                return OverloadedError(whose, f"{line.size} bytes", bound.setting_of_bytes, _retry_after_s(line, now_s))
+        return None
+
+    def add(self, turn: TurnKey, size: int, now_s: float) -> None:
+        """A turn waits, for one more request."""
+        self._requests[turn] = self._requests.get(turn, 0) + 1
+        if self._requests[turn] == 1:
+            for owner in _owners(turn):
+                line = self._lines.setdefault(owner, _Line())
+                line.turns[turn] = _Waiting(now_s, size)
+                line.size += size
+
+    def remove(self, turn: TurnKey) -> None:
+        """A request for a turn is over."""
+        self._requests[turn] -= 1
+        if self._requests[turn]:
+            return
+        del self._requests[turn]
+        for owner in _owners(turn):
+            line = self._lines[owner]
+            line.size -= line.turns.pop(turn).size
+            if not line.turns:
+                del self._lines[owner]
+
+
+def _owners(turn: TurnKey) -> tuple[Hashable, ...]:
+    return turn[0], turn[0].user, None
+
+
+def _retry_after_s(line: _Line, now_s: float) -> float:
+    oldest = next(iter(line.turns.values()))
+    return round(min(max(now_s - oldest.since_s, MIN_RETRY_S), MAX_RETRY_S), 1)

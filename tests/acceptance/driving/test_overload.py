@@ -1,0 +1,89 @@
+"""As much waits as may: further turns are refused with the time to come again, and none that was taken is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from actors import LlmAgent
+from actors.errors import OverloadedError
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.driver.turns.turn import Turn
+from runtime.settings import Settings
+from runtime.web import app_for
+from tests.support.agents.conversation_tools import Gate
+from tests.support.polling import until
+from tests.support.runtimes import Deploy, stored
+from tests.support.servers.web_server import TIMEOUT_S, serving
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """Where the tool `wait` waits."""
+    made = Gate(tmp_path)
+    yield made
+    made.release()
+
+
+def agent(gate: Gate) -> LlmAgent:
+    """Waits at the gate when it is told to."""
+    return LlmAgent(
+        name="root", model=PatternModel([("wait", {"call": "wait"}), ("tool:", "ok")], default="ok"), tools=[gate.tool()]
+    )
+
+
+def start(rt: Runtime, message: str, session: str = "s1", **options: Any) -> Turn:
+    return rt.run(user_id="ada", session_id=session, message=message, **options)
+
+
+def fill(rt: Runtime) -> list[Turn]:
+    """Have one turn of the session run, and two wait."""
+    running = start(rt, "wait")
+    until(lambda: rt.turns.list("ada", "s1", "running"))
+    waiting = [start(rt, "later", invocation_id=f"later-{number}") for number in range(2)]
+    until(lambda: rt.statistics().runner.counts["waiting"] == 2)
+    return [running, *waiting]
+
+
+def test_a_full_line_refuses_turns_and_takes_them_when_there_is_room(deploy: Deploy, gate: Gate) -> None:
+    with deploy(agent(gate), settings=Settings(max_waiting_session_turns=2)) as rt:
+        taken = fill(rt)
+        with pytest.raises(OverloadedError, match="session 's1' has 2 turns waiting, and max_waiting_session_turns") as refused:
+            start(rt, "one more").result()
+        assert 1 <= refused.value.retry_after_s <= 60
+        # Another session has a line of its own; a turn that waits is asked for again.
+        assert start(rt, "hello", "s2").result().text == "ok"
+        again = start(rt, "later", invocation_id="later-1")
+        gate.open()
+        assert [turn.result().text for turn in [*taken, again]] == ["ok"] * 4
+        # One that is there is joined, and the others find room.
+        assert start(rt, "later", invocation_id="later-0").result().text == "ok"
+        assert start(rt, "one more").result().text == "ok"
+        assert [event.text for event in stored(rt) if event.author == "user"] == [
+            "wait",
+            "later",
+            "later",
+            "one more",
+        ]
+
+
+def test_a_map_waits_until_there_is_room(deploy: Deploy, gate: Gate) -> None:
+    with deploy(agent(gate), settings=Settings(max_waiting_user_turns=4)) as rt:
+        results = list(rt.map([f"input {number}" for number in range(12)], concurrency=12, name="many", user_id="ada"))
+    assert [(result.error, result.output, result.attempts) for result in results] == [(None, "ok", 1)] * 12
+
+
+def test_the_service_says_so_with_the_time_to_come_again(local: Deploy, gate: Gate) -> None:
+    with local(agent(gate), app_name="desk", settings=Settings(max_waiting_session_turns=2)) as rt, serving(app_for(rt)) as url:
+        taken = fill(rt)
+        refused = httpx2.post(f"{url}/v1/apps/desk/sessions/s1/turns?user=ada", json={"message": "hi"}, timeout=TIMEOUT_S)
+        problem = refused.json()
+        assert (refused.status_code, problem["type"], problem["title"]) == (429, "OverloadedError", "As much waits as may")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        gate.open()
+        assert [turn.result().text for turn in taken] == ["ok"] * 3
