@@ -46,7 +46,7 @@ class SessionBusyError(RequestError):
 class OverloadedError(RequestError):
     """As much waits as may. Arguments: whose line is full, what waits in it, the setting that bounds it, seconds to wait."""
 
-    sentence = "{0} has {1} waiting, and {2} allows no more: ask again in {3:g} s"
+    sentence = "{0} has {1} waiting, and {2} allows no more: ask again in {3} s"
 
     @property
     def retry_after_s(self) -> float:

@@ -52,7 +52,7 @@ def test_each_line_has_its_bound_and_says_which(
     backlog = filled(*(turn(*each) for each in turns), size=size)
     refusal = backlog.refusal(turn(*asked), size, 10.0)
     assert isinstance(refusal, OverloadedError)
-    assert str(refusal) == f"{told} allows no more: ask again in 10 s"
+    assert str(refusal) == f"{told} allows no more: ask again in 10.0 s"
     assert refusal.retry_after_s == 10.0
     # What has begun makes room.
     backlog.remove(turn(*turns[0]))
