@@ -26,6 +26,10 @@ class RunnerRef(Ref):
         """Stop a turn; returns when it is closed."""
         await self._ask(message, p.Ack)
 
+    async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
+        """Cancel the turns of a user that wait to be opened."""
+        await self._ask(message, p.Ack)
+
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))

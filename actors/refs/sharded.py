@@ -123,6 +123,10 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
     def _shard(self, message: p.Message) -> RunnerRef:
         return self._shards[shard_of(_session_of(message), len(self._shards))]
 
+    async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
+        """Cancel the waiting turns of a user in all of them. Raises the first error, after all have replied."""
+        await _all(shard.cancel_waiting_turns(message) for shard in self._shards)
+
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))

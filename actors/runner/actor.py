@@ -79,6 +79,7 @@ class RunnerActor(Actor):
             p.RecoverTurns: self._recovery.recover_turns,
             p.RecoverTurn: self._recovery.recover_turn,
             p.CancelTurn: self._starter.cancel_turn,
+            p.CancelWaitingTurns: self._admission.cancel_waiting_turns,
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,

@@ -61,6 +61,8 @@ async def _held(engine: Engine, app: str, user: str) -> AsyncIterator[None]:
     """Within the block nothing of the user is under way in any actor."""
     hold = p.HoldUser(app=app, user=user)
     try:
+        await engine.session.hold_user(hold)
+        await engine.runner.cancel_waiting_turns(p.CancelWaitingTurns(app=app, user=user))
         while not (held := await engine.session.hold_user(hold)).is_idle:
             cancelled = (p.CancelTurn(key=key, invocation_id=invocation_id) for key, invocation_id in held.turns)
             # A turn that cannot be cancelled now is named again.

@@ -104,7 +104,7 @@ from actors.messages.protocol.turns import (
     TurnStarted,
     WaitingCall,
 )
-from actors.messages.protocol.users import HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
+from actors.messages.protocol.users import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 
 __all__ = [
     "AbandonRuns",
@@ -119,6 +119,7 @@ __all__ = [
     "Appended",
     "CallMcpTool",
     "CancelTurn",
+    "CancelWaitingTurns",
     "Cancelled",
     "CloseTurn",
     "ConnectionFigures",

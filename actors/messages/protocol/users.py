@@ -12,6 +12,13 @@ from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
 
 
+class CancelWaitingTurns(Message, frozen=True, kw_only=True):
+    """Cancel the turns of a user that wait in a Runner to be opened: no Session actor knows of them yet."""
+
+    app: str
+    user: str
+
+
 class HoldUser(Message, frozen=True, kw_only=True):
     """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on."""
 

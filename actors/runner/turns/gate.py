@@ -93,6 +93,11 @@ class TurnGate:
             if self._waiting.remove(waiter) and not waiter.place.done():
                 waiter.place.set_exception(TurnCancelledError(turn[1]))
 
+    def cancel_user(self, user: str) -> None:
+        """Have no request of a user wait any more."""
+        for turn in {waiter.turn for waiter in self._waiting if waiter.turn[0].user == user}:
+            self.cancel(turn)
+
     def leave(self, place: GatePlace) -> None:
         """Let the next turn in for one that is inside."""
         if self._inside.pop(place, self) is None:

@@ -58,5 +58,7 @@ def test_a_value_that_equals_a_bound_is_in_its_bucket() -> None:
 
 
 def test_the_page_on_telemetry_has_each_histogram() -> None:
-    rows = re.findall(r"^\| `((?:gen_ai|raygrove)\.[a-z_.]+)` \| (\S+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `((?:gen_ai|raygrove)\.[a-z_.]+)` \| (\S+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert rows == [(each.name, each.unit.strip("{}"), each.what.rstrip(".")) for each in HISTOGRAMS]

@@ -199,6 +199,22 @@ async def test_a_cancel_finds_a_turn_that_waits_to_be_opened(build: Build) -> No
     await runner.stop()
 
 
+async def test_the_waiting_turns_of_a_user_are_cancelled_and_those_of_others_go_on(build: Build) -> None:
+    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    first, *others = [start(runner, "ada", number) for number in range(4)]
+    bobs = start(runner, "bob", 0)
+    await settled()
+    await runner.cancel_waiting_turns(p.CancelWaitingTurns(app="app", user="ada"))
+    assert [type(each) for each in await asyncio.gather(*others, return_exceptions=True)] == [TurnCancelledError] * 3
+    for _ in range(2):
+        session.may_open.release()
+    await asyncio.gather(first, bobs)
+    assert session.users == ["ada", "bob"]
+    await runner.stop()
+
+
 async def test_turns_that_wait_for_others_of_their_session_let_the_next_one_in(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
