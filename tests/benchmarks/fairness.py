@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,9 +23,7 @@ ALONE = 50
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """Turns of one user, alone and beside the backlog of another one. The local engine has one program alone."""
-    if plan.engine == "local":
-        return []
+    """Turns of one user, alone and beside the backlog of another one."""
     with TemporaryDirectory() as folder:
         return asyncio.run(_measure(plan, Path(folder)))
 
@@ -32,19 +32,12 @@ async def _measure(plan: Plan, folder: Path) -> list[Figure]:
     async with runtime(plan, instant_agent(), folder) as rt:
         await _turn_ms(rt, "warm up")
         alone_ms = median([await _turn_ms(rt, "s") for _ in range(ALONE)])
-        command = [sys.executable, "-m", "tests.benchmarks.fairness", str(rt.address), str(plan.backlog)]
-        other = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert other.stdin is not None
-        assert other.stdout is not None
-        assert await other.stdout.readline() == b"ready\n"
-        other.stdin.write(b"go\n")
-        began_s = time.perf_counter()
         beside_ms = []
-        done = asyncio.create_task(other.stdout.readline())
-        while not done.done():
-            beside_ms.append(await _turn_ms(rt, "s"))
-        took_s = time.perf_counter() - began_s
-        await other.wait()
+        async with _backlog_beside(rt, plan) as done:
+            began_s = time.perf_counter()
+            while not done.done():
+                beside_ms.append(await _turn_ms(rt, "s"))
+            took_s = time.perf_counter() - began_s
     told = f"beside {plan.backlog:,} turns of another user"
     return [
         Figure(benchmark=NAME, name="a turn, alone: median", value=alone_ms, unit="ms"),
@@ -60,15 +53,36 @@ async def _turn_ms(rt: Runtime, session: str) -> float:
     return (time.perf_counter() - began_s) * 1_000
 
 
-async def _backlog(address: str, turns: int) -> None:
-    """Ask for all turns at once, each in a session of its own, as soon as a line comes."""
+@asynccontextmanager
+async def _backlog_beside(rt: Runtime, plan: Plan) -> AsyncIterator[asyncio.Task[object]]:
+    """The task is done when the other user's turns are. They come from another program, unless there can be none."""
+    if plan.engine == "local":
+        yield asyncio.create_task(_ask(rt, plan.backlog))
+        return
+    command = [sys.executable, "-m", "tests.benchmarks.fairness", str(rt.address), str(plan.backlog)]
+    other = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"ready\n"
+    other.stdin.write(b"go\n")
+    yield asyncio.create_task(other.stdout.readline())
+    await other.wait()
+
+
+async def _ask(rt: Runtime, turns: int) -> None:
+    """Ask for all turns at once, each in a session of its own."""
+    await asyncio.gather(*(rt.run(user_id="ada", session_id=f"s{number}", message=SENTENCE) for number in range(turns)))
+
+
+async def _join_and_ask(address: str, turns: int) -> None:
+    """Ask for the turns as soon as a line comes."""
     async with Runtime.connect(APP, address=address) as rt:
         await rt.run(user_id="ada", session_id="warm up", message=SENTENCE)
         print("ready", flush=True)
         sys.stdin.readline()
-        await asyncio.gather(*(rt.run(user_id="ada", session_id=f"s{number}", message=SENTENCE) for number in range(turns)))
+        await _ask(rt, turns)
         print("done", flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(_backlog(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(_join_and_ask(sys.argv[1], int(sys.argv[2])))

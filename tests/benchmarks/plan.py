@@ -172,6 +172,7 @@ TINY = Plan(
     pause_s=0.001,
     burst=5,
     burst_model_s=0.001,
+    backlog=5,
     listed=8,
     pages=2,
     depth=3,
