@@ -175,6 +175,8 @@ class RunnerHost(PlanHost):
         return await self.plans.find(name)
 
     def _recover(self, actor: Handle) -> None:
+        # The agents of the turns that go on need processes, which take longer to start than it takes to find the turns.
+        actor.start_spares.remote()
         # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
         raw = encode(RecoverTurns())
         asked: list[ray.ObjectRef[bytes]] = []

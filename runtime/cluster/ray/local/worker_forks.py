@@ -30,7 +30,16 @@ from typing import NamedTuple
 JOB = "RAY_JOB_ID"
 ANY_JOB = "ffffffff"
 
-IMPORTED = ("runtime.cluster.processes.agent_host", "runtime.cluster.transport.hosts", "runtime.stores.sql.sessions")
+IMPORTED = (
+    "runtime.cluster.deployment.runner_builder",
+    "runtime.cluster.deployment.session_builder",
+    "runtime.cluster.deployment_info",
+    "runtime.cluster.processes.agent_host",
+    "runtime.cluster.transport.hosts",
+    "runtime.stores.artifacts",
+    "runtime.stores.memory",
+    "runtime.stores.sql.sessions",
+)
 """What the actors of a deployment import."""
 
 ALSO_IMPORTED = (

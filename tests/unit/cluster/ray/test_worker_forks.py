@@ -17,10 +17,14 @@ from typing import Any, NamedTuple
 import pytest
 import ray
 
+from actors import LlmAgent
+from actors.testing import PatternModel
 from runtime.cluster.ray.local import worker_forks, worker_start
+from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
 from tests.support.polling import until
+from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only")
 
@@ -312,3 +316,15 @@ def test_workers_of_a_local_ray_are_forks(local_ray: str) -> None:
     parent = Parent.remote()  # type: ignore[attr-defined]
     assert worker_forks.__file__ in ray.get(parent.command.remote())
     ray.kill(parent)
+
+
+@pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
+def test_what_the_actors_of_a_deployment_are_built_of_is_imported_before_the_fork(local_ray: str, tmp_path: Path) -> None:
+    program = "import sys; from runtime.cluster.ray.local.worker_forks import prepare; prepare(); print(*sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True).stdout
+    with Deploy("ray", tmp_path)(LlmAgent(name="root", model=PatternModel([], default="ok")), app_name="forked") as rt:
+        rt.run(user_id="ada", session_id="s", message="go").result()
+        actors = [get_actor(f"forked/{part}", Settings().namespace) for part in ("session", "runner")]
+        there = ray.get([each.__ray_call__.remote(lambda _: list(sys.modules)) for each in actors])
+    late = {name for names in there for name in names if name.startswith(("actors.", "runtime."))} - {*printed.split()}
+    assert late == set()
