@@ -20,6 +20,7 @@ from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.messages import event as event_module
 from actors.messages.codec import encode
+from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
@@ -131,6 +132,8 @@ class World:
         plan: what goes wrong.
         seed: decides everything else.
         groups: agents live in so many processes of a Runner; 0: each has one of its own.
+        limits: of the Runner.
+        turns_opened_at_once: by the Runner; None: OPENED_AT_ONCE.
 
     Attributes:
         faults: has the faults of the plan come.
@@ -139,7 +142,16 @@ class World:
     """
 
     def __init__(
-        self, loop: VirtualLoop, deployment: Deployment, plan: FaultPlan, calls: StoreCalls, seed: int, groups: int = 0
+        self,
+        loop: VirtualLoop,
+        deployment: Deployment,
+        plan: FaultPlan,
+        calls: StoreCalls,
+        seed: int,
+        groups: int = 0,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        turns_opened_at_once: int | None = None,
     ) -> None:
         self.loop = loop
         self.trace = Trace()
@@ -151,6 +163,8 @@ class World:
         self._deployment = deployment
         self.store_timeout_s = plan.store_timeout_s
         self._groups = groups
+        self._limits = limits
+        self._turns_opened_at_once = turns_opened_at_once
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
@@ -217,7 +231,8 @@ class World:
             self.directory,
             artifacts,
             self._deployment.tree.plugins,
-            turns_opened_at_once=OPENED_AT_ONCE,
+            limits=self._limits,
+            turns_opened_at_once=OPENED_AT_ONCE if self._turns_opened_at_once is None else self._turns_opened_at_once,
         )
         process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
         self.trace.add(self.loop.time(), f"{process.name} starts")

@@ -1,0 +1,99 @@
+"""What a crowd is: users who ask for many turns at about the same time, and a deployment that takes few. All of it follows from a
+seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.messages.limits import Limits
+from tests.simulation.faults import CALM, Fault, FaultPlan, Network
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that somebody asks for.
+
+    Attributes:
+        at_s: when.
+        again_after_s: seconds until another driver asks for the same turn; 0: none does.
+        cancelled_after_s: seconds until it is cancelled; 0: it is not.
+    """
+
+    user: str
+    session: str
+    number: int
+    at_s: float
+    again_after_s: float = 0.0
+    cancelled_after_s: float = 0.0
+
+    @property
+    def invocation_id(self) -> str:
+        """The turn's id."""
+        return f"{self.user}-{self.session}-{self.number}"
+
+
+class Crowd(msgspec.Struct, frozen=True, kw_only=True):
+    """A crowd, and what it meets.
+
+    Attributes:
+        wishes: in the order of their times.
+        at_once: turns that a Runner opens at the same time.
+        thinks_s: how long the agent takes for each turn.
+        plan: what goes wrong.
+    """
+
+    wishes: Sequence[Wish]
+    limits: Limits
+    at_once: int
+    thinks_s: float
+    plan: FaultPlan
+
+
+def crowd(seed: int) -> Crowd:
+    """The crowd of a seed. Of three, one meets faults."""
+    chance = random.Random(f"crowd {seed}")
+    wishes: list[Wish] = []
+    for user in "abcd"[: chance.randint(2, 4)]:
+        # One has much to ask at once, another one comes later and asks little.
+        burst, comes_s = chance.choice([1, 3, 8, 14]), chance.choice([0.0, 0.0, 0.05, 0.5])
+        sessions = [f"s{number}" for number in range(chance.randint(1, 3))]
+        for number in range(burst):
+            is_doubted = chance.randrange(6) == 0
+            wishes.append(
+                Wish(
+                    user=user,
+                    session=chance.choice(sessions),
+                    number=number,
+                    at_s=comes_s + chance.choice([0.0, 0.0, 0.01, 0.3]) * chance.random(),
+                    again_after_s=chance.uniform(0.01, 1.0) if is_doubted else 0.0,
+                    cancelled_after_s=chance.choice([0.003, 0.02, 0.2, 1.0]) * chance.random()
+                    if chance.randrange(6) == 0
+                    else 0.0,
+                )
+            )
+    session, user_turns = chance.randint(2, 8), chance.randint(3, 12)
+    limits = Limits(max_waiting_session_turns=session, max_waiting_user_turns=user_turns, max_waiting_turns=chance.randint(4, 30))
+    return Crowd(
+        wishes=sorted(wishes, key=lambda wish: wish.at_s),
+        limits=limits,
+        at_once=chance.choice([1, 1, 2, 64]),
+        thinks_s=chance.choice([0.0, 0.01, 0.2]),
+        plan=_plan(seed, chance),
+    )
+
+
+def _plan(seed: int, chance: random.Random) -> FaultPlan:
+    if chance.randrange(3):
+        return FaultPlan(network=CALM)
+    faults = [
+        Fault(
+            what=chance.choice(["kill", "kill", "freeze"]),
+            who=chance.choice(["runner", "session", "agents"]),
+            after_s=chance.uniform(0.0, 0.5),
+            for_s=chance.uniform(0.05, 1.0),
+        )
+        for _ in range(chance.randint(1, 2))
+    ]
+    return FaultPlan(network=Network(seed=seed, usual_s=0.002, slow=20, slow_s=0.05, brings_early=True), faults=faults)

@@ -1,0 +1,208 @@
+"""What has to hold for a crowd: nobody waits beyond the bounds, nobody is refused within them, and users take turns."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import msgspec
+
+from actors.errors import OverloadedError
+from actors.messages import protocol as p
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.protocol.base import ErrorReply
+from actors.messages.session import TurnKey
+from tests.simulation.cluster import Sent, Trace
+from tests.simulation.crowds.crowd import Crowd
+from tests.simulation.crowds.play import Served
+
+
+class Request(msgspec.Struct):
+    """One request for a turn, as it comes to a Runner.
+
+    Attributes:
+        begins_s: when it is there.
+        ends_s: when it has its reply, or its Runner is lost.
+        has_reply: False when its Runner was lost before.
+        refusal: the reply, if it says that too much waits.
+        was_opened: the reply says that the turn has begun.
+        joins: the turn was there already.
+        runner: the Runner's process.
+    """
+
+    turn: TurnKey
+    runner: str
+    begins_s: float
+    ends_s: float = float("inf")
+    has_reply: bool = False
+    refusal: ErrorReply | None = None
+    was_opened: bool = False
+    joins: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """It was in line, as far as is known: neither refused, nor for a turn that is there already."""
+        return self.has_reply and self.refusal is None and not self.joins
+
+
+def problems(given: Crowd, served: Served) -> list[str]:
+    """What does not hold."""
+    requests = requests_in(served.trace)
+    found = [*served.problems, *_answers(given, served), *_bounds(given, requests), *_joined(requests)]
+    if served.waiting:
+        found.append(f"{served.waiting} turns wait when all is over")
+    if not given.plan.faults:
+        found += [*_refusals(given, requests), *_fairness(given, requests, served.trace), *_order(requests, served.trace)]
+    return found
+
+
+def requests_in(trace: Trace) -> list[Request]:
+    """The requests for turns."""
+    found: dict[int, Request] = {}
+    for now_s, what, sent, raw in trace.entries:
+        if sent is None and what.startswith("runner#") and what.endswith("is lost"):
+            for request in found.values():
+                if what.startswith(f"{request.runner} "):
+                    request.ends_s = min(request.ends_s, now_s)
+        if sent is None or sent.kind != "StartTurn" or sent.receiver is None:
+            continue
+        if what == "arrived":
+            message = decode_message(sent.raw)
+            assert isinstance(message, p.StartTurn)
+            found[sent.nth] = Request((message.key, message.invocation_id), sent.receiver.name, now_s)
+        elif what == "handled":
+            request, reply = found[sent.nth], decode_message(raw)
+            request.ends_s, request.has_reply = now_s, True
+            request.was_opened = isinstance(reply, p.TurnStarted)
+            request.joins = isinstance(reply, p.TurnStarted) and reply.attached
+            if isinstance(reply, ErrorReply) and reply.error == OverloadedError.__name__:
+                request.refusal = reply
+    return list(found.values())
+
+
+def _answers(given: Crowd, served: Served) -> Iterator[str]:
+    """What drivers were told is true, and each turn is there once or not at all."""
+    cancelled = {wish.invocation_id for wish in given.wishes if wish.cancelled_after_s}
+    yield from (f"turn {each} has {often} messages" for each, often in served.messages.items() if often > 1)
+    taken = {answer.wish.invocation_id for answer in served.answers if answer.ended == "Finished"}
+    for answer in served.answers:
+        turn = answer.wish.invocation_id
+        match answer.ended:
+            case "Finished":
+                if not (served.messages[turn] == 1 and served.replies[turn] and answer.events):
+                    yield f"turn {turn} finished, and the log has {served.messages[turn]} messages of it"
+            case "OverloadedError":
+                if answer.retry_after_s <= 0:
+                    yield f"turn {turn} was refused without a time"
+                if served.messages[turn] and turn not in taken | cancelled:
+                    yield f"turn {turn} was refused, and is in the log"
+            case "TurnCancelledError":
+                if turn not in cancelled:
+                    yield f"turn {turn} was not cancelled, and its driver was told so"
+            case _:
+                yield f"turn {turn} ends with {answer.ended!r}: {answer.error}"
+
+
+def _lines(given: Crowd) -> Sequence[tuple[str, int, Callable[[TurnKey], Hashable]]]:
+    limits = given.limits
+    return [
+        ("max_waiting_session_turns", limits.max_waiting_session_turns, lambda turn: turn[0]),
+        ("max_waiting_user_turns", limits.max_waiting_user_turns, lambda turn: turn[0].user),
+        ("max_waiting_turns", limits.max_waiting_turns, lambda turn: None),
+    ]
+
+
+def _bounds(given: Crowd, requests: Sequence[Request]) -> Iterator[str]:
+    """At no time more turns wait in a line than may."""
+    for name, bound, owner_of in _lines(given):
+        for request in requests:
+            if request.waits:
+                owner, now_s = (request.runner, owner_of(request.turn)), request.begins_s
+                there = {
+                    other.turn
+                    for other in requests
+                    if (other.runner, owner_of(other.turn)) == owner and other.waits and other.begins_s <= now_s < other.ends_s
+                }
+                if len(there) > bound:
+                    yield f"{len(there)} turns wait, and {name} is {bound}"
+
+
+def _refusals(given: Crowd, requests: Sequence[Request]) -> Iterator[str]:
+    """Who is refused comes to a line that is full."""
+    for request in requests:
+        if request.refusal is None:
+            continue
+        name = str(request.refusal.args[2])
+        bound, owner_of = next((bound, owner_of) for each, bound, owner_of in _lines(given) if each == name)
+        there = {
+            other.turn
+            for other in requests
+            if owner_of(other.turn) == owner_of(request.turn)
+            and other.refusal is None
+            and other.begins_s <= request.ends_s
+            and other.ends_s >= request.begins_s
+        }
+        if len(there) < bound:
+            yield f"turn {request.turn[1]} was refused by {name}, {bound}, when {len(there)} waited"
+
+
+def _joined(requests: Sequence[Request]) -> Iterator[str]:
+    """Who asks for a turn that is there joins it, however many wait."""
+    for request in requests:
+        if request.refusal and any(
+            other.was_opened and other.turn == request.turn and other.ends_s < request.begins_s for other in requests
+        ):
+            yield f"turn {request.turn[1]} is there, and a request for it was refused"
+
+
+def _openings(trace: Trace) -> dict[TurnKey, float]:
+    """When each turn was opened first, in the order of that."""
+    found: dict[TurnKey, float] = {}
+    for now_s, what, sent, _ in trace.entries:
+        if what == "sent" and isinstance(sent, Sent) and sent.kind == "OpenTurn":
+            message = decode_message(sent.raw)
+            assert isinstance(message, p.OpenTurn)
+            found.setdefault((message.key, message.invocation_id), now_s)
+    return found
+
+
+def _fairness(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterator[str]:
+    """While a turn of one user waits, each other user has at most one more opened than that one; so for sessions of a user."""
+    opened = _openings(trace)
+    repeats = Counter(request.turn for request in requests)
+    levels: Sequence[tuple[Callable[[TurnKey], Hashable], Callable[[TurnKey], Hashable]]] = [
+        (lambda turn: None, lambda turn: turn[0].user),
+        (lambda turn: turn[0].user, lambda turn: turn[0].session),
+    ]
+    first = {request.turn: request for request in _asked_once(requests)}
+    for turn, until_s in opened.items():
+        if turn not in first:
+            continue
+        for group_of, owner_of in levels:
+            served: Counter[Hashable] = Counter()
+            for other, other_s in opened.items():
+                if first[turn].begins_s < other_s < until_s and group_of(other) == group_of(turn):
+                    # The places of those who ask for a turn that is there are not seen from here.
+                    served[owner_of(other)] += repeats[other] if owner_of(other) == owner_of(turn) else 1
+            mine = served.pop(owner_of(turn), 0) + repeats[turn]
+            for owner, often in served.items():
+                if often > mine + given.at_once:
+                    yield f"{owner} had {often} turns opened while {turn[1]} waited, whose owner had {mine}"
+
+
+def _order(requests: Sequence[Request], trace: Trace) -> Iterator[str]:
+    """Turns of one session are opened in the order in which they were asked for."""
+    opened = list(_openings(trace))
+    asked: dict[Hashable, list[TurnKey]] = defaultdict(list)
+    for request in sorted(_asked_once(requests), key=lambda each: each.begins_s):
+        asked[request.turn[0]].append(request.turn)
+    for turns in asked.values():
+        mine = [turn for turn in opened if turn in turns]
+        if mine != turns:
+            yield f"turns were opened as {[turn[1] for turn in mine]}, asked for as {[turn[1] for turn in turns]}"
+
+
+def _asked_once(requests: Sequence[Request]) -> Iterator[Request]:
+    """The requests that opened a turn for which there was no other one, such as one that was cancelled before."""
+    often = Counter(request.turn for request in requests)
+    yield from (request for request in requests if request.was_opened and often[request.turn] == 1)

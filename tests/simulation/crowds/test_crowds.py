@@ -1,0 +1,42 @@
+"""Crowds ask for more than a deployment takes, and some of what they ask for is lost, stopped or cancelled on its way.
+
+`tests.simulation.crowds.check.check(seed)` says what does not hold for a seed. `tests/chaos` plays many more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.crowds.check import check
+from tests.simulation.crowds.crowd import crowd
+from tests.simulation.crowds.mutants import MUTANTS
+from tests.simulation.crowds.play import serve
+
+SEEDS = 120
+PART = 10
+
+FIRST = {"users_do_not_take_turns": 13, "sessions_do_not_take_turns": 13, "turns_that_are_there_are_refused": 61}
+"""Seeds that have found a defect; other defects are found by the first ones."""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_what_was_accepted_is_answered_and_the_rest_is_refused_within_the_bounds_and_in_turn(first: int) -> None:
+    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_seed_finds_a_defect(name: str) -> None:
+    with MUTANTS[name]():
+        # Where that seed finds it no more, since the code has changed, another one does.
+        seed = next((seed for seed in (FIRST.get(name, 0), *range(SEEDS)) if check(seed)), None)
+    assert seed is not None
+    assert check(seed) == []
+
+
+def test_crowds_are_answered_refused_and_cancelled() -> None:
+    ends = Counter(answer.ended for seed in range(8) for answer in serve(crowd(seed), seed).answers)
+    assert {*ends} == {"Finished", "OverloadedError", "TurnCancelledError"}
+    assert min(ends.values()) >= 8
