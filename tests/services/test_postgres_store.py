@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import psycopg
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from actors.errors import SchemaVersionError, StoreConflictError, StoreError
+from actors.errors import SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
+from tests.support.polling import until
 from tests.support.stores.session_store_conformance import LastingStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
@@ -76,6 +78,24 @@ def test_a_connection_cut_within_a_transaction_stores_nothing_and_the_next_call_
     with pytest.raises(StoreError):
         store.commit([HideEvents(S1, 1, 1), PutState(S1, Cutting(k=1))])
     assert seqs(store.events(S1)) == [1, 2]
+    store.commit([event(S1, 3)])
+    assert seqs(store.events(S1)) == [1, 2, 3]
+
+
+def test_a_connection_cut_within_a_commit_of_one_statement_stores_nothing_and_the_next_call_works(
+    store: SqlSessionStore, url: str
+) -> None:
+    store.claim("desk")
+    fill_sessions(store, S1, length=2)
+    with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as connection:
+        holder.execute("SELECT 1 FROM raygrove_sessions FOR UPDATE")
+        committing = threading.Thread(target=lambda: failed.extend(in_threads([lambda: store.commit([event(S1, 3)])])))
+        failed: list[BaseException] = []
+        committing.start()
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        until(lambda: connection.execute(cut).fetchall())
+        committing.join(30)
+    assert [type(error) for error in failed] == [StoreUnavailableError]
     store.commit([event(S1, 3)])
     assert seqs(store.events(S1)) == [1, 2, 3]
 

@@ -36,16 +36,13 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
-from actors.messages.codec import encode
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
+from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, state_rows
 from runtime.stores.sql.schema import FIXED, calls, events, session_state, sessions, shared_state, turns
-
-_Row = dict[str, Any]
-"""Values of a row by column."""
 
 GONE = "it is not there"
 """The reason of a conflict over a session that was removed."""
@@ -89,12 +86,7 @@ class Batch:
         self._connection = connection
         self._dialect = connection.dialect.name
         self._sids = sids
-        self._events: list[_Row] = []
-        self._calls: list[_Row] = []
-        self._turns: dict[tuple[int, str], _Row] = {}
-        self._updated: dict[int, _Row] = {}
-        self._own: dict[tuple[int, str], bytes | None] = {}
-        self._shared: dict[tuple[str, str, str], bytes | None] = {}
+        self._rows = CollectedRows(self._sid)
 
     def write(self, writes: Sequence[Write]) -> None:
         """Do all writes, with the same effect as one after the other.
@@ -113,60 +105,19 @@ class Batch:
 
     def _create(self, write: CreateSession) -> None:
         key = write.key
-        row: _Row = {"app": key.app, "user": key.user, "session": key.session}
-        row |= {"rewinds": 0, "created_s": write.created_s, "updated_s": write.created_s}
-        sid: int | None = self._connection.execute(_create_session(self._dialect), row).scalar_one_or_none()
+        sid: int | None = self._connection.execute(_create_session(self._dialect), new_session(write)).scalar_one_or_none()
         if sid is None:
             raise SessionExistsError(key.app, key.user, key.session)
         self._sids[key] = sid
 
     def _add_event(self, write: AddEvent) -> None:
-        sid = self._sid(write.key)
-        row = write.row
-        head = row.head
-        self._events.append(
-            {
-                "sid": sid,
-                "seq": row.seq,
-                "id": head.id,
-                "invocation_id": head.invocation_id,
-                "author": head.author,
-                "timestamp": head.timestamp,
-                "undo": row.undo or None,
-                "raw": row.raw,
-            }
-        )
-        for call_id in dict.fromkeys(row.calls):
-            self._calls.append({"sid": sid, "call_id": call_id, "seq": row.seq})
+        self._rows.add_event(write)
 
     def _put_turn(self, write: PutTurn) -> None:
-        sid = self._sid(write.key)
-        row = write.row
-        self._turns[sid, row.invocation_id] = {
-            "sid": sid,
-            "invocation_id": row.invocation_id,
-            "status": row.status,
-            "epoch": row.epoch,
-            "first_seq": row.first_seq,
-            "opened_seq": row.opened_seq,
-            "agent": row.agent,
-            "outcome": row.outcome,
-            "temp": row.temp,
-            "last_seq": row.last_seq,
-            "begun_s": row.begun_s,
-            "ended_s": row.ended_s,
-        }
-        self._updated[sid] = {"of_sid": sid, "at_s": write.updated_s}
+        self._rows.put_turn(write)
 
     def _put_state(self, write: PutState) -> None:
-        key = write.key
-        changed: dict[str, bytes | None] = {name: encode(value) for name, value in write.values.items()}
-        changed.update(dict.fromkeys(write.removed))
-        if key.session:
-            sid = self._sid(key)
-            self._own.update({(sid, name): value for name, value in changed.items()})
-        else:
-            self._shared.update({(key.app, key.user, name): value for name, value in changed.items()})
+        self._rows.put_state(write)
 
     def _hide_events(self, write: HideEvents) -> None:
         self._flush()
@@ -194,24 +145,23 @@ class Batch:
         return found
 
     def _flush(self) -> None:
-        self._send(_INSERT_EVENT, self._events)
-        self._send(_INSERT_CALL, self._calls)
+        rows = self._rows
+        self._send(_INSERT_EVENT, rows.events)
+        self._send(_INSERT_CALL, rows.calls)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
         for runs in (True, False):
-            rows = [row for row in self._turns.values() if (row["status"] == "running") is runs]
-            self._send(_upsert(turns, self._dialect, whole=runs), rows)
-        self._send(_UPDATED, list(self._updated.values()))
-        own = [({"sid": sid, "key": name}, value) for (sid, name), value in self._own.items()]
-        self._send_state(session_state, own)
-        for collected in (self._events, self._calls, self._turns, self._updated, self._own):
-            collected.clear()
+            of_turns = [row for row in rows.turns.values() if (row["status"] == "running") is runs]
+            self._send(_upsert(turns, self._dialect, whole=runs), of_turns)
+        self._send(_UPDATED, [{"of_sid": sid, "at_s": at_s} for sid, at_s in rows.updated.items()])
+        self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
+        rows.clear_own()
 
     def _flush_shared(self) -> None:
-        entries = sorted(self._shared.items(), key=lambda entry: entry[0])
-        owners = sorted({(app, user) for app, user, _ in self._shared}) if self._max_shared_bytes is not None else []
+        shared = dict(sorted(self._rows.shared.items()))
+        owners = sorted({(app, user) for app, user, _ in shared}) if self._max_shared_bytes is not None else []
         for app, user in owners:
             self._connection.execute(_LOCK_SHARED, {"owner": f"{app}/{user}"})
-        self._send_state(shared_state, [({"app": app, "user": user, "key": name}, value) for (app, user, name), value in entries])
+        self._send_state(shared_state, *state_rows(shared, ("app", "user", "key")))
         for app, user in owners:
             self._check_shared(app, user)
 
@@ -221,14 +171,11 @@ class Batch:
         if self._max_shared_bytes is not None:
             check_state("user" if user else "app", size, Limits(max_state_bytes=self._max_shared_bytes))
 
-    def _send_state(self, table: Table, entries: Sequence[tuple[_Row, bytes | None]]) -> None:
-        if not entries:
-            return
-        self._send(_upsert(table, self._dialect), [{**at, "value": value} for at, value in entries if value is not None])
-        removed = [{f"of_{column}": name for column, name in at.items()} for at, value in entries if value is None]
-        self._send(_delete(table), removed)
+    def _send_state(self, table: Table, put: Sequence[Row], removed: Sequence[Row]) -> None:
+        self._send(_upsert(table, self._dialect), put)
+        self._send(_delete(table), [{f"of_{column}": name for column, name in at.items()} for at in removed])
 
-    def _send(self, statement: ClauseElement, rows: Sequence[_Row]) -> None:
+    def _send(self, statement: ClauseElement, rows: Sequence[Row]) -> None:
         if rows:
             # As SQL that is made once: `Connection.execute` looks at statement and values anew each time, which costs as much
             # time as the rest of a small commit without the disk.

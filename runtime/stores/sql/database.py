@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import select
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,7 +35,13 @@ _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 APPLICATION_NAME = "left('raygrove ' || current_schema(), 63)"
 """SQL: the name by which PostgreSQL lists connections. Stores in other schemas of a database are other stores."""
 
+IDLE = 0
+"""The status of a connection of libpq that is open, and in no transaction."""
+
 _USAGE = "use 'sqlite:///folder/file.db', 'sqlite://' (in memory) or 'postgresql://user:password@host:5432/database'"
+
+_importing = threading.Lock()
+"""Stores are opened in threads of their own: a driver is imported by one of them."""
 
 T = TypeVar("T")
 
@@ -79,7 +87,8 @@ class Database:
         try:
             if self._file is not None:
                 self._file.prepare()
-            self._engine = _engine(self._url, self._lock_timeout_s)
+            with _importing:
+                self._engine = _engine(self._url, self._lock_timeout_s)
         except ModuleNotFoundError as error:
             raise StoreError(f"{self} needs the package {error.name!r}: pip install 'raygrove[postgres]'") from error
         except OSError as error:
@@ -111,6 +120,33 @@ class Database:
         # IMMEDIATE takes SQLite's write lock at once, and waits for it; a read that becomes a write fails without waiting.
         statements.execute(connection, "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN")
         return connection
+
+    @contextmanager
+    def driver(self) -> Iterator[Any]:
+        """The connection to PostgreSQL as psycopg has it, outside of any transaction: each statement is one of its own.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: psycopg has raised an error in the block.
+        """
+        if self._connection is not None and _is_cut(self._connection):
+            # What is sent after this may change something, and could not be sent again.
+            self._drop_connection()
+        connection = self._connected()
+        driver: Any = connection.connection.dbapi_connection
+        errors: Any = connection.dialect.loaded_dbapi
+        try:
+            yield driver
+        except errors.Error as error:
+            raised = DBAPIError.instance(
+                None, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
+            )
+            if spoils_connection(raised):
+                self._drop_connection()
+            raise raised from error
+        except BaseException:
+            if driver.info.transaction_status != IDLE:
+                self._drop_connection()
+            raise
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -239,6 +275,16 @@ class Database:
                 self._file.forget_log()
 
 
+def _is_cut(connection: Connection) -> bool:
+    """Whether PostgreSQL's server has said anything without being asked: it does so when it closes a connection."""
+    driver: Any = connection.connection.dbapi_connection
+    if driver.closed:
+        return True
+    unasked = select.poll()
+    unasked.register(driver.fileno(), select.POLLIN)
+    return bool(unasked.poll(0))
+
+
 def _parse(given: str, what: str) -> URL:
     try:
         url = make_url(given)
@@ -257,7 +303,10 @@ def _engine(url: URL, lock_timeout_s: float) -> Engine:
     if url.get_backend_name() != "sqlite":
         given = {"connect_timeout": CONNECT_TIMEOUT_S, **_KEEPALIVE}
         options: dict[str, Any] = {name: value for name, value in given.items() if name not in url.query}
-        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s)
+        # psycopg is an extra.
+        from runtime.stores.sql.postgres.arrays import register_arrays
+
+        set_up: Callable[[Any, object], None] = partial(_set_up_postgres, lock_timeout_s, register_arrays)
     else:
         options = {"check_same_thread": False, "timeout": lock_timeout_s}
         set_up = partial(_set_up_sqlite, lock_timeout_s)
@@ -288,6 +337,7 @@ def _write_ahead(connection: Any, lock_timeout_s: float) -> None:
             return
 
 
-def _set_up_postgres(lock_timeout_s: float, connection: Any, _record: object) -> None:
+def _set_up_postgres(lock_timeout_s: float, register: Callable[[Any], None], connection: Any, _record: object) -> None:
+    register(connection)
     name = f"set_config('application_name', {APPLICATION_NAME}, false)"
     connection.execute(f"SELECT set_config('lock_timeout', '{int(lock_timeout_s * 1000)}', false), {name}")

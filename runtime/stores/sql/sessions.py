@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, Row
@@ -20,6 +20,9 @@ from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.writers import FencedSqlStore
+
+if TYPE_CHECKING:
+    from runtime.stores.sql.one_statement import OneStatementCommits
 
 MAX_ROWS = 2**62
 """Rows of a list that has no limit."""
@@ -49,8 +52,15 @@ class SqlSessionStore(FencedSqlStore):
         super().__init__(Database(url, lock_timeout_s=lock_timeout_s))
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
+        self._at_once: OneStatementCommits | None = None
 
     def _prepare(self, connection: Connection) -> None:
+        if not self._database.is_sqlite:
+            # Its driver is an extra.
+            from runtime.stores.sql.one_statement import OneStatementCommits
+
+            checks_shared = self._max_shared_bytes is not None
+            self._at_once = OneStatementCommits(self._database, self._of, checks_shared=checks_shared)
         schema.prepare(connection)
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -70,7 +80,8 @@ class SqlSessionStore(FencedSqlStore):
         if not writes:
             return
         try:
-            self._commit(lambda connection: Batch(connection, self._of.sids(), self._max_shared_bytes).write(writes))
+            if self._at_once is None or not self._at_once.commit(writes, self._claim):
+                self._commit(lambda connection: Batch(connection, self._of.sids(), self._max_shared_bytes).write(writes))
         except BaseException as error:
             # The sids of sessions that this transaction has created are void.
             self._of.forget_sids()

@@ -94,8 +94,13 @@ class WriterClaim:
         if holder != self.holder or not self._changed(connection, row):
             raise WriterReplacedError(self.writer)
 
+    def next_count(self) -> tuple[str, str, str]:
+        """For a commit that counts itself, in one statement: the row as it becomes, the place, and the row as it has to be."""
+        self.number += 1
+        return self._stored(self.number), self.writer, self._stored(self._done)
+
     def note_done(self) -> None:
-        """The transaction of the last `take_place` or `count` was committed."""
+        """The transaction of the last `take_place`, `count` or `next_count` was committed."""
         self._done = self.number
 
     def leave(self, connection: Connection) -> None:

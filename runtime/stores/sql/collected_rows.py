@@ -1,0 +1,116 @@
+"""The rows that the writes of one commit put into the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
+from actors.messages.codec import encode
+from actors.messages.session import SessionKey
+
+Row = dict[str, Any]
+"""Values of a row by column."""
+
+
+class CollectedRows:
+    """Collects rows by table. Of a turn, and of a key of state, only the last value is kept.
+
+    Args:
+        sid_of: the sid of a session that is there. Raises StoreConflictError when it is not.
+
+    Attributes:
+        created, events, calls: rows that are new.
+        turns: records that are new, or take the place of older ones.
+        updated: when sessions were written to last, by sid.
+        own: the state of sessions, by sid and key; None stands for a key that is removed.
+        shared: the same of users and apps, by app, user and key.
+    """
+
+    def __init__(self, sid_of: Callable[[SessionKey], int]) -> None:
+        self._sid_of = sid_of
+        self.created: list[Row] = []
+        self.events: list[Row] = []
+        self.calls: list[Row] = []
+        self.turns: dict[tuple[int, str], Row] = {}
+        self.updated: dict[int, float] = {}
+        self.own: dict[tuple[int, str], bytes | None] = {}
+        self.shared: dict[tuple[str, str, str], bytes | None] = {}
+
+    def create_session(self, write: CreateSession, sid: int) -> None:
+        """Add the row of a new session, with the sid that it gets."""
+        self.created.append({"sid": sid, **new_session(write)})
+
+    def add_event(self, write: AddEvent) -> None:
+        """Add an event's row, and those of its calls."""
+        sid = self._sid_of(write.key)
+        row = write.row
+        head = row.head
+        self.events.append(
+            {
+                "sid": sid,
+                "seq": row.seq,
+                "id": head.id,
+                "invocation_id": head.invocation_id,
+                "author": head.author,
+                "timestamp": head.timestamp,
+                "undo": row.undo or None,
+                "raw": row.raw,
+            }
+        )
+        for call_id in dict.fromkeys(row.calls):
+            self.calls.append({"sid": sid, "call_id": call_id, "seq": row.seq})
+
+    def put_turn(self, write: PutTurn) -> None:
+        """Add a turn's row, and the time of its session."""
+        sid = self._sid_of(write.key)
+        row = write.row
+        self.turns[sid, row.invocation_id] = {
+            "sid": sid,
+            "invocation_id": row.invocation_id,
+            "status": row.status,
+            "epoch": row.epoch,
+            "first_seq": row.first_seq,
+            "opened_seq": row.opened_seq,
+            "agent": row.agent,
+            "outcome": row.outcome,
+            "temp": row.temp,
+            "last_seq": row.last_seq,
+            "begun_s": row.begun_s,
+            "ended_s": row.ended_s,
+        }
+        self.updated[sid] = write.updated_s
+
+    def put_state(self, write: PutState) -> None:
+        """Add changed and removed keys of a state."""
+        key = write.key
+        changed: dict[str, bytes | None] = {name: encode(value) for name, value in write.values.items()}
+        changed.update(dict.fromkeys(write.removed))
+        if key.session:
+            sid = self._sid_of(key)
+            self.own.update({(sid, name): value for name, value in changed.items()})
+        else:
+            self.shared.update({(key.app, key.user, name): value for name, value in changed.items()})
+
+    def clear_own(self) -> None:
+        """Forget all rows of sessions, which have been sent."""
+        for collected in (self.created, self.events, self.calls, self.turns, self.updated, self.own):
+            collected.clear()
+
+
+def new_session(write: CreateSession) -> Row:
+    """The row of a new session, without its sid."""
+    key = write.key
+    times = {"created_s": write.created_s, "updated_s": write.created_s}
+    return {"app": key.app, "user": key.user, "session": key.session, "rewinds": 0, **times}
+
+
+def state_rows(entries: dict[tuple[Any, ...], bytes | None], names: tuple[str, ...]) -> tuple[list[Row], list[Row]]:
+    """The rows of changed keys of state, and those of removed ones, which have no value.
+
+    Args:
+        names: the columns that a key of `entries` has the values of.
+    """
+    put = [{**dict(zip(names, at, strict=True)), "value": value} for at, value in entries.items() if value is not None]
+    removed = [dict(zip(names, at, strict=True)) for at, value in entries.items() if value is None]
+    return put, removed

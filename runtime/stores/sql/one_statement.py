@@ -1,0 +1,240 @@
+"""A commit as one statement: it checks and counts the claim, puts the rows of all writes, and commits, in one round trip.
+
+Rules of this file:
+
+- Every part of the statement reads `claim`, which finds a row only if the claim holds. So all is done or nothing, and nothing is
+  written before the claim's row is locked.
+- The server begins when it has all of the statement. So a client that is lost on the way leaves nothing locked.
+- Where anything is not as expected, nothing is stored, and the commit is done again step by step, by `Batch`: that finds out what
+  is wrong, and does what one statement cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Table
+from sqlalchemy.exc import IntegrityError
+
+from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
+from actors.messages.session import SessionKey
+from runtime.stores.sql import schema
+from runtime.stores.sql.collected_rows import CollectedRows, Row, state_rows
+from runtime.stores.sql.database import Database
+from runtime.stores.sql.postgres.arrays import array_of
+from runtime.stores.sql.session_rows import SessionRows
+from runtime.stores.sql.writers import WriterClaim
+
+RESERVED = 64
+"""Sids that are taken from the server at a time: a new session then takes no round trip of its own."""
+
+_RESERVE = "SELECT nextval(pg_get_serial_sequence('raygrove_sessions', 'sid')) FROM generate_series(1, %s)"
+_FIND = (
+    "SELECT given.number, found.sid FROM unnest(%s, %s, %s) WITH ORDINALITY AS given (app, user_id, session, number) "
+    'JOIN raygrove_sessions AS found ON found.app = given.app AND found."user" = given.user_id AND found.session = given.session'
+)
+_CLAIM = "claim AS (UPDATE raygrove_writers SET holder = %s WHERE writer = %s AND holder = %s RETURNING 1)"
+_NO_CLAIM = "claim AS (SELECT 1)"
+
+
+class _NotAtOnceError(Exception):
+    """Something has to be found out, or done, step by step."""
+
+
+class OneStatementCommits:
+    """The commits of a store to PostgreSQL that may be one statement.
+
+    Args:
+        database: where to.
+        sessions: knows sids.
+        checks_shared: the size of states that sessions share has to be checked, which one statement cannot do.
+    """
+
+    def __init__(self, database: Database, sessions: SessionRows, *, checks_shared: bool) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._checks_shared = checks_shared
+        self._reserved: list[int] = []
+        self._reserved_by = 0
+
+    def commit(self, writes: Sequence[Write], claim: WriterClaim | None) -> bool:
+        """Do all writes, or none: False when they have to be done step by step.
+
+        Raises:
+            NotEncodableError: a value of the state cannot be encoded.
+            sqlalchemy.exc.DBAPIError: the database failed. Nothing is stored, unless the connection broke: then all may be.
+        """
+        if not all(isinstance(write, CreateSession | AddEvent | PutTurn | PutState) for write in writes):
+            return False
+        try:
+            with self._database.driver() as driver:
+                rows = self._collected(driver, writes)
+                if self._checks_shared and rows.shared:
+                    return False
+                sql, values = _statement(rows, is_claimed=claim is not None)
+                counted = claim.next_count() if claim is not None else ()
+                is_done = driver.execute(sql, [*counted, *values], prepare=True, binary=True).fetchone() is not None
+        except (_NotAtOnceError, IntegrityError):
+            return False
+        if is_done and claim is not None:
+            claim.note_done()
+        return is_done
+
+    def _collected(self, driver: Any, writes: Sequence[Write]) -> CollectedRows:
+        created = [write.key for write in writes if isinstance(write, CreateSession)]
+        # With the sids of what may be another copy of the database than the last connection had.
+        sids = self._sessions.sids()
+        if len(set(created)) < len(created) or any(key in sids for key in created):
+            raise _NotAtOnceError
+        self._find(driver, {write.key for write in writes if write.key.session} - set(created))
+        new_sids = iter(self._reserve(driver, len(created)))
+
+        def sid_of(key: SessionKey) -> int:
+            if (sid := sids.get(key)) is None:
+                raise _NotAtOnceError
+            return sid
+
+        rows = CollectedRows(sid_of)
+        for write in writes:
+            match write:
+                case CreateSession():
+                    sids[write.key] = sid = next(new_sids)
+                    rows.create_session(write, sid)
+                case AddEvent():
+                    rows.add_event(write)
+                case PutTurn():
+                    rows.put_turn(write)
+                case PutState():
+                    rows.put_state(write)
+        return rows
+
+    def _find(self, driver: Any, keys: set[SessionKey]) -> None:
+        """Look up the sids that are not known."""
+        sids = self._sessions.sids()
+        unknown = [key for key in keys if key not in sids]
+        if not unknown:
+            return
+        text = array_of(schema.sessions.c.app.type)
+        columns = [text([getattr(key, name) for key in unknown]) for name in ("app", "user", "session")]
+        for number, sid in driver.execute(_FIND, columns, binary=True).fetchall():
+            sids[unknown[number - 1]] = sid
+
+    def _reserve(self, driver: Any, count: int) -> list[int]:
+        """Sids that no session has."""
+        if self._reserved_by != self._database.connections:
+            # An older copy of the database gives them once more.
+            self._reserved, self._reserved_by = [], self._database.connections
+        if count > len(self._reserved):
+            more = max(RESERVED, count - len(self._reserved))
+            self._reserved += [sid for (sid,) in driver.execute(_RESERVE, [more], binary=True).fetchall()]
+        taken, self._reserved = self._reserved[:count], self._reserved[count:]
+        return taken
+
+
+class _Part(NamedTuple):
+    """A part of the statement, which takes rows of a table.
+
+    Attributes:
+        columns: of the rows that it takes.
+        sql: makes it, of the rows as `given`.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    sql: Callable[[_Part, str], str]
+
+
+def _names(columns: Sequence[str], of: str = "") -> str:
+    return ", ".join(f'{of}"{column}"' for column in columns)
+
+
+def _insert(part: _Part, given: str) -> str:
+    return f"INSERT INTO {part.table.name} ({_names(part.columns)}) SELECT {_names(part.columns, 'given.')} FROM {given}"
+
+
+def _upsert(part: _Part, given: str) -> str:
+    name = part.table.name
+    key = [column.name for column in part.table.primary_key]
+    fixed = {column.name for column in part.table.columns if column.info.get(schema.FIXED)}
+    # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
+    changes = [
+        f'"{column}" = '
+        + (f"CASE WHEN excluded.status = 'running' THEN excluded.{column} ELSE {name}.{column} END" if column in fixed else "")
+        + (f'excluded."{column}"' if column not in fixed else "")
+        for column in part.columns
+        if column not in key
+    ]
+    return f"{_insert(part, given)} ON CONFLICT ({_names(key)}) DO UPDATE SET {', '.join(changes)}"
+
+
+def _update(part: _Part, given: str) -> str:
+    key, *columns = part.columns
+    changes = ", ".join(f'"{column}" = given."{column}"' for column in columns)
+    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE there.{key} = given.{key}"
+
+
+def _delete(part: _Part, given: str) -> str:
+    matches = " AND ".join(f'there."{column}" = given."{column}"' for column in part.columns)
+    return f"DELETE FROM {part.table.name} AS there USING {given} WHERE {matches}"
+
+
+def _all(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.name != "hidden")
+
+
+_PARTS = {
+    "created": _Part(schema.sessions, _all(schema.sessions), _insert),
+    "events": _Part(schema.events, _all(schema.events), _insert),
+    "calls": _Part(schema.calls, _all(schema.calls), _insert),
+    "turns": _Part(schema.turns, _all(schema.turns), _upsert),
+    "updated": _Part(schema.sessions, ("sid", "updated_s"), _update),
+    "own": _Part(schema.session_state, ("sid", "key", "value"), _upsert),
+    "own_removed": _Part(schema.session_state, ("sid", "key"), _delete),
+    "shared": _Part(schema.shared_state, ("app", "user", "key", "value"), _upsert),
+    "shared_removed": _Part(schema.shared_state, ("app", "user", "key"), _delete),
+}
+
+
+def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[object]]:
+    """The SQL of a commit, and its values after those of the claim."""
+    by_part = {name: given for name, given in _by_part(rows).items() if given}
+    values = [
+        array_of(_PARTS[name].table.c[column].type)([row[column] for row in given])
+        for name, given in by_part.items()
+        for column in _PARTS[name].columns
+    ]
+    return _sql(tuple(by_part), is_claimed), values
+
+
+def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
+    updated = dict(rows.updated)
+    for row in rows.created:
+        # The statement does not see its own rows.
+        row["updated_s"] = updated.pop(row["sid"], row["updated_s"])
+    # In the order of their keys, so that two writers of the same keys cannot deadlock.
+    own, own_removed = state_rows(rows.own, ("sid", "key"))
+    shared, shared_removed = state_rows(dict(sorted(rows.shared.items())), ("app", "user", "key"))
+    return {
+        "created": rows.created,
+        "events": rows.events,
+        "calls": rows.calls,
+        "turns": list(rows.turns.values()),
+        "updated": [{"sid": sid, "updated_s": at_s} for sid, at_s in updated.items()],
+        "own": own,
+        "own_removed": own_removed,
+        "shared": shared,
+        "shared_removed": shared_removed,
+    }
+
+
+@cache
+def _sql(names: tuple[str, ...], is_claimed: bool) -> str:
+    """The SQL of a commit that has such rows."""
+    parts = [_CLAIM if is_claimed else _NO_CLAIM]
+    for name in names:
+        part = _PARTS[name]
+        given = f"claim, unnest({', '.join(['%s'] * len(part.columns))}) AS given ({_names(part.columns)})"
+        parts.append(f"{name} AS ({part.sql(part, given)})")
+    return f"WITH {', '.join(parts)} SELECT 1 FROM claim"

@@ -1,0 +1,77 @@
+"""How often turns go to the database: on PostgreSQL each time is a round trip over the network, in which a turn waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors import LlmAgent
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.stores.sql import writers
+from tests.support.runtimes import Deploy
+from tests.support.servers.wire_counts import WireCounts, counted
+from tests.support.sharded_runtimes import own_tables
+
+WARM_UP = 2
+"""Turns of a session before anything is counted: statements are prepared, and sids taken."""
+
+
+@pytest.fixture
+def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireCounts]:
+    # Not while it is counted.
+    monkeypatch.setattr(writers, "RENEW_S", 3600.0)
+    with counted(tmp_path) as counts:
+        yield counts
+
+
+def agent() -> LlmAgent:
+    return LlmAgent(name="root", model=PatternModel([], default="ok"))
+
+
+async def turns(rt: Runtime, sessions: list[str], each: int) -> None:
+    """Run turns in all of these sessions at once, one after the other in each."""
+
+    async def talk(session: str) -> None:
+        for _ in range(each):
+            await rt.run(user_id=f"user {session}", session_id=session, message="hi")
+
+    await asyncio.gather(*map(talk, sessions))
+
+
+async def cost(rt: Runtime, wire: WireCounts, sessions: list[str], each: int) -> Counter[str]:
+    """The counts of such turns, with the `commits` of the Session actor."""
+    before = wire.counts + Counter(commits=rt.statistics().session.counts["commits"])
+    await turns(rt, sessions, each)
+    after = wire.counts + Counter(commits=rt.statistics().session.counts["commits"])
+    return after - before
+
+
+async def test_a_turn_on_postgresql_takes_one_statement_for_each_of_its_two_commits(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
+        await turns(rt, ["s"], WARM_UP)
+        assert await cost(rt, wire, ["s"], 10) == {"commits": 20, "round_trips": 20, "statements": 20}
+
+
+async def test_turns_of_many_sessions_at_once_share_statements_on_postgresql(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
+    sessions = [f"s{number}" for number in range(64)]
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
+        await turns(rt, sessions, WARM_UP)
+        found = await cost(rt, wire, sessions, 4)
+    assert found["statements"] == found["round_trips"] == found["commits"]
+    assert found["commits"] <= 64
+
+
+async def test_a_turn_on_sqlite_takes_six_statements_for_each_of_its_two_commits(wire: WireCounts, tmp_path: Path) -> None:
+    async with Deploy("local", tmp_path)(agent()) as rt:
+        await turns(rt, ["s"], WARM_UP)
+        found = await cost(rt, wire, ["s"], 10)
+    assert (found["commits"], found["statements"]) == (20, 120)
