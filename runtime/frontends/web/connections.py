@@ -2,7 +2,7 @@
 
 A connection is *known* once a request with valid credentials has come over it. Others cost their client nothing, so they are
 closed first when there are too many: the oldest of all, or of their address. A server in use is not shut by clients that say
-nothing.
+nothing. Many that come in one moment, as from a proxy, are another thing: what they say is read first.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import h11
@@ -30,6 +31,8 @@ LOOKS_PER_LIMIT = 8
 
 MOST_CONNECTIONS = 4_096
 
+_TOO_MANY = "TooManyConnectionsError"
+
 
 @dataclass(frozen=True)
 class ConnectionLimits:
@@ -37,7 +40,7 @@ class ConnectionLimits:
 
     Attributes:
         max_connections: how many there may be; None: 4,096, or half of the files that the process may open, if that is less.
-        max_unknown_per_client: connections of one address over which no valid credentials have come yet.
+        max_unknown_per_client: connections of one address over which no valid credentials have come yet, although there was time.
         head_timeout_s: how long the head of a request may take, from the connection or from its first byte on.
         unread_timeout_s: in this time a client has to read `min_bytes_per_s` of what waits for it.
         min_bytes_per_s: the slowest that a client may read.
@@ -82,13 +85,10 @@ class HttpConnections:
 
     def add(self, connection: HttpConnection) -> None:
         """Take a connection, for which an older one may have to go. Where none may, it is refused itself."""
-        of_client = self._unknown.setdefault(connection.address, {})
-        if len(of_client) >= self.limits.max_unknown_per_client:
-            self._close(next(iter(of_client)))
-        elif len(self._all) >= self._most:
+        if len(self._all) >= self._most:
             oldest = next((each for each in self._all if not each.is_known), None)
             if oldest is None:
-                connection.refuse(503, "TooManyConnectionsError", f"this server has {self._most} connections, which is its limit")
+                connection.refuse(503, _TOO_MANY, f"this server has {self._most} connections, which is its limit")
                 return
             self._close(oldest)
         self._all[connection] = None
@@ -107,7 +107,13 @@ class HttpConnections:
 
     def _close(self, connection: HttpConnection) -> None:
         self.discard(connection)
-        connection.transport.abort()
+        connection.refuse(503, _TOO_MANY, "there are too many connections without credentials: come again")
+
+    def _close_unknown(self, of_client: Mapping[HttpConnection, None]) -> None:
+        """Close the oldest of an address that are too many, as far as there was time to read what they say."""
+        too_many = len(of_client) - self.limits.max_unknown_per_client
+        for connection in [each for each in islice(of_client, max(0, too_many)) if each.had_time]:
+            self._close(connection)
 
     def _forget_unknown(self, connection: HttpConnection) -> None:
         of_client = self._unknown.get(connection.address, {})
@@ -120,6 +126,8 @@ class HttpConnections:
         now_s = time.monotonic()
         for connection in list(self._all):
             connection.check(now_s)
+        for of_client in list(self._unknown.values()):
+            self._close_unknown(of_client)
         if self._all:
             self._look_later()
 
@@ -136,6 +144,7 @@ class HttpConnection(H11Protocol):
 
     Attributes:
         is_known: valid credentials have come over it.
+        looks: how often it was looked at; between two of them all is read that has come.
     """
 
     def __init__(self, connections: HttpConnections, *args: Any, **named: Any) -> None:
@@ -143,6 +152,7 @@ class HttpConnection(H11Protocol):
         self._connections = connections
         self._limits = connections.limits
         self.is_known = False
+        self.looks = 0
         served: Callable[..., Awaitable[None]] = self.app
 
         async def serve(scope: dict[str, Any], receive: object, send: object) -> None:
@@ -159,6 +169,11 @@ class HttpConnection(H11Protocol):
         """Where its client is."""
         return self.client[0] if self.client is not None else ""
 
+    @property
+    def had_time(self) -> bool:
+        """All that it said early is read, and no request of its waits for an answer."""
+        return self.looks > 1 and (self.cycle is None or self.cycle.response_complete)
+
     def know(self) -> None:
         """Valid credentials have come over it."""
         if not self.is_known:
@@ -169,12 +184,15 @@ class HttpConnection(H11Protocol):
         """Answer with a problem, although there is no request yet, or not all of it, and end the connection."""
         phrase = HTTPStatus(status).phrase
         body = msgspec.json.encode(Problem(type=type, title=phrase, status=status, detail=detail))
-        lines = (f"HTTP/1.1 {status} {phrase}", f"content-type: {PROBLEM}", f"content-length: {len(body)}", "connection: close")
+        lines = [f"HTTP/1.1 {status} {phrase}", f"content-type: {PROBLEM}", f"content-length: {len(body)}", "connection: close"]
+        if status == 503:
+            lines.append("retry-after: 1")
         self.transport.write("\r\n".join((*lines, "", "")).encode() + body)
         self.transport.close()
 
     def check(self, now_s: float) -> None:
         """End it where it takes too long."""
+        self.looks += 1
         if self.transport.is_closing():
             return
         if self._rest_until_s is not None and now_s > self._rest_until_s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -15,7 +16,7 @@ from runtime import Runtime
 from runtime.frontends.web.bodies import BodyLimits
 from runtime.frontends.web.connections import ConnectionLimits
 from runtime.web import Principal, StaticTokens, app_for
-from tests.support.servers.web_load import address_of
+from tests.support.servers.web_load import Caller, address_of, request
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 ADA, BOB, DESK = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk"))
@@ -135,17 +136,28 @@ def test_silent_connections_keep_nobody_out(rt: Runtime) -> None:
         silent = [stack.enter_context(connected(url, b"GET /v1")) for _ in range(60)]
         assert status_with(url, ADA) == 200
         # The oldest of them have gone.
-        assert answer(silent[0]) == (0, "")
+        assert answer(silent[0]) == (503, "TooManyConnectionsError")
 
 
 def test_silent_connections_of_one_address_are_few(rt: Runtime) -> None:
     with served(rt, max_unknown_per_client=5) as url, ExitStack() as stack:
         clients = [stack.enter_context(connected(url)) for _ in range(20)]
-        assert [answer(each) for each in clients[:15]] == [(0, "")] * 15
+        assert [answer(each) for each in clients[:15]] == [(503, "TooManyConnectionsError")] * 15
         # Known clients are not counted.
         known = [stack.enter_context(httpx2.Client(base_url=url)) for _ in range(8)]
         for _ in range(2):
             assert {each.get("/v1/apps", headers={"Authorization": f"Bearer {ADA}"}).status_code for each in known} == {200}
+
+
+async def test_many_connections_that_come_in_one_moment_are_all_served(rt: Runtime) -> None:
+    # From one address, as those of a proxy.
+    asked = request("GET", "/v1/apps", Authorization=f"Bearer {ADA}")
+    with served(rt, max_unknown_per_client=5) as url:
+        callers = await asyncio.gather(*(Caller.to(url) for _ in range(300)))
+        statuses = [status for status, _, _ in await asyncio.gather(*(each.exchange(asked) for each in callers))]
+        for each in callers:
+            each.close()
+    assert statuses == [200] * 300
 
 
 def test_known_connections_are_not_closed_for_others(rt: Runtime) -> None:

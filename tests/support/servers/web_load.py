@@ -13,6 +13,7 @@ import msgspec
 
 FRAME = re.compile(rb'id: (\d+)\nevent: event\ndata: [^\n]*?"timestamp":([\d.]+)')
 STATUS = re.compile(rb"HTTP/1.1 (\d+)")
+RETRY_AFTER = re.compile(rb"retry-after: (\d+)", re.IGNORECASE)
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
@@ -128,13 +129,18 @@ class Caller:
 
     async def ask(self, request: bytes) -> bytes:
         """The body of the response, which has a Content-Length and is a success."""
+        status, head, body = await self.exchange(request)
+        assert status // 100 == 2, (head, body)
+        return body
+
+    async def exchange(self, request: bytes) -> tuple[int, bytes, bytes]:
+        """Status, head and body of the response, which has a Content-Length."""
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
-        length = LENGTH.search(head)
+        status, length = STATUS.match(head), LENGTH.search(head)
+        assert status is not None, head
         assert length is not None, head
-        body = await self._reader.readexactly(int(length[1]))
-        assert head.startswith(b"HTTP/1.1 20"), (head, body)
-        return body
+        return int(status[1]), head, await self._reader.readexactly(int(length[1]))
 
     def close(self) -> None:
         """Close the connection."""
