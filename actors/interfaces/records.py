@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.messages.json_types import JsonObject
-from actors.messages.session import SessionKey
+from actors.messages.session import OldSession, SessionKey
 
 
 class EventHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,4 +175,17 @@ class RemoveSession(msgspec.Struct, frozen=True):
     key: SessionKey
 
 
-Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession
+class NoteRemoval(msgspec.Struct, frozen=True):
+    """Write: note that a session was removed, whose artifacts are still there; a note that is there already stays."""
+
+    key: SessionKey
+    session: OldSession
+
+
+class ForgetRemoval(msgspec.Struct, frozen=True):
+    """Write: forget such a note; one that is not there is no error."""
+
+    key: SessionKey
+
+
+Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession | NoteRemoval | ForgetRemoval

@@ -182,6 +182,14 @@ class SessionRef(Ref):
         """Let the requests of a user go on."""
         await self._ask(message, p.Ack)
 
+    async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
+        """List sessions that could be pruned. Raises StoreError."""
+        return await self._ask(message, p.OldSessions)
+
+    async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
+        """Remove a batch of the old sessions that one Session actor serves. Raises StoreError."""
+        return await self._ask(message, p.SessionsPruned)
+
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         await self._ask(message, p.Ack)

@@ -151,6 +151,8 @@ def _session_of(message: p.Message) -> SessionKey:
     match message:
         case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user) | p.RemoveUser(app=app, user=user):
             return SessionKey(app, user or "", "")
+        case p.FindOldSessions(app=app, user=user):
+            return SessionKey(app, user or "", "")
         case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")
     named = message if hasattr(message, "key") else getattr(message, "turn", None)

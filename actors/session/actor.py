@@ -26,6 +26,7 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
 from actors.session.memory import Memory
+from actors.session.retention import Retention
 from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -79,6 +80,7 @@ class SessionActor(Actor):
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
+        self._retention = Retention(parts)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -115,6 +117,8 @@ class SessionActor(Actor):
             p.HoldUser: self._users.hold_user,
             p.RemoveUser: self._users.remove_user,
             p.ReleaseUser: self._users.release_user,
+            p.FindOldSessions: self._retention.find_old_sessions,
+            p.PruneSessions: self._retention.prune_sessions,
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError, SessionNotFoundError, name_and_args
-from actors.interfaces.records import HideEvents, PutState, RemoveSession, TurnRow, Write
+from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError
+from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import USER, Event, EventActions, new_event_id, new_invocation_id, now_s
-from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.session.log.event_scan import new_event, scan
 from actors.session.log.session_log import SessionLog
+from actors.session.removal import remove_session
 from actors.session.turns.parts import SessionParts
 
 AT_ONCE = 1_000
@@ -88,13 +88,8 @@ class SessionServices:
             if log.turn is None or log.turn.runner:
                 _refuse_if_busy(log)
             log.queue.is_taken = True
-            lost, log.turn = log.open_id(), None
             try:
-                await self._logs.write(log, [RemoveSession(message.key)])
-                self._logs.evict(message.key)
-                for followed in (WHOLE_SESSION, lost):
-                    self._parts.subscriptions.publish_end(message.key, followed, _gone(message.key))
-                self._parts.subscriptions.forget_answers(message.key)
+                await remove_session(self._parts, log)
             finally:
                 log.queue.start_next()
         return p.Ack()
@@ -163,13 +158,6 @@ class SessionServices:
 def _refuse_if_busy(log: SessionLog) -> None:
     if not log.queue.is_idle():
         raise SessionBusyError(log.key.session, log.open_id())
-
-
-def _gone(key: SessionKey) -> p.Failed:
-    """The outcome with which the following of a deleted session ends."""
-    error = SessionNotFoundError(key.app, key.user, key.session)
-    code, args = name_and_args(error)
-    return p.Failed(error_code=code, error_message=str(error), error_args=args)
 
 
 def _info(log: SessionLog, events: Sequence[p.StoredEvent] = ()) -> p.SessionInfo:

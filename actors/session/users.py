@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from actors.errors import TurnCancelledError
-from actors.interfaces.records import PutState, RemoveSession, SessionRow, Write
-from actors.interfaces.stores import ErasesTraces
+from actors.interfaces.records import ForgetRemoval, PutState, RemoveSession, SessionRow, Write
+from actors.interfaces.stores import ErasesTraces, PrunesSessions
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
@@ -53,9 +53,10 @@ class UserDeletion:
         access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
         self._parts.user_holds.hold_user(app, user)
         await access.commits.flush()
-        rows, state = await access.read(self._found, app, user)
+        rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
-        await access.commits.submit(of_user, [*(RemoveSession(row.key) for row in rows), *_without(of_user, state)])
+        writes = [*(RemoveSession(row.key) for row in rows), *map(ForgetRemoval, removed), *_without(of_user, state)]
+        await access.commits.submit(of_user, writes)
         self._forget(app, user)
         memories = await self._memory.forget_user(app, user)
         if isinstance(access.store, ErasesTraces):
@@ -87,10 +88,11 @@ class UserDeletion:
         self._parts.shared.mark_stale(SessionKey(app, user, ""))
         self._parts.admission.forget_shared(SessionKey(app, user, ""))
 
-    def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject]:
-        """In the store's thread: the user's sessions and state."""
+    def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
+        """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""
         store = self._parts.access.store
-        return store.sessions(app, user), store.state(app, user)[1]
+        removed = [each.key for each in store.removals(app, user)] if isinstance(store, PrunesSessions) else []
+        return store.sessions(app, user), store.state(app, user)[1], removed
 
 
 def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:

@@ -38,6 +38,7 @@ LONG_CLASSES = {
     "SessionRef": "one line for each message that the Session actor takes",
     "ShardedSessionRef": "a SessionRef that also finds the shard",
     "Runtime": "what programs call; turns, maps and services are classes of their own, which it inherits",
+    "SqlSessionStore": "one method for each question to a store; its bases connect, and keep the claim",
     "RayEngine": "an engine answers the driver, and shows what others may join",
     "JoinedEngine": "as RayEngine",
 }

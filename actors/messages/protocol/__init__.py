@@ -32,6 +32,7 @@ from actors.messages.protocol.mcp import (
 )
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
+from actors.messages.protocol.retention import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
 from actors.messages.protocol.sessions import (
     AppendEventRequest,
@@ -131,6 +132,7 @@ __all__ = [
     "Failed",
     "Fetch",
     "Fetched",
+    "FindOldSessions",
     "FindTurn",
     "Finished",
     "ForgetSession",
@@ -157,6 +159,7 @@ __all__ = [
     "News",
     "Note",
     "NothingToResume",
+    "OldSessions",
     "OpenStore",
     "OpenTurn",
     "OpenTurnReply",
@@ -166,6 +169,7 @@ __all__ = [
     "PendingReply",
     "PermitReply",
     "Poll",
+    "PruneSessions",
     "ReadLog",
     "ReadTurn",
     "RecoverTurn",
@@ -183,6 +187,7 @@ __all__ = [
     "SearchMemory",
     "SessionInfo",
     "SessionReply",
+    "SessionsPruned",
     "SessionsReply",
     "StartTurn",
     "Statistics",

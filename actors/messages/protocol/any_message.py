@@ -13,6 +13,7 @@ from actors.messages.protocol import (
     mcp,
     outcomes,
     rate_limits,
+    retention,
     runs,
     sessions,
     subscriptions,
@@ -22,7 +23,7 @@ from actors.messages.protocol import (
 )
 from actors.messages.protocol.base import Message
 
-_MODULES = (base, outcomes, turns, runs, log, subscriptions, turn_queries, sessions, users, rate_limits, mcp)
+_MODULES = (base, outcomes, turns, runs, log, subscriptions, turn_queries, sessions, users, retention, rate_limits, mcp)
 
 
 def _messages() -> Iterator[type[Message]]:

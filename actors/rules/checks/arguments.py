@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
+
 from actors.errors import RequestError
 from actors.rules.checks.ids import printable
 
@@ -32,6 +35,14 @@ def checked_time(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise RequestError(f"{what} must be a time in seconds since the epoch, not {printable(value)!r}")
     return float(value)
+
+
+def checked_age(what: str, value: object) -> float:
+    """The value in seconds, if it is a time span above zero. Raises RequestError."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise RequestError(f"{what} must be a timedelta above zero, or a number of seconds, not {printable(value)!r}")
+    return float(seconds)
 
 
 def checked_choice(what: str, value: object, choices: tuple[str, ...]) -> str:

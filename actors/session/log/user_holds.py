@@ -1,4 +1,4 @@
-"""Users whose data is being deleted: what would write any of it waits until the deletion is over."""
+"""Users and sessions whose data is being deleted: what would write any of it waits until the deletion is over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from actors.messages.session import SessionKey
 
 HOLD_S = 60.0
-"""A hold that is not renewed ends after this time: the driver that deletes the user was lost."""
+"""A hold that is not renewed ends after this time: the driver that deletes what is held was lost."""
 
 
 class _Hold:
@@ -19,7 +19,7 @@ class _Hold:
 
 
 class UserHolds:
-    """The users that are held.
+    """The users that are held, and the single sessions.
 
     Args:
         clock: seconds that only go forward; by default those of the event loop.
@@ -27,36 +27,59 @@ class UserHolds:
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
-        self._holds: dict[tuple[str, str], _Hold] = {}
+        self._holds: dict[tuple[str, ...], _Hold] = {}
 
     def hold_user(self, app: str, user: str) -> None:
         """Hold a user from now on, or hold on."""
-        self._holds.setdefault((app, user), _Hold()).until_s = self._now_s() + HOLD_S
+        self._hold((app, user))
+
+    def hold_session(self, key: SessionKey) -> None:
+        """Hold a session from now on, or hold on."""
+        self._hold(_of_session(key))
 
     def release(self, app: str, user: str) -> None:
         """Let go of a user; one that is not held is no error."""
-        hold = self._holds.pop((app, user), None)
-        if hold is not None:
-            hold.released.set()
+        self._release((app, user))
+
+    def release_session(self, key: SessionKey) -> None:
+        """Let go of a session; one that is not held is no error. That of a user who is held stays held."""
+        self._release(_of_session(key))
 
     def has(self, key: SessionKey) -> bool:
-        """True when the user of a session is held."""
-        if not self._holds:
-            return False
-        hold = self._holds.get((key.app, key.user))
-        if hold is not None and hold.until_s <= self._now_s():
-            self.release(key.app, key.user)
-            return False
-        return hold is not None
+        """True when a session or its user is held."""
+        return self._of(key) is not None
 
     async def passed(self, key: SessionKey) -> None:
-        """Wait until the user of a session is not held."""
-        while self.has(key):
-            hold = self._holds[key.app, key.user]
+        """Wait until neither a session nor its user is held."""
+        while (hold := self._of(key)) is not None:
             left_s = hold.until_s - self._now_s()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await hold.released.wait()
 
+    def _hold(self, what: tuple[str, ...]) -> None:
+        self._holds.setdefault(what, _Hold()).until_s = self._now_s() + HOLD_S
+
+    def _release(self, what: tuple[str, ...]) -> None:
+        hold = self._holds.pop(what, None)
+        if hold is not None:
+            hold.released.set()
+
+    def _of(self, key: SessionKey) -> _Hold | None:
+        """The hold of a session or of its user; None: neither is held."""
+        if not self._holds:
+            return None
+        for what in ((key.app, key.user), _of_session(key)):
+            hold = self._holds.get(what)
+            if hold is not None and hold.until_s > self._now_s():
+                return hold
+            if hold is not None:
+                self._release(what)
+        return None
+
     def _now_s(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+
+
+def _of_session(key: SessionKey) -> tuple[str, str, str]:
+    return key.app, key.user, key.session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import msgspec
 
@@ -15,7 +16,7 @@ from actors.messages.codec import decode_event, encode_event
 from actors.messages.event import Event, new_event_id, new_invocation_id, now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.session import Session, SessionKey, SessionPlace
-from actors.rules.checks.arguments import checked_number, checked_time
+from actors.rules.checks.arguments import checked_age, checked_number, checked_time
 from actors.rules.checks.ids import checked_key, checked_known_id, checked_known_key
 from actors.rules.checks.state import without_temp
 from runtime.driver.engine_client import EngineClient
@@ -23,6 +24,7 @@ from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
+from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 
 Follow = Callable[[SessionKey, int], Turn]
 """Follows a session after a position."""
@@ -88,6 +90,14 @@ class _Sessions:
 
     async def _delete(self, key: SessionKey) -> None:
         await self._client.session.delete_session(p.DeleteSessionRequest(key=key))
+
+    async def _prune(self, older_than: timedelta | float, user_id: str | None, dry_run: bool) -> PrunedSessions:
+        before_s = now_s() - checked_age("older_than", older_than)
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        engine, app = self._client.engine, self._client.app_name
+        if dry_run:
+            return await count_old_sessions(engine, app, user, before_s)
+        return await prune_sessions(engine, self._artifacts.store, app, user, before_s)
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
         turn = checked_known_id("invocation id", invocation_id)
@@ -233,6 +243,24 @@ class SessionsService(_Sessions):
         self._client.run(self._delete(key))
         self._artifacts.store.delete_session(key)
 
+    def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
+        """Delete all sessions to which nothing was written for long, each as `delete` does.
+
+        A session stays while a turn of it is open or paused, or waits in line. Others may talk meanwhile: sessions go in small
+        batches. Interrupted at any point, it has deleted some of them, and a repetition goes on.
+
+        Args:
+            older_than: the time since the session's last event, or since it was created if that was later, above zero: a
+                timedelta, or seconds.
+            user_id: only sessions of this user.
+            dry_run: only count them; artifacts are not counted then.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong.
+            StoreError: a store failed, or a store of your own has no methods for it.
+        """
+        return self._client.run(self._prune(older_than, user_id, dry_run))
+
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
         self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
@@ -286,6 +314,10 @@ class AsyncSessionsService(_Sessions):
         key = self._key(user_id, session_id)
         await self._client.run_async(self._delete(key))
         await asyncio.to_thread(self._artifacts.store.delete_session, key)
+
+    async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
+        """Delete all sessions to which nothing was written for long."""
+        return await self._client.run_async(self._prune(older_than, user_id, dry_run))
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn."""

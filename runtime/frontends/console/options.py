@@ -15,7 +15,21 @@ App = Annotated[str | None, typer.Option("--app", help="The app_name of the Runt
 Store = Annotated[str | None, typer.Option(help="URL of the session store; by default the app's file in .raygrove.")]
 Memory = Annotated[str | None, typer.Option(help="URL of the memory store; by default beside the session store.")]
 
+Artifacts = Annotated[str | None, typer.Option(help="URL of the artifact store; by default .raygrove/artifacts.")]
+Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster on which the app runs; its own stores are used.")]
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def parsed_age(text: str) -> float:
+    """A time span in seconds, such as that of `90d`. Raises typer.BadParameter."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in _UNITS_S or not int(number):
+        raise typer.BadParameter(f"{text!r} is no age: write a number above 0 with s, m, h, d or w, such as 90d or 12h")
+    return float(int(number) * _UNITS_S[unit])
 
 
 def session_store(app_name: str | None, url: str | None) -> str:

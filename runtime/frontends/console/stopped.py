@@ -1,17 +1,44 @@
-"""The stores of an app that does not run, opened as its Runtime would open them."""
+"""The stores of an app: through the app itself where it runs on a cluster, else opened as its Runtime would open them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from actors.definitions.agents import CustomAgent
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.runtime import Runtime
 from runtime.engine.store_urls import DEFAULT
+from runtime.frontends.console.joining import joined
+from runtime.frontends.console.options import existing_session_store
 from runtime.settings import Settings
 from runtime.stores.sql.database import Database
 from runtime.stores.transfer.in_use import refuse_if_in_use
+
+
+def opened_app(
+    app_name: str,
+    store: str | None,
+    address: str | None,
+    *,
+    instead: str,
+    memory: str | None = None,
+    artifacts: str | None = None,
+) -> AbstractContextManager[Runtime]:
+    """A Runtime that has joined an app on a cluster; without an address `stopped_app` over stores that are there.
+
+    Args:
+        store: URL of the session store; None: the app's file in .raygrove.
+        address: of the Ray cluster on which the app runs; its own stores are used.
+        instead: what to do when the app runs, and no address was given.
+
+    Raises:
+        StoreError: there is no such store, or the app runs, or a store cannot be used.
+        ClusterError: the app cannot be joined.
+    """
+    if address is not None:
+        return joined(app_name, address)
+    return stopped_app(app_name, existing_session_store(app_name, store), instead=instead, memory=memory, artifacts=artifacts)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`raygrove store`: whole stores are copied, backed up, exported and imported."""
+"""`raygrove store`: whole stores are copied, backed up, exported and imported, and what is old is removed from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import Annotated
 
 import typer
 
-from runtime.frontends.console.options import App, Json, Memory, Store, existing_session_store, session_store
+from runtime.frontends.console.options import (
+    Address,
+    App,
+    Artifacts,
+    Json,
+    Memory,
+    Store,
+    existing_session_store,
+    parsed_age,
+    session_store,
+)
 from runtime.frontends.console.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Copy, back up, export and import whole stores.")
+app = typer.Typer(no_args_is_help=True, help="Copy, back up, export, import and prune whole stores.")
 
 STANDARD_OUTPUT = "-"
 """In place of a file's name: the program's own output, or input."""
@@ -100,6 +110,36 @@ def import_(
         raise StoreError(f"there is no file {file!r}")
     with Path(file).open("rb") as lines:
         _print_counts(target.write(read_lines(lines, file)), json=json)
+
+
+@app.command()
+def prune(
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="How long nothing was written to them: 90d, 12h, 30m.")],
+    app_name: Annotated[str, typer.Option("--app", help="The app_name of the Runtime.")],
+    user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count them, and delete nothing.")] = False,
+    store: Store = None,
+    memory: Memory = None,
+    artifacts: Artifacts = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Delete sessions to which nothing was written for long, with their artifacts. Those that have an open turn stay.
+
+    The app must be stopped, or named with its --address. Interrupted, it has deleted some of them: call it again.
+    """
+    from runtime.frontends.console.stopped import opened_app
+
+    age = parsed_age(older_than)
+    instead = "give the --address of its cluster, call rt.sessions.prune in its program, or stop it first"
+    with opened_app(app_name, store, address, instead=instead, memory=memory, artifacts=artifacts) as rt:
+        pruned = rt.sessions.prune(age, user_id=user, dry_run=dry_run)
+    if json:
+        print_json([pruned])
+        return
+    counts = [(name, getattr(pruned, name)) for name in pruned.__struct_fields__]
+    head = "would be deleted" if dry_run else "deleted"
+    print_table((head, "number"), [(name, str(count)) for name, count in counts if count is not None])
 
 
 def _print_counts(counts: Counter[str], *, json: bool) -> None:

@@ -35,14 +35,24 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from actors.errors import SessionExistsError, StoreConflictError
-from actors.interfaces.records import AddEvent, CreateSession, HideEvents, PutState, PutTurn, RemoveSession, Write
+from actors.interfaces.records import (
+    AddEvent,
+    CreateSession,
+    ForgetRemoval,
+    HideEvents,
+    NoteRemoval,
+    PutState,
+    PutTurn,
+    RemoveSession,
+    Write,
+)
 from actors.messages.limits import Limits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, state_rows
-from runtime.stores.sql.schema import FIXED, calls, events, session_state, sessions, shared_state, turns
+from runtime.stores.sql.schema import FIXED, calls, events, removals, session_state, sessions, shared_state, turns
 
 GONE = "it is not there"
 """The reason of a conflict over a session that was removed."""
@@ -58,6 +68,10 @@ _REWOUND = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(
 _UPDATED = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(updated_s=bindparam("at_s"))
 _REMOVE = delete(sessions).where(
     sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
+)
+
+_FORGET = delete(removals).where(
+    removals.c.app == bindparam("app"), removals.c.user == bindparam("user"), removals.c.session == bindparam("session")
 )
 
 _LOCK_SHARED = text("SELECT pg_advisory_xact_lock(hashtextextended('raygrove ' || current_schema() || :owner, 0))")
@@ -132,6 +146,16 @@ class Batch:
         self._sids.pop(key)
         self._connection.execute(_REMOVE, {"app": key.app, "user": key.user, "session": key.session})
 
+    def _note_removal(self, write: NoteRemoval) -> None:
+        noted, key = write.session, write.key
+        row: Row = {"app": key.app, "user": key.user, "session": key.session}
+        row |= {"updated_s": noted.updated_s, "events": noted.events, "turns": noted.turns}
+        self._connection.execute(_insert(removals, self._dialect).on_conflict_do_nothing(), row)
+
+    def _forget_removal(self, write: ForgetRemoval) -> None:
+        key = write.key
+        self._connection.execute(_FORGET, {"app": key.app, "user": key.user, "session": key.session})
+
     def _sid(self, key: SessionKey) -> int:
         sid = self._sids.get(key)
         if sid is not None:
@@ -191,6 +215,8 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     PutState: Batch._put_state,
     HideEvents: Batch._hide_events,
     RemoveSession: Batch._remove_session,
+    NoteRemoval: Batch._note_removal,
+    ForgetRemoval: Batch._forget_removal,
 }
 
 

@@ -21,9 +21,10 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    tuple_,
 )
 
-from runtime.stores.sql.schema import RUNNING, calls, events, session_state, sessions, shared_state, turns
+from runtime.stores.sql.schema import RUNNING, calls, events, removals, session_state, sessions, shared_state, turns
 
 _sid: BindParameter[int] = bindparam("sid")
 _visible = events.c.hidden.is_(false())
@@ -265,3 +266,46 @@ def event_list(*, limited: bool, since: bool, newest: bool, before: bool = False
         query = query.where(events.c.seq < bindparam("before_seq"))
     query = query.order_by(events.c.seq.desc() if newest else events.c.seq)
     return query.limit(bindparam("limit")) if limited else query
+
+
+@cache
+def old_sessions(*, of_user: bool, after_another: bool) -> Select[*tuple[Any, ...]]:
+    """Sessions that may be pruned, the oldest first, with the numbers of their events and turns.
+
+    Parameters: app, before_s, limit; `user` if `of_user`; `after_updated_s`, `after_user` and `after_session` if `after_another`.
+    """
+    newest_s = (
+        select(events.c.timestamp)
+        .where(events.c.sid == sessions.c.sid)
+        .order_by(events.c.seq.desc())
+        .limit(1)
+        .correlate(sessions)
+        .scalar_subquery()
+    )
+    of_session = turns.c.sid == sessions.c.sid
+    count = select(func.count()).select_from(turns).where(of_session).correlate(sessions).scalar_subquery().label("turns")
+    is_open = turns.c.status.in_([RUNNING, literal_column("'paused'")])
+    goes_on = select(turns.c.sid).where(of_session, is_open, ~_began_hidden).correlate(sessions).exists()
+    before_s: BindParameter[float] = bindparam("before_s")
+    place = (sessions.c.updated_s, sessions.c.user, sessions.c.session)
+    query = (
+        select(sessions.c.app, *place[1:], place[0], _head_seq, count)
+        .where(sessions.c.app == bindparam("app"), sessions.c.updated_s < before_s, sessions.c.created_s < before_s, ~goes_on)
+        # An event that belongs to no turn, and a rewind, leave the session's own time as it is.
+        .where(func.coalesce(newest_s, literal_column("0")) < before_s)
+        .order_by(*place)
+        .limit(bindparam("limit"))
+    )
+    if of_user:
+        query = query.where(sessions.c.user == bindparam("user"))
+    if after_another:
+        after = tuple_(bindparam("after_updated_s"), bindparam("after_user"), bindparam("after_session"))
+        query = query.where(tuple_(*place) > after)
+    return query
+
+
+@cache
+def removal_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
+    """The sessions whose removal is noted: app; `user` if `of_user`."""
+    query = select(removals).where(removals.c.app == bindparam("app")).order_by(*removals.primary_key.columns)
+    return query.where(removals.c.user == bindparam("user")) if of_user else query

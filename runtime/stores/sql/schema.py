@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 6
+VERSION = 7
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -189,6 +189,18 @@ shared_state = Table(
     PrimaryKeyConstraint("app", "user", "key"),
 )
 
+removals = Table(
+    "raygrove_removals",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("session", _TEXT, nullable=False),
+    Column("updated_s", Double, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    PrimaryKeyConstraint("app", "user", "session"),
+)
+
 writers = Table(
     "raygrove_writers",
     metadata,
@@ -267,12 +279,23 @@ def _from_version_5(connection: Connection) -> None:
     connection.exec_driver_sql("CREATE INDEX raygrove_sessions_by_time ON raygrove_sessions (app, updated_s)")
 
 
+def _from_version_6(connection: Connection) -> None:
+    """Migration from version 6: adds the notes of sessions that were pruned, and whose artifacts are still there."""
+    is_postgres = connection.dialect.name == "postgresql"
+    text_c, real = ('TEXT COLLATE "C"', "DOUBLE PRECISION") if is_postgres else ("TEXT", "DOUBLE")
+    connection.exec_driver_sql(
+        f'CREATE TABLE raygrove_removals (app {text_c} NOT NULL, "user" {text_c} NOT NULL, session {text_c} NOT NULL, '
+        f'updated_s {real} NOT NULL, events BIGINT NOT NULL, turns BIGINT NOT NULL, PRIMARY KEY (app, "user", session))'
+    )
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
     3: _from_version_3,
     4: _from_version_4,
     5: _from_version_5,
+    6: _from_version_6,
 }
 """Migrations by the version from which they lead to the next."""
 

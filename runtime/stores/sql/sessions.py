@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
 from actors.messages.json_types import JsonObject
-from actors.messages.session import SessionKey, SessionPlace
+from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
@@ -32,7 +32,7 @@ MAX_VALUES = 500
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore` and `FencesWriters` on SQLite or PostgreSQL.
+    """Implements `SessionStore`, `FencesWriters` and `PrunesSessions` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -224,6 +224,20 @@ class SqlSessionStore(FencedSqlStore):
         found = self._of.rows(key, queries.CALL, call_id=call_id)
         return CallRow(**found[0]._mapping) if found else None
 
+    def old_sessions(
+        self, app: str, user: str | None, before_s: float, *, limit: int, after: SessionPlace | None = None
+    ) -> list[OldSession]:
+        """Sessions to which nothing was written from a time on, without any whose turn is open or paused, the oldest first."""
+        place = {} if after is None else {f"after_{name}": at for name, at in after._asdict().items()}
+        of_user: dict[str, object] = {} if user is None else {"user": user}
+        query = queries.old_sessions(of_user=user is not None, after_another=after is not None)
+        return _old_sessions(self._rows(query, app=app, before_s=before_s, limit=limit, **of_user, **place))
+
+    def removals(self, app: str, user: str | None) -> list[OldSession]:
+        """The sessions that were pruned, and whose artifacts may still be there."""
+        of_user: dict[str, object] = {} if user is None else {"user": user}
+        return _old_sessions(self._rows(queries.removal_list(of_user=user is not None), app=app, **of_user))
+
     def erase_traces(self) -> None:
         """Take what was deleted out of SQLite's write-ahead log; its file has zeros in place of it already. Raises StoreError."""
         self._database.erase_traces()
@@ -244,6 +258,13 @@ def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 def _values(rows: Sequence[Sequence[Any]]) -> JsonObject:
     return {name: msgspec.msgpack.decode(value) for name, value in rows}
+
+
+def _old_sessions(rows: Rows) -> list[OldSession]:
+    return [
+        OldSession(SessionKey(app, user, session), updated_s, events, turns)
+        for app, user, session, updated_s, events, turns in rows
+    ]
 
 
 def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...], state: JsonObject) -> SessionRow:

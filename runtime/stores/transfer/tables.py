@@ -35,7 +35,15 @@ MEMORY = "memory"
 
 _SESSION_TABLES = {
     table.name.removeprefix("raygrove_"): table
-    for table in (schema.sessions, schema.events, schema.calls, schema.turns, schema.session_state, schema.shared_state)
+    for table in (
+        schema.sessions,
+        schema.events,
+        schema.calls,
+        schema.turns,
+        schema.session_state,
+        schema.shared_state,
+        schema.removals,
+    )
 }
 
 TABLES: Mapping[str, Sequence[str]] = {

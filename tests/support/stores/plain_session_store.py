@@ -17,7 +17,9 @@ from actors.interfaces.records import (
     CallRow,
     CreateSession,
     EventRow,
+    ForgetRemoval,
     HideEvents,
+    NoteRemoval,
     PutState,
     PutTurn,
     RemoveSession,
@@ -27,7 +29,7 @@ from actors.interfaces.records import (
     Write,
 )
 from actors.messages.codec import encode
-from actors.messages.session import SessionKey, SessionPlace
+from actors.messages.session import OldSession, SessionKey, SessionPlace
 
 
 @dataclass
@@ -48,6 +50,7 @@ class _Log:
 class _Tables:
     logs: dict[SessionKey, _Log] = field(default_factory=dict)
     state: dict[SessionKey, dict[str, Any]] = field(default_factory=dict)
+    removals: dict[SessionKey, OldSession] = field(default_factory=dict)
 
 
 class PlainStore:
@@ -161,6 +164,22 @@ class PlainStore:
                 return CallRow(call_id=call_id, seq=event.seq, author=head.author, invocation_id=head.invocation_id)
         return None
 
+    def old_sessions(
+        self, app: str, user: str | None, before_s: float, *, limit: int, after: SessionPlace | None = None
+    ) -> list[OldSession]:
+        found = []
+        for key, log in self._tables.logs.items():
+            last_s = max([log.created_s, log.updated_s, *(event.head.timestamp for event in log.events[-1:])])
+            waits = any(turn.status in ("running", "paused") and turn.first_seq not in log.hidden for turn in log.turns.values())
+            if key.app == app and user in (None, key.user) and last_s < before_s and not waits:
+                found.append(OldSession(key, log.updated_s, max((event.seq for event in log.events), default=0), len(log.turns)))
+        found.sort(key=lambda each: each.place)
+        return [each for each in found if after is None or each.place > after][:limit]
+
+    def removals(self, app: str, user: str | None) -> list[OldSession]:
+        noted = sorted(self._tables.removals.items())
+        return [each for key, each in noted if key.app == app and user in (None, key.user)]
+
     def _row(self, key: SessionKey, log: _Log, authors: tuple[tuple[str, int], ...]) -> SessionRow:
         return SessionRow(
             key=key,
@@ -182,6 +201,10 @@ def _do(tables: _Tables, write: Write) -> None:
     elif isinstance(write, RemoveSession):
         tables.logs.pop(key, None)
         tables.state.pop(key, None)
+    elif isinstance(write, NoteRemoval):
+        tables.removals.setdefault(key, write.session)
+    elif isinstance(write, ForgetRemoval):
+        tables.removals.pop(key, None)
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
     elif isinstance(write, PutState):

@@ -22,7 +22,7 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
-from actors.interfaces.stores import ReadsManyStates, SessionStore
+from actors.interfaces.stores import PrunesSessions, ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn
@@ -57,6 +57,15 @@ def assert_same(store: SessionStore, model: SessionStore, app: str, keys: list[S
     for user in (None, "ada", "nobody"):
         ours, theirs = (sorted(of.sessions(app, user), key=lambda row: row.key) for of in (store, model))
         assert ours == theirs
+    if isinstance(store, PrunesSessions) and isinstance(model, PrunesSessions):
+        for before_s in (0.5, 4.5, 12.0, 40.0):
+            for user in (None, "ada"):
+                old = store.old_sessions(app, user, before_s, limit=9)
+                assert old == model.old_sessions(app, user, before_s, limit=9)
+                for at, each in enumerate(old):
+                    assert store.old_sessions(app, user, before_s, limit=1, after=each.place) == old[at + 1 : at + 2]
+        assert store.removals(app, None) == model.removals(app, None)
+        assert store.removals(app, "bob") == model.removals(app, "bob")
     assert sorted(store.running(app), key=repr) == sorted(model.running(app), key=repr)
 
 

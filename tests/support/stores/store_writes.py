@@ -11,7 +11,9 @@ from actors.interfaces.records import (
     CreateSession,
     EventHead,
     EventRow,
+    ForgetRemoval,
     HideEvents,
+    NoteRemoval,
     PutState,
     PutTurn,
     RemoveSession,
@@ -19,7 +21,7 @@ from actors.interfaces.records import (
     Write,
 )
 from actors.interfaces.stores import SessionStore
-from actors.messages.session import SessionKey
+from actors.messages.session import OldSession, SessionKey
 
 APP = "shop"
 S1 = SessionKey(APP, "ada", "s1")
@@ -118,4 +120,9 @@ def any_write(app: str) -> st.SearchStrategy[Write]:
     )
     hidden = st.builds(HideEvents, keys, seqs, seqs)
     created = st.builds(CreateSession, keys, st.floats(0, 9))
-    return st.one_of(created, events, events, events, events, turns, turns, states, hidden, st.builds(RemoveSession, keys))
+    removed = st.builds(RemoveSession, keys)
+    noted = st.builds(lambda key, events: NoteRemoval(key, OldSession(key, 1.5, events, 1)), keys, seqs)
+    forgotten = st.builds(ForgetRemoval, keys)
+    return st.one_of(
+        created, events, events, events, events, turns, turns, states, hidden, st.one_of(removed, removed, noted, forgotten)
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
@@ -159,6 +161,44 @@ def test_a_user_of_an_app_that_runs_is_not_deleted_behind_its_back(store: str, t
     ):
         lines(raygrove("users", "delete", "ada", "--app", "desk", "--store", store))
     assert len(lines(raygrove("sessions", "list", "desk", "--store", store))) == 3
+
+
+def test_old_sessions_are_counted_and_pruned_while_the_app_is_stopped(store: str, tmp_path: Path) -> None:
+    here = ("store", "prune", "--app", "desk", "--store", store, "--artifacts", f"file://{tmp_path}/artifacts")
+    assert lines(raygrove(*here, "--older-than", "90d")) == [
+        ["sessions", "0"],
+        ["events", "0"],
+        ["turns", "0"],
+        ["artifacts", "0"],
+    ]
+    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+        for table, column in (("sessions", "updated_s"), ("sessions", "created_s"), ("events", "timestamp")):
+            connection.execute(f"UPDATE raygrove_{table} SET {column} = {column} - 100 * 86400 WHERE sid < 3")
+        connection.commit()
+    counts = [["sessions", "2"], ["events", "6"], ["turns", "2"]]
+    assert lines(raygrove(*here, "--older-than", "90d", "--dry-run")) == counts
+    assert lines(raygrove(*here, "--older-than", "13w", "--user", "bob")) == [
+        [name, "0"] for name, _ in [*counts, ["artifacts", ""]]
+    ]
+    assert raygrove(*here, "--older-than", "90d", "--json").output == '{"sessions":2,"events":6,"turns":2,"artifacts":0}\n'
+    assert [row[:2] for row in lines(raygrove("sessions", "list", "desk", "--store", store))] == [["bob", "s1"]]
+
+
+@pytest.mark.parametrize("age", ["90", "d", "0d", "-1d", "1.5d", "90 days", "1y"])
+def test_an_age_that_is_none_is_refused_with_what_would_be_one(age: str, store: str) -> None:
+    refused = raygrove("store", "prune", "--app", "desk", "--store", store, f"--older-than={age}")
+    assert refused.exit_code == 2
+    assert "is no age" in " ".join(refused.output.split())
+
+
+def test_a_store_in_use_is_not_pruned_behind_the_back_of_its_app(store: str, tmp_path: Path) -> None:
+    root = LlmAgent(name="root", model=PatternModel([("", "ok")]))
+    files = f"file://{tmp_path}/artifacts"
+    with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files):
+        refused = raygrove("store", "prune", "--app", "desk", "--store", store, "--older-than", "90d").exception
+    assert isinstance(refused, StoreError)
+    assert "app 'desk' runs" in str(refused)
+    assert "rt.sessions.prune" in str(refused)
 
 
 def test_a_store_is_copied_backed_up_exported_and_imported(store: str, tmp_path: Path) -> None:

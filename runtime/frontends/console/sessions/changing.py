@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from runtime.frontends.console.options import AppName, Json, Store, existing_session_store, session_store
+from runtime.frontends.console.options import Address, AppName, Artifacts, Json, Store, session_store
 from runtime.frontends.console.output import print_json
 from runtime.frontends.console.sessions.reading import SessionId, User
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 
+INSTEAD = "give the --address of its cluster, or stop it first"
+"""What to do when the app runs."""
+
 SHARED = ("app:", "user:", "temp:")
 """Beginnings of keys that are no state of the session."""
 
-Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster on which the app runs; its own store is used.")]
-Artifacts = Annotated[str | None, typer.Option(help="URL of the artifact store; by default .raygrove/artifacts.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, as `export` prints them; - is the standard input.")]
 NewUser = Annotated[str | None, typer.Option(help="Whose session it becomes; by default the one that the file names.")]
 NewSession = Annotated[str | None, typer.Option("--session", help="Its id; by default the one that the file names.")]
@@ -47,14 +48,17 @@ def import_(
     them can be answered or attached.
     """
     from actors.errors import StoreError
+    from runtime.frontends.console.joining import joined
+    from runtime.frontends.console.stopped import stopped_app
 
     if file != STANDARD_INPUT and not Path(file).is_file():
         raise StoreError(f"there is no file {file!r}")
     with sys.stdin.buffer if file == STANDARD_INPUT else Path(file).open("rb") as lines:
         told, events = _read(lines, file)
     user, session = user or told.user_id, session or told.id
+    # Unlike the others it makes a store where there is none.
     url = session_store(app_name, store) if address is None else ""
-    with _opened(app_name, url, address) as rt:
+    with joined(app_name, address) if address is not None else stopped_app(app_name, url, instead=INSTEAD) as rt:
         state = {key: value for key, value in told.state.items() if not key.startswith(SHARED)}
         rt.sessions.create(user, session, state)
         for event in events:
@@ -106,18 +110,9 @@ def delete(
 def _existing(
     app_name: str, store: str | None, address: str | None, artifacts: str | None = None
 ) -> AbstractContextManager[Runtime]:
-    url = existing_session_store(app_name, store) if address is None else ""
-    return _opened(app_name, url, address, artifacts)
+    from runtime.frontends.console.stopped import opened_app
 
-
-def _opened(app_name: str, url: str, address: str | None, artifacts: str | None = None) -> AbstractContextManager[Runtime]:
-    if address is not None:
-        from runtime.frontends.console.joining import joined
-
-        return joined(app_name, address)
-    from runtime.frontends.console.stopped import stopped_app
-
-    return stopped_app(app_name, url, instead="give the --address of its cluster, or stop it first", artifacts=artifacts)
+    return opened_app(app_name, store, address, instead=INSTEAD, artifacts=artifacts)
 
 
 def _user(rt: Runtime, session: str, user: str | None) -> str:

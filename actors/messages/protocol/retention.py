@@ -1,0 +1,66 @@
+"""Pruning sessions that were not written to for long: driver to Session actors.
+
+The driver has each Session actor remove its old sessions batch by batch, and deletes the artifacts of each batch. What was
+removed stays noted in the store until the driver has said so, and is named again to whatever prunes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages.protocol.base import Message
+from actors.messages.session import OldSession, SessionKey, SessionPlace
+
+
+class FindOldSessions(Message, frozen=True, kw_only=True):
+    """List sessions that could be pruned, the oldest first.
+
+    Attributes:
+        user: only sessions of this user; None: of all users.
+        before_s: sessions to which nothing was written from this time on, in seconds since the epoch.
+        limit: at most so many.
+        after: only those that come after this place.
+    """
+
+    app: str
+    user: str | None = None
+    before_s: float
+    limit: int
+    after: SessionPlace | None = None
+
+
+class OldSessions(Message, frozen=True, kw_only=True):
+    """Reply to FindOldSessions."""
+
+    sessions: Sequence[OldSession] = ()
+
+
+class PruneSessions(Message, frozen=True, kw_only=True):
+    """Remove a batch of old sessions.
+
+    Attributes:
+        user: only sessions of this user; None: of all users.
+        before_s: sessions to which nothing was written from this time on, in seconds since the epoch.
+        after: where the batch before has ended; None: this is the first.
+        done: sessions that were removed before, and whose artifacts are deleted.
+    """
+
+    app: str
+    user: str | None = None
+    before_s: float
+    after: SessionPlace | None = None
+    done: Sequence[SessionKey] = ()
+
+
+class SessionsPruned(Message, frozen=True, kw_only=True):
+    """Reply to PruneSessions.
+
+    Attributes:
+        removed: sessions that are removed, and whose artifacts are to be deleted now.
+        after: where the next batch begins.
+        is_last: no further batch has to be asked for, once the artifacts of these are deleted and that is said.
+    """
+
+    removed: Sequence[OldSession] = ()
+    after: SessionPlace | None = None
+    is_last: bool = False

@@ -1,0 +1,131 @@
+"""Pruning: sessions to which nothing was written for long are removed, batch by batch, while others talk.
+
+Rules of this file:
+
+- Which sessions are old is one query of the store. It is asked once more when no turn can begin in them any more.
+- A session goes in one transaction, with a note that its artifacts are still there. The driver deletes these, and says so.
+- Until then the session is held: a turn that begins it anew waits, so that no new artifact is deleted with the old ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from actors.errors import StoreError
+from actors.interfaces.records import ForgetRemoval, NoteRemoval
+from actors.interfaces.stores import PrunesSessions
+from actors.messages import protocol as p
+from actors.messages.session import OldSession, SessionKey
+from actors.rules.capacity.sharding import holds
+from actors.session.log.session_log import SessionLog
+from actors.session.removal import remove_session
+from actors.session.turns.parts import SessionParts
+
+BATCH = 50
+"""Sessions that are removed at once, at most."""
+
+BATCH_EVENTS = 2_000
+"""Events that are removed at once, unless a single session has more: turns of others wait for them."""
+
+
+class Retention:
+    """Answers FindOldSessions and PruneSessions."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+
+    async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
+        """List sessions that could be pruned. Raises StoreError."""
+        return p.OldSessions(sessions=await self._old(message))
+
+    async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
+        """Remove a batch of old sessions, unless the artifacts of an earlier one are still there. Raises StoreError."""
+        await self._forget(message.done)
+        if left := await self._removed(message):
+            return p.SessionsPruned(removed=left, after=message.after)
+        wanted = p.FindOldSessions(
+            app=message.app, user=message.user, before_s=message.before_s, limit=BATCH, after=message.after
+        )
+        found = await self._old(wanted)
+        batch = _batch(found)
+        await self._remove(wanted, [each.key for each in batch if holds(self._parts.shard, each.key)])
+        after = batch[-1].place if batch else message.after
+        is_last = len(batch) == len(found) < BATCH
+        return p.SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last)
+
+    async def _remove(self, wanted: p.FindOldSessions, keys: Sequence[SessionKey]) -> None:
+        taken = [log for log in await asyncio.gather(*map(self._take, keys)) if log is not None]
+        try:
+            if taken:
+                still_old = {each.key: each for each in await self._old(wanted)}
+                old = [(log, still_old[log.key]) for log in taken if log.key in still_old]
+                removed = (self._remove_one(log, session) for log, session in old)
+                failed = [each for each in await asyncio.gather(*removed, return_exceptions=True) if each is not None]
+                if failed:
+                    raise failed[0]
+        finally:
+            for log in taken:
+                log.queue.start_next()
+
+    async def _take(self, key: SessionKey) -> SessionLog | None:
+        """A log in which no turn can begin any more; None when it is in use."""
+        log = await self._parts.logs.find(key)
+        if log is None or log.turn is not None or log.unwritten or not log.queue.is_idle() or self._parts.user_holds.has(key):
+            return None
+        log.queue.is_taken = True
+        return log
+
+    async def _remove_one(self, log: SessionLog, session: OldSession) -> None:
+        self._parts.user_holds.hold_session(log.key)
+        try:
+            await remove_session(self._parts, log, NoteRemoval(log.key, session))
+        except BaseException:
+            self._parts.user_holds.release_session(log.key)
+            raise
+
+    async def _removed(self, message: p.PruneSessions) -> Sequence[OldSession]:
+        """The sessions whose artifacts are still there, but for those that have begun anew: they have these artifacts now."""
+        noted = await self._parts.access.read(self._pruning().removals, message.app, message.user)
+        mine = [each for each in noted if holds(self._parts.shard, each.key)]
+        for each in mine:
+            self._parts.user_holds.hold_session(each.key)
+        anew = [each.key for each in mine if await self._parts.logs.find(each.key) is not None]
+        await self._forget(anew)
+        return [each for each in mine if each.key not in anew]
+
+    async def _forget(self, keys: Iterable[SessionKey]) -> None:
+        """Forget the notes of sessions, and hold these no longer."""
+        forgotten = list(keys)
+        commits = self._parts.access.commits
+        for key in forgotten:
+            commits.clear_failure(key)
+        await asyncio.gather(*(commits.submit(key, [ForgetRemoval(key)]) for key in forgotten))
+        for key in forgotten:
+            self._parts.user_holds.release_session(key)
+
+    async def _old(self, message: p.FindOldSessions) -> list[OldSession]:
+        store = self._pruning()
+        await self._parts.access.commits.flush()
+
+        def found() -> list[OldSession]:
+            wanted = message.app, message.user, message.before_s
+            return store.old_sessions(*wanted, limit=message.limit, after=message.after)
+
+        return await self._parts.access.read(found)
+
+    def _pruning(self) -> PrunesSessions:
+        store = self._parts.access.store
+        if not isinstance(store, PrunesSessions):
+            raise StoreError(f"{store} cannot be pruned: it needs the methods old_sessions and removals of PrunesSessions")
+        return store
+
+
+def _batch(found: Sequence[OldSession]) -> Sequence[OldSession]:
+    """The first ones, as far as their events may be removed at once; the first in any case."""
+    events = 0
+    for at, each in enumerate(found):
+        events += each.events
+        if at and events > BATCH_EVENTS:
+            return found[:at]
+    return found

@@ -1,0 +1,77 @@
+"""Removes old sessions of an app with their artifacts, through the actors of its deployment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.messages import protocol as p
+from actors.messages.session import OldSession, SessionKey
+from runtime.engine.interface import Engine
+from runtime.stores.safe_artifacts import SafeArtifactStore
+
+PAGE = 1_000
+"""Sessions that are counted at a time."""
+
+
+class PrunedSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was pruned, or would be.
+
+    Attributes:
+        sessions: how many sessions.
+        events: how many events their logs had, rewound ones included.
+        turns: how many turns they had.
+        artifacts: how many artifacts, each with all its versions; None where they are only counted: no store is asked for them.
+    """
+
+    sessions: int = 0
+    events: int = 0
+    turns: int = 0
+    artifacts: int | None = None
+
+    def with_more(self, sessions: Sequence[OldSession], artifacts: int | None = None) -> PrunedSessions:
+        """The same with some more sessions, and artifacts."""
+        return PrunedSessions(
+            sessions=self.sessions + len(sessions),
+            events=self.events + sum(each.events for each in sessions),
+            turns=self.turns + sum(each.turns for each in sessions),
+            artifacts=(self.artifacts or 0) + artifacts if artifacts is not None else self.artifacts,
+        )
+
+
+async def prune_sessions(
+    engine: Engine, artifacts: SafeArtifactStore, app: str, user: str | None, before_s: float
+) -> PrunedSessions:
+    """Remove the sessions to which nothing was written from a time on, in batches. It may be interrupted, and called again.
+
+    Raises:
+        StoreError: a store failed, or cannot be pruned. A repetition goes on where this one has ended.
+        ClusterError: an actor cannot be reached.
+    """
+    pruned = PrunedSessions(artifacts=0)
+    for shard in engine.session.shards:
+        request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s), False
+        while not is_last:
+            reply = await shard.prune_sessions(request)
+            keys = [each.key for each in reply.removed]
+            files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
+            pruned = pruned.with_more(reply.removed, files)
+            request = msgspec.structs.replace(request, after=reply.after, done=keys)
+            is_last = reply.is_last and not keys
+    return pruned
+
+
+async def count_old_sessions(engine: Engine, app: str, user: str | None, before_s: float) -> PrunedSessions:
+    """Count the sessions that `prune_sessions` would remove now. Raises StoreError, ClusterError."""
+    found = PrunedSessions()
+    request = p.FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
+    while page := (await engine.session.find_old_sessions(request)).sessions:
+        found = found.with_more(page)
+        request = msgspec.structs.replace(request, after=page[-1].place)
+    return found
+
+
+def _delete_artifacts(artifacts: SafeArtifactStore, keys: Sequence[SessionKey]) -> int:
+    return sum(artifacts.delete_session(key) for key in keys)
