@@ -164,9 +164,9 @@ class World:
             served = self._server.clients.get(client.name)
             if served is None or served.wire is not wire:
                 continue
-            before = -1
-            while served.wire is wire and before != len(wire.up.written) + len(wire.up.on_the_way):
-                before = len(wire.up.written) + len(wire.up.on_the_way)
+            before = (-1, -1)
+            while served.wire is wire and before != (len(wire.up.written), len(wire.up.on_the_way)):
+                before = (len(wire.up.written), len(wire.up.on_the_way))
                 client.write()
                 self._server.read(wire, 10_000)
             if served.wire is wire:
