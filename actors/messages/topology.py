@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from zlib import crc32
 
 import msgspec
 
 from actors.errors import UnknownAgentError
 from actors.errors.suggestions import did_you_mean
+from actors.messages.byte_strings import ByteStrings, as_numbers, numbers
 
 LLM = "llm"
 CUSTOM = "custom"
+
+KEPT = 4_096
+"""Nodes that stay decoded, for the next time that they are asked for."""
+
+_NUMBER_BITS = 32
+_NUMBER = (1 << _NUMBER_BITS) - 1
 
 
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -49,23 +58,78 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         return self.kind == LLM
 
 
-class Topology(msgspec.Struct, frozen=True, dict=True):
-    """All nodes: those of the tree, the root first and parents before their children; then tool agents with those below them."""
+class _Named(msgspec.Struct, gc=False):
+    """No more of an AgentNode than its name."""
 
-    nodes: tuple[AgentNode, ...]
+    name: str
+
+
+class Topology(msgspec.Struct, frozen=True, dict=True):
+    """All nodes: those of the tree, the root first and parents before their children; then tool agents with those below them.
+
+    It stays encoded, and a node is decoded when it is asked for: an actor of a tree of a hundred thousand agents has a few of
+    them in use. `Topology.of` makes one.
+
+    Attributes:
+        rows: the nodes, encoded.
+        places: by ascending hash of their names, the hash and the number of each node in one number, for `as_numbers`.
+    """
+
+    rows: ByteStrings
+    places: bytes
+
+    @classmethod
+    def of(cls, nodes: Iterable[AgentNode]) -> Topology:
+        """A topology of these nodes, in this order."""
+        rows: list[bytes] = []
+        places: list[int] = []
+        for number, node in enumerate(nodes):
+            rows.append(_ENCODER.encode(node))
+            places.append(_hash(node.name) << _NUMBER_BITS | number)
+        return cls(ByteStrings.of(rows), numbers(sorted(places)))
 
     @cached_property
-    def _by_name(self) -> dict[str, AgentNode]:
-        return {node.name: node for node in self.nodes}
+    def _places(self) -> memoryview[int]:
+        return as_numbers(self.places)
+
+    @cached_property
+    def _kept(self) -> dict[str, AgentNode]:
+        return {}
 
     @property
+    def nodes(self) -> Nodes:
+        """All nodes, decoded one by one."""
+        return Nodes(self.rows)
+
+    @cached_property
     def root(self) -> AgentNode:
         """The root of the tree."""
-        return self.nodes[0]
+        return _NODES.decode(self.rows[0])
+
+    def names(self) -> Iterator[str]:
+        """The names of all nodes, in their order."""
+        return (_NAMES.decode(row).name for row in self.rows)
+
+    def number(self, name: str) -> int | None:
+        """The number of the node with that name, from 0 in the order of the nodes; None when there is none."""
+        key = _hash(name)
+        at = bisect_left(self._places, key << _NUMBER_BITS)
+        while at < len(self._places) and (place := self._places[at]) >> _NUMBER_BITS == key:
+            number = place & _NUMBER
+            if _NAMES.decode(self.rows[number]).name == name:
+                return number
+            at += 1
+        return None
 
     def find(self, name: str) -> AgentNode | None:
         """The node with that name, or None."""
-        return self._by_name.get(name)
+        node = self._kept.get(name)
+        if node is None and (number := self.number(name)) is not None:
+            node = _NODES.decode(self.rows[number])
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[node.name] = node
+        return node
 
     def __getitem__(self, name: str) -> AgentNode:
         """The node with that name.
@@ -73,9 +137,9 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         Raises:
             UnknownAgentError: there is none; the message suggests a name.
         """
-        node = self._by_name.get(name)
+        node = self.find(name)
         if node is None:
-            raise UnknownAgentError(name, did_you_mean(name, self._by_name))
+            raise UnknownAgentError(name, did_you_mean(name, self.names()))
         return node
 
     def lineage(self, name: str) -> Iterator[AgentNode]:
@@ -83,7 +147,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         node: AgentNode | None = self[name]
         while node is not None:
             yield node
-            node = self._by_name[node.parent] if node.parent is not None else None
+            node = self[node.parent] if node.parent is not None else None
 
     def is_beside(self, name: str) -> bool:
         """True when the agent stands beside the tree: a tool agent, or one below it."""
@@ -92,3 +156,33 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     def is_below(self, name: str, ancestor: str) -> bool:
         """True when `name` is `ancestor` or stands anywhere below it."""
         return any(node.name == ancestor for node in self.lineage(name))
+
+
+class Nodes:
+    """The nodes of a topology in their order; each is decoded when it is reached.
+
+    Args:
+        rows: the nodes, encoded.
+    """
+
+    def __init__(self, rows: ByteStrings) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[AgentNode]:
+        return map(_NODES.decode, self._rows)
+
+    def __reversed__(self) -> Iterator[AgentNode]:
+        return map(_NODES.decode, reversed(self._rows))
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_NODES = msgspec.msgpack.Decoder(AgentNode)
+_NAMES = msgspec.msgpack.Decoder(_Named)
+
+
+def _hash(name: str) -> int:
+    # A model may make up a name of half characters.
+    return crc32(name.encode(errors="surrogatepass"))

@@ -60,7 +60,7 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         self._admission = TurnAdmission(session, environment.limits, environment.turns_opened_at_once, environment.telemetry)
-        routing, hooks, events = Routing(session), PluginHooks(environment), RunnerEvents(session)
+        routing, hooks, events = Routing(session, environment.topology), PluginHooks(environment), RunnerEvents(session)
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)

@@ -10,6 +10,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Directory
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.rules.capacity.process_choice import HostLimit
 
@@ -27,6 +28,7 @@ class RunnerEnvironment:
         store_timeout_s: how long the artifact store may take for one artifact.
         host_limit: how many processes with agents there may be; None without a limit.
         telemetry: learns of turns and runs.
+        topology: the tree, where it is in the process already; None: the Session actor is asked for it.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
 
@@ -38,4 +40,5 @@ class RunnerEnvironment:
     store_timeout_s: float = 30.0
     host_limit: HostLimit | None = None
     telemetry: Telemetry = NO_TELEMETRY
+    topology: Topology | None = None
     turns_opened_at_once: int = 64

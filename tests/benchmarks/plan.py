@@ -27,7 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         requests: model requests.
         starts: Runtimes started.
         agents: of a large tree.
-        own_models: agents of a large tree in which each has a model object of its own.
+        own_models: agents of a very large tree; in one like it each has a model object of its own.
         ray_starts: Runtimes started that have to start Ray as well.
         cold: agents that get their first message, one after the other.
         touched: agents that get messages, with few processes for them.

@@ -54,7 +54,7 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
             if placement.__dict__ != anywhere.__dict__:
                 groups[node.name] = ProcessGroup(node.name, placement)
         elif node.parent is None:
-            why = "it is the root" if node is topology.root else "it stands beside the tree, as a tool of others"
+            why = "it is the root" if node.name == topology.root.name else "it stands beside the tree, as a tool of others"
             raise AgentTreeError(
                 f"agent {node.name!r} has no parent whose process it could share: {why}. "
                 "colocate='parent' is for agents below another"

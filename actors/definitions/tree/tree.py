@@ -50,7 +50,7 @@ class AgentTree:
         self._index = AgentIndex(root)
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
-        self.topology = Topology(tuple(self._node(agent) for agent in self))
+        self.topology = Topology.of(self._node(agent) for agent in self)
         self.process_groups = process_groups(self.topology, {agent.name: agent.placement for agent in self})
         for name in self._index.searchers:
             self._check_needs_no_search(name)

@@ -58,7 +58,7 @@ def is_transferable(topology: Topology, name: str) -> bool:
         if not node.is_llm or node.disallow_transfer_to_parent:
             return False
         top = node
-    return top is topology.root
+    return top is not None and top.name == topology.root.name
 
 
 def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:

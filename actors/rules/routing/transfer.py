@@ -45,7 +45,7 @@ def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | N
         scope: the child of a workflow agent, or the agent that runs as a tool; a transfer has to stay at or below it.
     """
     if topology.find(wanted) is None:
-        return f"no agent of that name is in the tree.{did_you_mean(wanted, [node.name for node in topology.nodes])}"
+        return f"no agent of that name is in the tree.{did_you_mean(wanted, topology.names())}"
     if scope is None and topology.is_beside(wanted):
         return "it is used as a tool, and answers only the agents that have it"
     if scope is not None and not topology.is_below(wanted, scope):

@@ -89,7 +89,7 @@ def _below(topology: Topology, under: str) -> list[AgentNode]:
 
 def sizes_below(topology: Topology) -> dict[str, int]:
     """By agent, how many agents are below it."""
-    sizes = dict.fromkeys((node.name for node in topology.nodes), 0)
+    sizes = dict.fromkeys(topology.names(), 0)
     for node in reversed(topology.nodes):
         if node.parent is not None:
             sizes[node.parent] += 1 + sizes[node.name]

@@ -22,17 +22,18 @@ class Routing:
 
     Args:
         session: the Session actor, which has the tree.
+        topology: the tree, if it is known already.
 
     Attributes:
-        topology: the tree; empty until `load`.
+        topology: the tree; where it was not known empty until `load`.
     """
 
-    def __init__(self, session: SessionRef) -> None:
+    def __init__(self, session: SessionRef, topology: Topology | None = None) -> None:
         self._session = session
-        self.topology = Topology(())
+        self.topology = topology if topology is not None else Topology.of(())
 
     async def load(self) -> None:
-        """Ask for the tree, the first time."""
+        """Ask for the tree, the first time, if it is not known."""
         if not self.topology.nodes:
             self.topology = await self._session.topology()
 

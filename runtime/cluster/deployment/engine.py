@@ -12,7 +12,6 @@ from functools import partial
 import ray
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
-from actors.messages.codec import encode
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.deployment.actor_starter import ActorStarter
@@ -151,10 +150,10 @@ class RayEngine(DeployedEngine):
 
     def _start_session(self, shard: Shard) -> Handle:
         deployment, settings = self._deployment, self._settings
-        topology = encode(deployment.tree.topology)
         stores = deployment.session_store, deployment.memory_store
         driver = None if deployment.detached else this_process()
-        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, self._id, driver, this_program())
+        topology, program = deployment.tree.topology, this_program()
+        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, self._id, driver, program)
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
         info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)

@@ -82,6 +82,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         store_timeout_s=settings.store_timeout_s,
         host_limit=directory.limit,
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
+        topology=spec.tree.definitions.topology,
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))

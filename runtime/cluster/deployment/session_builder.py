@@ -10,7 +10,6 @@ import ray
 
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
-from actors.messages.codec import decode
 from actors.messages.session import Shard
 from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name
@@ -30,7 +29,7 @@ class SessionSpec:
 
     Attributes:
         session_store, memory_store: URLs or stores.
-        topology: the parent map, encoded.
+        topology: the parent map.
         deployment: an id, which tells this deployment from any other that uses the session store.
         driver: the program that ends the deployment with itself; None for a detached one.
         program: the name of the program that starts it.
@@ -40,7 +39,7 @@ class SessionSpec:
     shard: Shard
     session_store: str | SessionStore
     memory_store: str | MemoryStore | None
-    topology: bytes
+    topology: Topology
     settings: Settings
     deployment: str
     driver: ProcessPlace | None
@@ -58,7 +57,7 @@ def build_session(spec: SessionSpec) -> Actor:
     owner = StoreOwner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
     environment = SessionEnvironment(
         open_session_store(spec.session_store, spec.settings, owner),
-        decode(spec.topology, Topology),
+        spec.topology,
         memory=open_memory_store(spec.memory_store, spec.settings),
         store_timeout_s=spec.settings.store_timeout_s,
         limits=spec.settings.limits,

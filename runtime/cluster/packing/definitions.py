@@ -11,9 +11,9 @@ It pays: 10,000 agents with a tool each are packed in 0.04 s, to 150 kB; their A
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +30,7 @@ from actors.rules.capacity.lru import LruDict
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
+from runtime.cluster.packing.compressed import CompressedStrings
 from runtime.cluster.packing.obstacles import keys_in
 from runtime.cluster.packing.shared_pickles import SharedPickle, load_both
 from runtime.cluster.packing.sources import install_sources, sources_of
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 KEPT = 256
 """Pickles of codes on top of which models can still be pickled. Each is some kilobytes, and a tree may have as many as agents."""
+
+_NUMBERS = "Q"
+"""Eight bytes for each number in an array."""
 
 _ANYWHERE = Placement()
 _NO_FIELDS: JsonObject = {}
@@ -101,64 +105,47 @@ class SharedCode:
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
 
 
+@dataclass(frozen=True)
 class PackedDefinitions(Mapping[str, bytes]):
     """The definitions of a tree, as the Runner keeps them: an encoded AgentPackage by agent, for `unpack`.
 
-    Args:
-        count: how many agents there are.
-        rows: encoded AgentRows by agent.
+    Nothing of it is decompressed and decoded but the package that is asked for.
+
+    Attributes:
+        topology: the parent map.
+        rows: encoded AgentRows, in the order of the topology's nodes.
         codes: pickled SharedCodes.
-        models: the number of its code, and what is pickled on top of that, by the number that rows have.
-        topology: the parent map, encoded.
-        sources: of each of the models with its code, see AgentPackage.
+        models: what is pickled on top of a code, by the number that rows have.
+        code_of: of each of these the number of its code.
+        sources: what there is of sources, see AgentPackage.
+        sources_of: of each of the models the number of its sources.
     """
 
-    def __init__(
-        self,
-        count: int,
-        rows: bytes,
-        codes: Sequence[bytes],
-        models: Sequence[tuple[int, bytes]],
-        topology: bytes,
-        sources: Sequence[dict[str, str]],
-    ) -> None:
-        self._count = count
-        self._sources = sources
-        self._raw_rows = rows
-        self.codes = codes
-        self.models = models
-        self._raw_topology = topology
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return PackedDefinitions, (self._count, self._raw_rows, self.codes, self.models, self._raw_topology, self._sources)
-
-    @cached_property
-    def _rows(self) -> dict[str, msgspec.Raw]:
-        # Views into the bytes above, not copies. The first activation waits for this, not the start of the Runner.
-        return decode(self._raw_rows, dict[str, msgspec.Raw])
-
-    @cached_property
-    def _topology(self) -> Topology:
-        return decode(self._raw_topology, Topology)
+    topology: Topology
+    rows: CompressedStrings
+    codes: CompressedStrings
+    models: CompressedStrings
+    code_of: array[int]
+    sources: Sequence[dict[str, str]]
+    sources_of: array[int]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return self.topology.names()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self.rows)
 
     def __contains__(self, agent: object) -> bool:
-        return agent in self._rows
+        return isinstance(agent, str) and self.topology.number(agent) is not None
 
     def __getitem__(self, agent: str) -> bytes:
-        node, row = self._topology[agent], self._row(agent)
-        targets = transfer_targets(self._topology, agent)
-        code, model = self.models[row.code]
-        sources = self._sources[row.code]
-        return encode(AgentPackage(row, self.codes[code], model, node.children, targets, node.tool_agents, sources))
-
-    def _row(self, agent: str) -> AgentRow:
-        return decode(bytes(self._rows[agent]), AgentRow)
+        node, targets = self.topology[agent], transfer_targets(self.topology, agent)
+        number = self.topology.number(agent)
+        # There is such a node.
+        assert number is not None
+        row = decode(self.rows[number], AgentRow)
+        code, sources = self.codes[self.code_of[row.code]], self.sources[self.sources_of[row.code]]
+        return encode(AgentPackage(row, code, self.models[row.code], node.children, targets, node.tool_agents, sources))
 
 
 @dataclass(frozen=True)
@@ -188,12 +175,40 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
         DefinitionError: an agent cannot travel to its actor; the message names it.
     """
     packer = _Packer(tree, replace_model)
-    rows = {agent.name: packer.row(agent) for agent in tree}
-    codes, models = packer.codes, packer.models
+    # In the order of the topology's nodes.
+    rows = CompressedStrings.of(encode(packer.row(agent)) for agent in tree)
+    codes = packer.codes
+    code_of, models = array(_NUMBERS, (code for code, _ in packer.models)), [model for _, model in packer.models]
     # A tree of many models has few codes, so they are not looked through for each model.
-    of_codes, of_models = sources_of(codes), sources_of([model for _, model in models])
-    sources = [{**of_codes[code], **own} if own else of_codes[code] for (code, _), own in zip(models, of_models, strict=True)]
-    return PackedDefinitions(len(rows), encode(rows), codes, models, encode(tree.topology), sources)
+    of_codes, of_models = sources_of(codes), sources_of(models)
+    sources = _Distinct()
+    numbers = [
+        sources.number({**of_codes[code], **own} if own else of_codes[code]) for code, own in zip(code_of, of_models, strict=True)
+    ]
+    return PackedDefinitions(
+        tree.topology,
+        rows,
+        CompressedStrings.of(codes),
+        CompressedStrings.of(models),
+        code_of,
+        sources.values,
+        array(_NUMBERS, numbers),
+    )
+
+
+class _Distinct:
+    """Values without repetition, by number."""
+
+    def __init__(self) -> None:
+        self.values: list[dict[str, str]] = []
+        self._numbers: dict[tuple[str, ...], int] = {}
+
+    def number(self, sources: dict[str, str]) -> int:
+        """The number of some sources; a file's text is the same wherever it occurs."""
+        number = self._numbers.setdefault(tuple(sources), len(self.values))
+        if number == len(self.values):
+            self.values.append(sources)
+        return number
 
 
 def unpack(packed: bytes) -> AgentSpec:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import tracemalloc
+from itertools import pairwise, permutations
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 
 from actors.errors import UnknownAgentError
-from actors.messages.topology import Topology
+from actors.messages.topology import KEPT, AgentNode, Topology
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
@@ -19,7 +21,7 @@ def test_every_agent_is_found_and_its_lineage_leads_to_the_root(tree: Topology) 
     for node in tree.nodes:
         line = list(tree.lineage(node.name))
         assert line[0] is tree.find(node.name) is tree[node.name]
-        assert line[-1] is tree.root
+        assert line[-1] == tree.root
         assert [below.parent for below in line[:-1]] == [above.name for above in line[1:]]
         assert all(below.name in above.children for below, above in pairwise(line))
 
@@ -30,6 +32,34 @@ def test_an_agent_is_below_itself_and_below_all_above_it(tree: Topology) -> None
     for node in tree.nodes:
         above = {each.name for each in tree.lineage(node.name)}
         assert {other.name for other in tree.nodes if tree.is_below(node.name, other.name)} == above
+
+
+def test_agents_whose_names_have_the_same_hash_are_told_apart() -> None:
+    names = ["plumless", "buckeroo"]
+    assert crc32(names[0].encode()) == crc32(names[1].encode())
+    for order in permutations(["root", *names]):
+        tree = Topology.of(AgentNode(name=name) for name in order)
+        assert [tree[name].name for name in names] == names
+        assert [tree.number(name) for name in order] == [0, 1, 2]
+
+
+def test_a_name_of_half_characters_is_no_agent() -> None:
+    assert Topology.of([AgentNode(name="root")]).find("\ud800") is None
+
+
+def test_of_a_large_tree_a_few_nodes_are_decoded_at_any_time() -> None:
+    names = [f"clerk_{number}" for number in range(3 * KEPT)]
+    tree = Topology.of(AgentNode(name=name, description=f"Answers about {name}.") for name in names)
+    tracemalloc.start()
+    try:
+        assert [tree[name].name for name in names] == names
+        found, _ = tracemalloc.get_traced_memory()
+        everywhere = [tree[name] for name in names], list(tree.nodes)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(everywhere[0]) == len(everywhere[1]) == len(names)
+    assert found < held / 3
 
 
 @given(topologies(min_size=3))

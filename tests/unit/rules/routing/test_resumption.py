@@ -25,7 +25,7 @@ def tree() -> Topology:
         ("one", "llm", "many"),
         ("two", "llm", "many"),
     ]
-    return Topology(
+    return Topology.of(
         tuple(
             AgentNode(name=name, kind=kind, parent=parent, children=tuple(each[0] for each in nodes if each[2] == name))
             for name, kind, parent in nodes

@@ -79,7 +79,7 @@ def test_the_peers_flag_plays_no_part(tree: Topology) -> None:
 
 def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:
     root = root or AgentNode(name="root")
-    return Topology((AgentNode(name="root", kind=root.kind, children=tuple(child.name for child in children)), *children))
+    return Topology.of((AgentNode(name="root", kind=root.kind, children=tuple(child.name for child in children)), *children))
 
 
 @settings(max_examples=tries(500))

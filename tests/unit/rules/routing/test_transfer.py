@@ -91,7 +91,7 @@ def test_the_text_tells_to_answer_oneself_or_to_call_and_be_silent_and_that_no_o
 def test_the_parent_is_the_way_back_only_when_it_is_a_target() -> None:
     assert "parent agent, `boss`" in instruction(TARGETS)
     assert "parent" not in instruction(TARGETS[:1] + TARGETS[2:])
-    tree = Topology(
+    tree = Topology.of(
         (
             AgentNode(name="root", children=("a", "b")),
             AgentNode(name="a", parent="root", disallow_transfer_to_parent=True),
@@ -144,7 +144,7 @@ def test_a_valid_transfer_sets_the_action_and_answers_nothing() -> None:
 
 
 def test_the_runner_refuses_names_that_are_not_in_the_tree_and_names_the_nearest() -> None:
-    tree = Topology((AgentNode(name="root", children=("billing",)), AgentNode(name="billing", parent="root")))
+    tree = Topology.of((AgentNode(name="root", children=("billing",)), AgentNode(name="billing", parent="root")))
     assert route_refusal(tree, "billing", None) is None
     assert "Did you mean 'billing'?" in str(route_refusal(tree, "biling", None))
 

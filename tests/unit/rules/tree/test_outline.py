@@ -25,7 +25,7 @@ def grown(parents: list[int]) -> Topology:
         )
         for index, parent in enumerate(above)
     ]
-    return Topology((*nodes, AgentNode(name=CONTROLLER, kind="flow")))
+    return Topology.of((*nodes, AgentNode(name=CONTROLLER, kind="flow")))
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.none() | st.integers(0, 5), st.integers(1, 20))
@@ -57,7 +57,7 @@ def test_a_chain_deeper_than_pythons_recursion_limit_is_listed() -> None:
     assert len(outline(grown(list(range(3_000))), "a0", None, 10_000)) == 3_001
 
 
-NODES = Topology(
+NODES = Topology.of(
     (
         AgentNode(name="desk", description="The front desk.", children=("refunds", "team"), model="m-1"),
         AgentNode(name="refunds", description="Money back.", parent="desk", model="m-2", tools=("pay",)),
@@ -90,7 +90,7 @@ def test_agents_of_a_flow_are_checked_by_what_is_known_of_them() -> None:
     }.items():
         with pytest.raises(AgentTreeError, match=message):
             check_workers(NODES, "f", [agent])
-    asker = Topology((AgentNode(name="desk", tools=("ask_user",)),))
+    asker = Topology.of((AgentNode(name="desk", tools=("ask_user",)),))
     check_workers(asker, "f", ["desk"])
     with pytest.raises(AgentTreeError, match="gets a tool 'ask_user', but has another one"):
         check_workers(asker, "f", ["desk"], ["desk"])
