@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from actors.messages.json_types import JsonObject
@@ -125,6 +127,16 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     state: JsonObject
     created_s: float
     updated_s: float
+
+
+class VersionedState(NamedTuple):
+    """The state of an app or of a user, values by key without prefix, and its version.
+
+    Every commit that changes the state gives it another version, one that it never had. A state that was never written has 0.
+    """
+
+    version: int
+    values: JsonObject
 
 
 class CreateSession(msgspec.Struct, frozen=True):

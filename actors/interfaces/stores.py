@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
+from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
@@ -225,6 +225,26 @@ class PrunesSessions(Protocol):
 
     def removals(self, app: str, user: str | None) -> list[OldSession]:
         """The sessions of a user, with None of all users of the app, whose removal is noted.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked.
+            StoreError: the store failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsChangedStates(Protocol):
+    """What a SessionStore that takes many writers may have besides: versions of the states that they share.
+
+    Without it, Session actors that share a store read these states again for each group of turns that begin.
+    """
+
+    def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
+        """Those states of an app and its users that are not in the version known, by user; that of the app by "".
+
+        Args:
+            known: versions by user; -1 where none is known.
 
         Raises:
             StoreUnavailableError: the store is away or locked.

@@ -68,6 +68,7 @@ class SessionActor(Actor):
         parts = SessionParts(
             self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds, Runners()
         )
+        shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
         logs.comparison.on_lost = TurnLosses(subscriptions).end_all
         self._lookup = lookup = TurnLookup(parts)

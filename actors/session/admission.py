@@ -72,10 +72,9 @@ class Admission:
             scopes.check(delta)
             check_state("temp", len(encode({**known, **delta})), self._limits)
 
-    def forget_shared(self, key: SessionKey) -> None:
-        """Measure the states that a session shares again: another Session actor may have changed them."""
-        self._bounds.pop(SessionKey(key.app, key.user, ""))
-        self._bounds.pop(SessionKey(key.app, "", ""))
+    def forget_state(self, scope: SessionKey) -> None:
+        """Measure the state under a key again: another Session actor may have changed it."""
+        self._bounds.pop(scope)
 
     def _state(self, key: SessionKey, known: scopes.Scopes, delta: JsonMapping, size: int) -> None:
         """Check a change of state. `size`: bytes of the change, or more."""

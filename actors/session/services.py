@@ -35,7 +35,6 @@ class SessionServices:
 
     async def create_session(self, message: p.CreateSessionRequest) -> p.SessionReply:
         """Create a session. Raises SessionExistsError, RequestError, StoreError."""
-        await self._parts.refresh_shared_state(message.key)
 
         def check(new: SessionLog) -> None:
             self._admission.new(message.key, message.state, new.app_state, new.user_state)
@@ -45,7 +44,9 @@ class SessionServices:
         except SessionExistsError:
             if not message.again or await self._newest(message.key):
                 raise
-            found = _info(await self._logs.load(message.key))
+            log = await self._logs.load(message.key)
+            await self._parts.refresh_shared_state(message.key)
+            found = _info(log)
             if not message.state.items() <= found.state.items():
                 raise
             return p.SessionReply(session=found)

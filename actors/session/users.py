@@ -86,7 +86,7 @@ class UserDeletion:
             if log.queue.is_idle():
                 self._logs.evict(log.key)
         self._parts.shared.mark_stale(SessionKey(app, user, ""))
-        self._parts.admission.forget_shared(SessionKey(app, user, ""))
+        self._parts.admission.forget_state(SessionKey(app, user, ""))
 
     def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
         """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""

@@ -11,7 +11,7 @@ import pytest
 
 from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from runtime import Runtime, Settings
 from runtime.stores.sql import writers
 from tests.support.runtimes import Deploy
 from tests.support.servers.wire_counts import WireCounts, counted
@@ -75,3 +75,25 @@ async def test_a_turn_on_sqlite_takes_six_statements_for_each_of_its_two_commits
         await turns(rt, ["s"], WARM_UP)
         found = await cost(rt, wire, ["s"], 10)
     assert (found["commits"], found["statements"]) == (20, 120)
+
+
+async def test_a_second_shard_costs_a_turn_that_is_alone_one_look_at_the_versions_of_shared_state(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
+    two = Settings(session_shards=2)
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
+        await turns(rt, ["s0", "s1"], WARM_UP)
+        assert await cost(rt, wire, ["s0"], 10) == {"commits": 20, "round_trips": 30, "statements": 30}
+
+
+async def test_turns_that_begin_at_once_in_two_shards_share_looks_at_shared_state(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
+    sessions = [f"s{number}" for number in range(64)]
+    two = Settings(session_shards=2)
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
+        await turns(rt, sessions, WARM_UP)
+        found = await cost(rt, wire, sessions, 4)
+    # Each shard looks once for all turns that come while it looks, or commits.
+    assert found["statements"] == found["round_trips"] <= 2 * found["commits"]
+    assert found["statements"] <= 128

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Event, EventActions
-from actors.errors import TooLargeError
+from actors.errors import SessionExistsError, TooLargeError
 from actors.interfaces.records import PutState
 from actors.messages import protocol as p
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from actors.refs.sharded import session_client
-from actors.rules.capacity.sharding import all_shards
+from actors.rules.capacity.sharding import all_shards, shard_of
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.engine.local import LocalLink
@@ -100,6 +101,101 @@ async def _check(session: SessionRef, app: str, rounds: list[list[tuple[int, dic
         state = first
     listed = (await session.list_sessions(p.ListSessionsRequest(app=app))).sessions
     assert [info.state for info in listed] == [state] * SHARDS
+
+
+class Written(NamedTuple):
+    """A turn of a user, in a session of one shard, with what its message and its agent write."""
+
+    user: str
+    shard: int
+    is_new: bool
+    by_message: dict[str, int]
+    by_agent: dict[str, int]
+
+
+written = st.builds(
+    Written,
+    st.sampled_from(["ada", "bob"]),
+    st.integers(0, SHARDS - 1),
+    st.booleans(),
+    st.just({}) | deltas,
+    st.just({}) | deltas,
+)
+
+
+@settings(max_examples=tries(40))
+@given(st.lists(st.lists(written, min_size=1, max_size=4), max_size=5))
+def test_a_turn_sees_all_that_turns_before_it_have_written_in_any_shard(pair: Pair, rounds: list[list[Written]]) -> None:
+    pair.loop.run(_take_turns(pair.session, f"app-{next(_apps)}", rounds))
+
+
+async def _take_turns(session: SessionRef, app: str, rounds: list[list[Written]]) -> None:
+    numbers = itertools.count()
+    # What each state may have, by user and key: one value, or those of turns that were side by side.
+    known: dict[tuple[str, str], set[int | None]] = {}
+
+    async def turn(wanted: Written, may_see: dict[tuple[str, str], set[int | None]]) -> None:
+        number = next(numbers)
+        key = _session_of(app, wanted, f"-{number}" if wanted.is_new else "")
+        message = Event(id=f"m-{number}", invocation_id=f"e-{number}", author="user", actions=_delta(wanted.by_message))
+        asked = p.OpenTurn(
+            key=key,
+            invocation_id=f"e-{number}",
+            event=encode(message),
+            state_delta=wanted.by_message,
+            runner="runner",
+            auto_create=True,
+        )
+        begun = await session.open_turn(asked)
+        assert isinstance(begun, p.TurnBegun)
+        state = decode(begun.state, dict[str, int])
+        for name in NAMES:
+            assert state.get(name) in ({wanted.by_message[name]} if name in wanted.by_message else may_see[wanted.user, name])
+        ref = p.TurnRef(key, f"e-{number}", begun.epoch, 0, begun.generation)
+        said = Event(id=f"a-{number}", invocation_id=f"e-{number}", author="root", actions=_delta(wanted.by_agent))
+        await session.append(p.Append(turn=ref, events=[encode(said)], outcome=p.Finished(agent="root")))
+
+    for number, turns in enumerate(rounds):
+        # One turn of a session at a time.
+        turns = list({(each.user, each.shard, each.is_new, number if each.is_new else 0): each for each in turns}.values())
+        after = {at: set(values) for at, values in known.items()}
+        for name in NAMES:
+            for user in ("ada", "bob"):
+                by = [each for each in turns if name.startswith("app:") or each.user == user]
+                new = {delta[name] for each in by for delta in (each.by_message, each.by_agent) if name in delta}
+                last: set[int | None] = {
+                    (each.by_message | each.by_agent)[name] for each in by if name in each.by_message | each.by_agent
+                }
+                known[user, name] = known.get((user, name), {None}) | new
+                after[user, name] = last or after.get((user, name), {None})
+        await asyncio.gather(*(turn(each, known) for each in turns))
+        known = after
+        for user in ("ada", "bob"):
+            seen = [await _state(session, _session_of(app, Written(user, shard, False, {}, {}), "")) for shard in range(SHARDS)]
+            assert seen[0] == seen[1]
+            for name in NAMES:
+                assert seen[0].get(name) in known[user, name]
+                known[user, name] = {seen[0].get(name)}
+
+
+def _session_of(app: str, wanted: Written, end: str) -> SessionKey:
+    """A session of the turn's shard, the same for all turns of the user unless it has an end of its own."""
+    number = itertools.count()
+    names = (f"s{each}{end}" for each in number)
+    keys = (SessionKey(app, wanted.user, name) for name in names)
+    return next(key for key in keys if shard_of(key, SHARDS) == wanted.shard)
+
+
+def _delta(values: dict[str, int]) -> EventActions:
+    return EventActions(state_delta=dict(values))
+
+
+async def _state(session: SessionRef, key: SessionKey) -> dict[str, Any]:
+    with suppress(SessionExistsError):
+        await session.create_session(p.CreateSessionRequest(key=key))
+    found = (await session.get_session(p.GetSessionRequest(key=key))).session
+    assert found is not None
+    return found.state
 
 
 @pytest.fixture

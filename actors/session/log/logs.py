@@ -139,12 +139,16 @@ class SessionLogs:
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
-        again = stale is not None or (is_new and self._shared.has_other_writers)
-        shared = None if again else self._shared.in_memory(key)
-        found = await self._reader.session(key, shared=shared is None)
+        again = stale is not None
+        # A new session has the states as they are now: its turn is opened without a look at the store.
+        is_known = not again and not (is_new and self._shared.has_other_writers)
+        shared = self._shared.in_memory(key) if is_known else None
+        reading = self._shared.reading(key, again=again) if shared is None else None
+        found = await self._reader.session(key, shared=reading)
         if shared is None:
+            assert reading is not None
             assert found.shared is not None
-            shared = self._shared.as_read(key, found.shared, again=again)
+            shared = self._shared.as_read(key, reading, found.shared)
         if found.row is not None:
             return await self._loaded(found.row, found.running, stale, shared)
         if stale is not None:

@@ -15,7 +15,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, SessionPlace
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import SessionTurn
-from actors.session.log.shared_state import StoredStates
+from actors.session.log.shared_state import StatesReading, StoredStates
 from actors.session.store.access import StoreAccess
 
 PAGE = 1_000
@@ -52,19 +52,19 @@ class LogReader:
         self._access = access
         self._store = access.store
 
-    async def session(self, key: SessionKey, *, shared: bool) -> StoredSession:
+    async def session(self, key: SessionKey, *, shared: StatesReading | None) -> StoredSession:
         """A session, read at once.
 
         Args:
-            shared: with the states that it shares, also if there is no such session.
+            shared: reads the states that it shares as well, also if there is no such session.
         """
         return await self._access.read(self._session, key, shared)
 
-    def _session(self, key: SessionKey, shared: bool) -> StoredSession:
+    def _session(self, key: SessionKey, shared: StatesReading | None) -> StoredSession:
         """In the store's thread: one hop, whatever has to be read."""
         row = self._store.session(key)
         running = self._store.running_turn(key) if row is not None and row.head_seq else None
-        return StoredSession(row, running, self._store.state(key.app, key.user) if shared else None)
+        return StoredSession(row, running, shared() if shared is not None else None)
 
     async def at(self, key: SessionKey, seq: int) -> bytes | None:
         """The visible event at a position; None when there is none."""

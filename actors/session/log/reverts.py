@@ -89,10 +89,11 @@ class LogComparison:
     async def _loss(self, log: SessionLog) -> EventsLostError | None:
         """The loss of a log. One that has lost nothing needs no comparison any more. Raises StoreError."""
         begun = self._begun
-        stored = await self._reader.session(log.key, shared=True)
+        reading = self._shared.reading(log.key, again=True)
+        stored = await self._reader.session(log.key, shared=reading)
         newest = await self._reader.at(log.key, log.committed_seq)
         assert stored.shared is not None
-        self._shared.as_read(log.key, stored.shared, again=True)
+        self._shared.as_read(log.key, reading, stored.shared)
         lost = what_is_lost(_known(log), self._mark(stored, newest))
         if not lost and begun == self._begun:
             log.is_unchecked = False
@@ -108,7 +109,7 @@ class LogComparison:
         commits.refuse(key, error)
         is_told = self.on_lost(log, failure(error), error)
         commits.clear_failure(key)
-        stored = await self._reader.session(key, shared=False)
+        stored = await self._reader.session(key, shared=None)
         log.is_unchecked = False
         log.mark_stale()
         if stored.row is not None:

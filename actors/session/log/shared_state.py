@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 from actors.errors import StoreError
-from actors.interfaces.stores import ReadsManyStates
-from actors.messages.json_types import JsonMapping
+from actors.interfaces.records import VersionedState
+from actors.interfaces.stores import ReadsChangedStates, ReadsManyStates, SessionStore
+from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.session.store.access import StoreAccess
 
-StoredStates = tuple[JsonMapping, JsonMapping]
-"""The state of an app and of a user, as the store has them."""
+StoredStates = Mapping[str, VersionedState]
+"""States of an app, by "", and of its users, as the store has them: those that were asked for and are in another version."""
 
 
 class SharedState(dict[str, Any]):
     """The state of an app, or of a user, by keys without prefix.
 
     Attributes:
+        version: in which it was read last; -1: it was not read yet.
         is_stale: it may have values that were never stored; it has to be read again before it is used.
     """
 
-    __slots__ = ("__weakref__", "is_stale")
+    __slots__ = ("__weakref__", "is_stale", "version")
 
     def __init__(self) -> None:
         super().__init__()
+        self.version = -1
         self.is_stale = False
+
+
+class StatesReading:
+    """A read of an app's state and of those of some users, for the store's thread. It holds those in memory until it is taken in.
+
+    Args:
+        known: by user, those that may stay as they are if the store has them in the same version.
+        has_other_writers: they may be in another one.
+        again: those in memory are replaced, too.
+    """
+
+    def __init__(
+        self, store: SessionStore, app: str, known: Mapping[str, SharedState | None], *, has_other_writers: bool, again: bool
+    ) -> None:
+        self.app = app
+        self.known = known
+        self.again = again or has_other_writers
+        self._store = store
+        self._has_other_writers = has_other_writers
+
+    def __call__(self) -> StoredStates:
+        """Read them, in the store's thread. Raises StoreError."""
+        store, users = self._store, [user for user in self.known if user]
+        if self._has_other_writers and isinstance(store, ReadsChangedStates):
+            return store.changed_states(self.app, {user: state.version if state else -1 for user, state in self.known.items()})
+        if isinstance(store, ReadsManyStates) and len(users) > 1:
+            of_app, by_user = store.states(self.app, users)
+            return _unversioned(of_app, {user: by_user.get(user, {}) for user in users})
+        each = {user: store.state(self.app, user) for user in users}
+        return _unversioned(next(iter(each.values()))[0], {user: of_user for user, (_, of_user) in each.items()})
 
 
 class SharedStates:
@@ -36,26 +70,29 @@ class SharedStates:
     Args:
         access: the store.
         has_other_writers: other Session actors change these states in the store, too.
+
+    Attributes:
+        on_change: called with the key of a state that was read anew.
     """
 
     def __init__(self, access: StoreAccess, *, has_other_writers: bool = False) -> None:
         self._access = access
         self.has_other_writers = has_other_writers
+        self.on_change: Callable[[SessionKey], None] = lambda scope: None
         self._states: WeakValueDictionary[SessionKey, SharedState] = WeakValueDictionary()
+        self._waiting: list[tuple[SessionKey, asyncio.Future[None]]] = []
+        self._refreshing: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._states)
 
-    async def of(self, key: SessionKey, *, again: bool = False) -> tuple[SharedState, SharedState]:
-        """The state of a session's app, and of its user.
-
-        Args:
-            again: read them from the store, also if they are in memory.
-        """
-        known = None if again else self.in_memory(key)
+    async def of(self, key: SessionKey) -> tuple[SharedState, SharedState]:
+        """The state of a session's app, and of its user."""
+        known = self.in_memory(key)
         if known is not None:
             return known
-        return self.as_read(key, await self._access.read(self._access.store.state, key.app, key.user), again=again)
+        reading = self.reading(key)
+        return self.as_read(key, reading, await self._access.read(reading))
 
     def in_memory(self, key: SessionKey) -> tuple[SharedState, SharedState] | None:
         """The same without reading the store; None unless both are in memory and as the store has them."""
@@ -64,28 +101,58 @@ class SharedStates:
             return None
         return of_app, of_user
 
-    def as_read(self, key: SessionKey, found: StoredStates, *, again: bool = False) -> tuple[SharedState, SharedState]:
+    def reading(self, key: SessionKey, *, again: bool = False) -> StatesReading:
+        """A read of both, for the store's thread; `again`: also of what is in memory, and whatever its version is."""
+        return self._reading(key.app, (key.user,), again=again)
+
+    def as_read(self, key: SessionKey, reading: StatesReading, found: StoredStates) -> tuple[SharedState, SharedState]:
         """The same, of what was just read from the store: see `of`. Nothing may be awaited between the read and this."""
-        of_app, of_user = zip(_scopes(key), found, strict=True)
-        return self._refreshed(*of_app, again), self._refreshed(*of_user, again)
+        states = self._taken_in(reading, found)
+        return states[""], states[key.user]
+
+    async def refresh(self, key: SessionKey) -> None:
+        """Bring both up to date with what other Session actors have written before this was called.
+
+        Sessions that ask while the store is being read share the next read. Raises StoreError.
+        """
+        if not self.has_other_writers:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, done))
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh_all())
+        await done
+
+    async def _refresh_all(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            users: dict[str, dict[str, None]] = {}
+            for key, _ in waiting:
+                users.setdefault(key.app, {})[key.user] = None
+            failed: dict[str, Exception] = {}
+            for app, of_app in users.items():
+                try:
+                    reading = self._reading(app, of_app)
+                    self._taken_in(reading, await self._access.read(reading))
+                except Exception as error:
+                    failed[app] = error
+            for key, done in waiting:
+                if done.done():
+                    continue
+                if key.app in failed:
+                    done.set_exception(failed[key.app])
+                else:
+                    done.set_result(None)
 
     async def of_users(self, app: str, users: Iterable[str]) -> dict[str, tuple[SharedState, SharedState]]:
         """The states of an app and of many of its users, by user, with one read of the store. See `of`."""
         known = {user: None if self.has_other_writers else self.in_memory(SessionKey(app, user, "")) for user in users}
         unknown = [user for user, states in known.items() if states is None]
         if unknown:
-            found = await self._access.read(self._read_many, app, unknown)
-            for user, stored in zip(unknown, found, strict=True):
-                known[user] = self.as_read(SessionKey(app, user, ""), stored, again=self.has_other_writers)
+            reading = self._reading(app, unknown)
+            states = self._taken_in(reading, await self._access.read(reading))
+            known.update((user, (states[""], states[user])) for user in unknown)
         return {user: states for user, states in known.items() if states is not None}
-
-    def _read_many(self, app: str, users: Sequence[str]) -> list[StoredStates]:
-        """In the store's thread: the states of users, in their order."""
-        store = self._access.store
-        if not isinstance(store, ReadsManyStates):
-            return [store.state(app, user) for user in users]
-        of_app, by_user = store.states(app, users)
-        return [(of_app, by_user.get(user, {})) for user in users]
 
     def mark_stale(self, scope: SessionKey) -> None:
         """Have the state under a key read again before it is used."""
@@ -95,25 +162,51 @@ class SharedStates:
     async def reread(self, key: SessionKey) -> None:
         """Read the states again because a change was not stored. Raises StoreError; they are stale then."""
         try:
-            await self.of(key, again=True)
+            reading = self.reading(key, again=True)
+            self.as_read(key, reading, await self._access.read(reading))
         except StoreError:
             for scope in _scopes(key):
                 self.mark_stale(scope)
             raise
 
-    def _refreshed(self, scope: SessionKey, stored: JsonMapping, again: bool) -> SharedState:
-        """A state as it was read; one that another request has read meanwhile may have changed since, and stays as it is."""
+    def _reading(self, app: str, users: Iterable[str], *, again: bool = False) -> StatesReading:
+        known = {user: self._states.get(_scope(app, user)) for user in ("", *users)}
+        for user, state in known.items():
+            if again or (state is not None and state.is_stale):
+                known[user] = None
+        return StatesReading(self._access.store, app, known, has_other_writers=self.has_other_writers, again=again)
+
+    def _taken_in(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
+        """All states that were asked for, by user."""
+        return {user: self._refreshed(_scope(reading.app, user), found.get(user), reading.again) for user in reading.known}
+
+    def _refreshed(self, scope: SessionKey, stored: VersionedState | None, again: bool) -> SharedState:
+        """A state as it was read. Without other writers, one that another request has read meanwhile stays as it is."""
         known = self._states.get(scope)
+        if stored is None:
+            assert known is not None, "a reading holds those that it may find unchanged"
+            return known
         if known is None or again or known.is_stale:
             known = self._states.setdefault(scope, SharedState())
             known.clear()
-            known.update(stored)
+            known.update(stored.values)
+            known.version = stored.version
             known.is_stale = False
             # Changes that are about to be written must not get lost from memory.
             self._access.commits.pending.bring_up_to_date(scope, known)
+            self.on_change(scope)
         return known
+
+
+def _unversioned(of_app: JsonObject, by_user: Mapping[str, JsonObject]) -> StoredStates:
+    return {user: VersionedState(0, values) for user, values in {"": of_app, **by_user}.items()}
+
+
+def _scope(app: str, user: str) -> SessionKey:
+    """The key under which the state of a user, or with "" of the app, is kept."""
+    return SessionKey(app, user, "")
 
 
 def _scopes(key: SessionKey) -> tuple[SessionKey, SessionKey]:
     """The keys under which the states of an app and of a user are kept."""
-    return SessionKey(key.app, "", ""), SessionKey(key.app, key.user, "")
+    return _scope(key.app, ""), _scope(key.app, key.user)

@@ -94,8 +94,6 @@ class TurnOpener:
             return await self._logs.load(message.key)
         log = await self._logs.find_or_new(message.key)
         if log.creation is not None:
-            if self._parts.shared.has_other_writers:
-                self._admission.forget_shared(message.key)
             self._admission.first(message, log.app_state, log.user_state)
             if message.answers:
                 raise UnknownFunctionCallError(message.answers[0], message.key.session)

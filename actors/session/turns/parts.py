@@ -54,10 +54,8 @@ class SessionParts:
     runners: Runners
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
-        """Read the states of a session's app and user again, if other Session actors may have changed them. Raises StoreError."""
-        if self.shared.has_other_writers:
-            await self.shared.of(key, again=True)
-            self.admission.forget_shared(key)
+        """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
+        await self.shared.refresh(key)
 
     def deciding(self, authors: Iterable[str]) -> tuple[str, ...]:
         """Those of a log's authors, the most recent first, that decide which agent is selected."""

@@ -6,7 +6,7 @@ Rules of this file:
 - Sessions are created at once, so each collected row belongs to a session that exists, and rows need no order among them.
 - Hiding events and removing a session change rows that may still be collected, so these are sent first.
 - Rows of state that sessions share are sent last and in the order of their keys, so that two writers of the same keys cannot
-  deadlock.
+  deadlock. On PostgreSQL the version of each such state comes first: of its writers, one at a time has the row of that.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     select,
-    text,
     true,
     update,
 )
@@ -51,8 +51,18 @@ from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
-from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, state_rows
-from runtime.stores.sql.schema import FIXED, calls, events, removals, session_state, sessions, shared_state, turns
+from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
+from runtime.stores.sql.schema import (
+    FIXED,
+    calls,
+    events,
+    removals,
+    session_state,
+    sessions,
+    shared_state,
+    shared_versions,
+    turns,
+)
 
 GONE = "it is not there"
 """The reason of a conflict over a session that was removed."""
@@ -74,7 +84,17 @@ _FORGET = delete(removals).where(
     removals.c.app == bindparam("app"), removals.c.user == bindparam("user"), removals.c.session == bindparam("session")
 )
 
-_LOCK_SHARED = text("SELECT pg_advisory_xact_lock(hashtextextended('raygrove ' || current_schema() || :owner, 0))")
+_CHANGE_VERSION = postgresql.insert(shared_versions).on_conflict_do_update(
+    index_elements=["app", "user"], set_={"version": shared_versions.c.version + literal_column("1")}
+)
+_FORGET_VERSION = delete(shared_versions).where(
+    shared_versions.c.app == bindparam("of_app"),
+    shared_versions.c.user == bindparam("of_user"),
+    ~select(shared_state.c.key)
+    .where(shared_state.c.app == shared_versions.c.app, shared_state.c.user == shared_versions.c.user)
+    .correlate(shared_versions)
+    .exists(),
+)
 _SIZE_SHARED = select(
     func.coalesce(func.sum(func.octet_length(shared_state.c.key) + func.octet_length(shared_state.c.value)), 0)
 ).where(shared_state.c.app == bindparam("app"), shared_state.c.user == bindparam("user"))
@@ -182,12 +202,16 @@ class Batch:
 
     def _flush_shared(self) -> None:
         shared = dict(sorted(self._rows.shared.items()))
-        owners = sorted({(app, user) for app, user, _ in shared}) if self._max_shared_bytes is not None else []
-        for app, user in owners:
-            self._connection.execute(_LOCK_SHARED, {"owner": f"{app}/{user}"})
-        self._send_state(shared_state, *state_rows(shared, ("app", "user", "key")))
-        for app, user in owners:
-            self._check_shared(app, user)
+        put, removed = state_rows(shared, ("app", "user", "key"))
+        if self._dialect == "postgresql":
+            self._send(_CHANGE_VERSION, new_versions(self._rows.shared))
+        self._send_state(shared_state, put, removed)
+        if self._dialect == "postgresql":
+            fewer = {(row["app"], row["user"]) for row in removed}
+            self._send(_FORGET_VERSION, [{"of_app": app, "of_user": user} for app, user in sorted(fewer)])
+        if self._max_shared_bytes is not None:
+            for app, user in sorted({(app, user) for app, user, _ in shared}):
+                self._check_shared(app, user)
 
     def _check_shared(self, app: str, user: str) -> None:
         """Check the state that several writers add to, each of which has checked its own part. Raises TooLargeError."""

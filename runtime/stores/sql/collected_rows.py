@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
@@ -103,6 +104,15 @@ def new_session(write: CreateSession) -> Row:
     key = write.key
     times = {"created_s": write.created_s, "updated_s": write.created_s}
     return {"app": key.app, "user": key.user, "session": key.session, "rewinds": 0, **times}
+
+
+def new_versions(shared: Iterable[tuple[str, str, str]]) -> list[Row]:
+    """A row for the version of each state of which some keys are changed, in the order of their owners.
+
+    Its number counts only if the state had no version: see `schema.shared_versions`.
+    """
+    owners = sorted({(app, user) for app, user, _ in shared})
+    return [{"app": app, "user": user, "version": random.getrandbits(62) + 1} for app, user in owners]
 
 
 def state_rows(entries: dict[tuple[Any, ...], bytes | None], names: tuple[str, ...]) -> tuple[list[Row], list[Row]]:

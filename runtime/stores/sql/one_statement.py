@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
-from runtime.stores.sql.collected_rows import CollectedRows, Row, state_rows
+from runtime.stores.sql.collected_rows import CollectedRows, Row, new_versions, state_rows
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.postgres.arrays import array_of
 from runtime.stores.sql.session_rows import SessionRows
@@ -71,7 +71,7 @@ class OneStatementCommits:
         try:
             with self._database.driver() as driver:
                 rows = self._collected(driver, writes)
-                if self._checks_shared and rows.shared:
+                if rows.shared and (self._checks_shared or None in rows.shared.values()):
                     return False
                 sql, values = _statement(rows, is_claimed=claim is not None)
                 counted = claim.next_count() if claim is not None else ()
@@ -169,6 +169,12 @@ def _upsert(part: _Part, given: str) -> str:
     return f"{_insert(part, given)} ON CONFLICT ({_names(key)}) DO UPDATE SET {', '.join(changes)}"
 
 
+def _change_version(part: _Part, given: str) -> str:
+    change = f"ON CONFLICT ({_names(('app', 'user'))}) DO UPDATE SET version = {part.table.name}.version + 1"
+    # In the order of their owners, so that two writers of the same states cannot deadlock.
+    return f'{_insert(part, given)} ORDER BY given.app COLLATE "C", given."user" COLLATE "C" {change} RETURNING app, "user"'
+
+
 def _update(part: _Part, given: str) -> str:
     key, *columns = part.columns
     changes = ", ".join(f'"{column}" = given."{column}"' for column in columns)
@@ -192,8 +198,8 @@ _PARTS = {
     "updated": _Part(schema.sessions, ("sid", "updated_s"), _update),
     "own": _Part(schema.session_state, ("sid", "key", "value"), _upsert),
     "own_removed": _Part(schema.session_state, ("sid", "key"), _delete),
+    "versions": _Part(schema.shared_versions, _all(schema.shared_versions), _change_version),
     "shared": _Part(schema.shared_state, ("app", "user", "key", "value"), _upsert),
-    "shared_removed": _Part(schema.shared_state, ("app", "user", "key"), _delete),
 }
 
 
@@ -213,9 +219,8 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
     for row in rows.created:
         # The statement does not see its own rows.
         row["updated_s"] = updated.pop(row["sid"], row["updated_s"])
-    # In the order of their keys, so that two writers of the same keys cannot deadlock.
     own, own_removed = state_rows(rows.own, ("sid", "key"))
-    shared, shared_removed = state_rows(dict(sorted(rows.shared.items())), ("app", "user", "key"))
+    shared, _ = state_rows(rows.shared, ("app", "user", "key"))
     return {
         "created": rows.created,
         "events": rows.events,
@@ -224,8 +229,8 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
         "updated": [{"sid": sid, "updated_s": at_s} for sid, at_s in updated.items()],
         "own": own,
         "own_removed": own_removed,
+        "versions": new_versions(rows.shared),
         "shared": shared,
-        "shared_removed": shared_removed,
     }
 
 
@@ -235,6 +240,8 @@ def _sql(names: tuple[str, ...], is_claimed: bool) -> str:
     parts = [_CLAIM if is_claimed else _NO_CLAIM]
     for name in names:
         part = _PARTS[name]
-        given = f"claim, unnest({', '.join(['%s'] * len(part.columns))}) AS given ({_names(part.columns)})"
-        parts.append(f"{name} AS ({part.sql(part, given)})")
+        given = f"unnest({', '.join(['%s'] * len(part.columns))}) AS given ({_names(part.columns)})"
+        # One writer at a time has the version of a state, which it takes before it touches the state.
+        after = f'versions JOIN {given} USING (app, "user")' if name == "shared" else f"claim, {given}"
+        parts.append(f"{name} AS ({part.sql(part, after)})")
     return f"WITH {', '.join(parts)} SELECT 1 FROM claim"

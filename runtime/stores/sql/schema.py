@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 7
+VERSION = 8
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -201,6 +201,17 @@ removals = Table(
     PrimaryKeyConstraint("app", "user", "session"),
 )
 
+# Counts the changes of each of these states, where a store takes many writers. It begins with any number, so that a state that is
+# made anew gets no version that it had before.
+shared_versions = Table(
+    "raygrove_shared_versions",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    PrimaryKeyConstraint("app", "user"),
+)
+
 writers = Table(
     "raygrove_writers",
     metadata,
@@ -289,6 +300,15 @@ def _from_version_6(connection: Connection) -> None:
     )
 
 
+def _from_version_7(connection: Connection) -> None:
+    """Migration from version 7: adds the versions of the states that sessions share."""
+    kind = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
+    connection.exec_driver_sql(
+        f'CREATE TABLE raygrove_shared_versions (app {kind} NOT NULL, "user" {kind} NOT NULL, version BIGINT NOT NULL, '
+        'PRIMARY KEY (app, "user"))'
+    )
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -296,6 +316,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     4: _from_version_4,
     5: _from_version_5,
     6: _from_version_6,
+    7: _from_version_7,
 }
 """Migrations by the version from which they lead to the next."""
 

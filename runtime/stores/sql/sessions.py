@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, Write
+from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.messages.json_types import JsonObject
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
@@ -53,6 +53,7 @@ class SqlSessionStore(FencedSqlStore):
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
         self._at_once: OneStatementCommits | None = None
+        self._versions_of = 0
 
     def _prepare(self, connection: Connection) -> None:
         if not self._database.is_sqlite:
@@ -171,6 +172,19 @@ class SqlSessionStore(FencedSqlStore):
                 found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
         return found.pop("", {}), found
 
+    def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
+        """Those states of an app, "", and of its users that are not in the version known; on SQLite, which has none, all."""
+        if self._database.is_sqlite:
+            of_app, by_user = self.states(app, [user for user in known if user])
+            return {user: VersionedState(0, by_user.get(user, {}) if user else of_app) for user in known}
+        from runtime.stores.sql.postgres.changed_states import changed_states
+
+        with self._database.store_errors(), self._database.driver() as driver:
+            if self._versions_of != self._database.connections:
+                # An older copy of the database may come to the same versions by other changes.
+                known, self._versions_of = dict.fromkeys(known, -1), self._database.connections
+            return changed_states(driver, app, known)
+
     def turn(self, key: SessionKey, invocation_id: str) -> TurnRow | None:
         """The record of a turn, or None. A turn whose first event was rewound is not found."""
         found = self._of.rows(key, queries.TURN, invocation_id=invocation_id)
@@ -237,10 +251,6 @@ class SqlSessionStore(FencedSqlStore):
         """The sessions that were pruned, and whose artifacts may still be there."""
         of_user: dict[str, object] = {} if user is None else {"user": user}
         return _old_sessions(self._rows(queries.removal_list(of_user=user is not None), app=app, **of_user))
-
-    def erase_traces(self) -> None:
-        """Take what was deleted out of SQLite's write-ahead log; its file has zeros in place of it already. Raises StoreError."""
-        self._database.erase_traces()
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""

@@ -48,6 +48,10 @@ class SqlStore(ABC):
             self.close()
             raise self._database.failure(error) from error
 
+    def erase_traces(self) -> None:
+        """Take what was deleted out of SQLite's write-ahead log; its file has zeros in place of it already. Raises StoreError."""
+        self._database.erase_traces()
+
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._database.close()

@@ -146,7 +146,7 @@ class FencedSqlStore(SqlStore):
     @property
     def renew_s(self) -> float | None:
         """The seconds after which the claim has to be renewed, each time; None: never."""
-        return RENEW_S if self.owner is not None and self.owner.renews and self._has_others() else None
+        return RENEW_S if self.owner is not None and self.owner.renews and _has_others(self._database) else None
 
     def claim(self, writer: str) -> None:
         """Take a writer's place: commits of a store that has claimed it before raise WriterReplacedError.
@@ -158,7 +158,7 @@ class FencedSqlStore(SqlStore):
             StoreUnavailableError: the database is away or locked, or another deployment owns it and may live.
             StoreError: the database failed.
         """
-        if self.owner is None or not self._has_others():
+        if self.owner is None or not _has_others(self._database):
             self._ownership = None
         elif self._ownership is None or self._ownership.owner != self.owner:
             self._ownership = Ownership(self.owner, str(self), self._database.path)
@@ -214,6 +214,7 @@ class FencedSqlStore(SqlStore):
         if claim is not None:
             claim.note_done()
 
-    def _has_others(self) -> bool:
-        """Whether other processes can reach the database."""
-        return not self._database.is_sqlite or self._database.path is not None
+
+def _has_others(database: Database) -> bool:
+    """Whether other processes can reach a database."""
+    return not database.is_sqlite or database.path is not None

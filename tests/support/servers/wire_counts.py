@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ class WireCounts:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._notes: list[TextIO] = []
+        self._numbers = itertools.count()
         self._statements = 0
 
     def note(self, connection: Any, _record: object) -> None:
@@ -31,7 +33,8 @@ class WireCounts:
         if isinstance(connection, sqlite3.Connection):
             connection.set_trace_callback(self._count)
             return
-        notes = (self._folder / f"wire-{len(self._notes)}").open("w+")
+        # Stores connect in threads of their own.
+        notes = (self._folder / f"wire-{next(self._numbers)}").open("w+")
         self._notes.append(notes)
         assert isinstance(connection, psycopg.Connection)
         connection.pgconn.trace(notes.fileno())
