@@ -37,13 +37,15 @@ def store_url(folder: Path) -> str:
     return f"sqlite:///{folder}/sessions.db"
 
 
-def runtime(plan: Plan, root: BaseAgent | Flow, folder: Path, app: str = APP, **settings: Any) -> Runtime:
-    """A Runtime, not started, with its stores in a folder. `settings` are further fields of Settings."""
+def runtime(
+    plan: Plan, root: BaseAgent | Flow, folder: Path, app: str = APP, *, session_store: str = "", **settings: Any
+) -> Runtime:
+    """A Runtime, not started, with its stores in a folder, or its sessions elsewhere. `settings` are fields of Settings."""
     return Runtime(
         root,
         app_name=app,
         engine=plan.engine,
-        session_store=store_url(folder),
+        session_store=session_store or store_url(folder),
         artifact_store=f"file://{folder}/artifacts",
         settings=Settings(log_to_driver=False, **settings),
     )

@@ -59,6 +59,11 @@ class PostgresServer:
         options = f"-c listen_addresses='' -k {self._folder} -F"
         self._run("pg_ctl", "--wait", "--log", str(self._folder / "log"), "--options", options, "start")
 
+    @property
+    def pid(self) -> int:
+        """The process that has begun all others of the server, while it runs."""
+        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def stop(self, *, mode: str = "immediate") -> None:
         """Stop it: `fast` cuts all connections and ends in order, `immediate` is a crash from which the next start recovers."""
         self._run("pg_ctl", "--wait", f"--mode={mode}", "stop")

@@ -1,0 +1,165 @@
+"""Loads on the real engine, on Ray, with a model that answers at once; and the kernel's account of CPU meanwhile, by part."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+
+import msgspec
+
+from actors.messages.session import SessionKey
+from runtime import Runtime
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.benchmarks.figures import percentile
+from tests.benchmarks.footprint import cpu_s
+from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import APP, ROOT, LoadResult, conversation, history, run_load, store_url
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad
+from tests.support.machine.process_use import MB, use_of
+
+LEVELS: Mapping[int, int] = {1: 256, 16: 1_024, 64: 1_536, 256: 2_048}
+"""Turns of a round, by sessions at once."""
+MOST = max(LEVELS)
+_FLUSHES = 60
+
+
+class CpuClock(msgspec.Struct, frozen=True):
+    """Seconds of CPU so far, by part, and of all processes of the machine."""
+
+    parts: Mapping[str, float]
+    machine_s: float
+
+
+class MeasuredDeployment:
+    """A deployment under load, and its processes.
+
+    Args:
+        rt: with one agent.
+        postmaster: process of the database, if it is one of this machine.
+    """
+
+    def __init__(self, rt: Runtime, postmaster: int | None = None) -> None:
+        self._rt = rt
+        self._postmaster = postmaster
+        self._pids: Mapping[str, Sequence[int]] = {}
+        self._stores: Sequence[Path] = ()
+
+    async def warm_up(self, turns: int = 0) -> None:
+        """Have all processes live that the loads need, and find the thread in each Session actor that writes."""
+        await self._run(MOST, turns or 2 * MOST)
+        seen = await self._rt.aio.statistics()
+        self._pids = {
+            WEB: [os.getpid()],
+            SESSION: [part.pid for part in seen.session.parts or [seen.session]],
+            RUNNER: [seen.runner.pid],
+            AGENT: [seen.agents[ROOT].pid],
+            DATABASE: [] if self._postmaster is None else _children(self._postmaster),
+        }
+        threads = {thread: _thread_s(thread) for pid in self._pids[SESSION] for thread in _threads(pid)}
+        await self._run(MOST, turns or 4 * MOST)
+        self._stores = [_second(pid, threads) for pid in self._pids[SESSION]]
+
+    async def load(self, sessions: int, turns: int = 0) -> MeasuredLoad:
+        """Put a closed loop on it, once, of as many turns as the level has."""
+        commits, before, began_s = await self._commits(), self._clock(), time.perf_counter()
+        done = await self._run(sessions, turns or LEVELS[sessions])
+        took_s, after = time.perf_counter() - began_s, self._clock()
+        turns = len(done.latencies_ms)
+        spent_s = {part: after.parts[part] - before.parts[part] for part in after.parts}
+        own_s = sum(spent_s.values())
+        return MeasuredLoad(
+            sessions=sessions,
+            turns=turns,
+            rate=done.rate,
+            p50_ms=percentile(done.latencies_ms, 50),
+            p95_ms=percentile(done.latencies_ms, 95),
+            p99_ms=percentile(done.latencies_ms, 99),
+            cpu_ms={part: spent * 1_000 / turns for part, spent in spent_s.items()},
+            commits=(await self._commits() - commits) / turns,
+            others=max(0.0, after.machine_s - before.machine_s - own_s) / took_s,
+        )
+
+    def memory_mb(self) -> dict[str, float]:
+        """Memory of a process, by part: that of its own, without what it shares."""
+        found = {part: [use_of(pid).memory / MB for pid in pids] for part, pids in self._pids.items() if part != DATABASE}
+        return {part: round(max(each), 1) for part, each in found.items()}
+
+    async def _run(self, sessions: int, turns: int) -> LoadResult:
+        return await run_load(talk(self._rt), sessions=sessions, turns=turns)
+
+    async def _commits(self) -> int:
+        return (await self._rt.aio.statistics()).session.counts["commits"]
+
+    def _clock(self) -> CpuClock:
+        parts = {part: sum(cpu_s(pid) for pid in pids) for part, pids in self._pids.items()}
+        parts[STORE] = sum(map(_thread_s, self._stores))
+        # The thread is one of the Session actor's.
+        parts[SESSION] -= parts[STORE]
+        return CpuClock(parts, _machine_s())
+
+
+def combined(rounds: Sequence[MeasuredLoad]) -> MeasuredLoad:
+    """The medians of several rounds of one load."""
+    first = rounds[0]
+
+    def middle(value: Callable[[MeasuredLoad], float]) -> float:
+        return round(median(map(value, rounds)), 4)
+
+    return MeasuredLoad(
+        sessions=first.sessions,
+        turns=first.turns,
+        rate=middle(lambda each: each.rate),
+        p50_ms=middle(lambda each: each.p50_ms),
+        p95_ms=middle(lambda each: each.p95_ms),
+        p99_ms=middle(lambda each: each.p99_ms),
+        cpu_ms={part: middle(lambda each: each.cpu_ms[part]) for part in first.cpu_ms},  # noqa: B023
+        commits=middle(lambda each: each.commits),
+        others=middle(lambda each: each.others),
+    )
+
+
+def flush_ms(folder: Path) -> float:
+    """How long a small transaction on SQLite waits for the disk: its time without its CPU. The lower quartile of some."""
+    store = SqlSessionStore(store_url(folder))
+    store.open()
+    try:
+        waits_ms = [_commit_ms(store, number) for number in range(_FLUSHES)]
+    finally:
+        store.close()
+    return quantiles(waits_ms, n=4)[0]
+
+
+def _commit_ms(store: SqlSessionStore, number: int) -> float:
+    writes = history(SessionKey(APP, "user", f"session-{number}"), conversation(1))
+    began_s, cpu_began_s = time.perf_counter(), time.thread_time()
+    store.commit(writes)
+    return (time.perf_counter() - began_s - (time.thread_time() - cpu_began_s)) * 1_000
+
+
+def _threads(pid: int) -> list[Path]:
+    return list(Path(f"/proc/{pid}/task").iterdir())
+
+
+def _thread_s(thread: Path) -> float:
+    """CPU of a thread, from its folder in /proc."""
+    return int((thread / "schedstat").read_text().split()[0]) / 1e9
+
+
+def _second(pid: int, before_s: Mapping[Path, float]) -> Path:
+    """The thread that has worked most since then, but for the one of the event loop."""
+    threads = [thread for thread in _threads(pid) if thread in before_s]
+    return sorted(threads, key=lambda thread: before_s[thread] - _thread_s(thread))[1]
+
+
+def _machine_s() -> float:
+    """CPU that all processes of the machine have had."""
+    user, nice, system, _, _, *rest = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    return (user + nice + system + sum(rest[:3])) / os.sysconf("SC_CLK_TCK")
+
+
+def _children(pid: int) -> list[int]:
+    """A process and those that it has begun."""
+    return [pid, *(int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]

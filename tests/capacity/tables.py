@@ -1,0 +1,95 @@
+"""Tables of what a cluster does, and of how far that is from what this machine does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from tests.benchmarks.figures import rounded
+from tests.capacity.cluster import Cluster
+from tests.capacity.simulation import NODES, Load, Outcome
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad, UnitCosts
+
+NAMES = {
+    WEB: "web programs",
+    RUNNER: "Runners",
+    SESSION: "Session actors",
+    STORE: "their store threads",
+    AGENT: "processes of agents",
+    DATABASE: "databases (cores)",
+    NODES: "nodes (cores)",
+}
+"""By part, its name in tables."""
+
+_MANY = 0.5
+"""Of the sessions, when so many have a turn under way others wait."""
+
+WITHIN = 0.25
+"""The simulation is to be no further from what was measured."""
+
+
+def parts_table(cluster: Cluster, outcome: Outcome) -> Table:
+    """How busy every part is, and what it bears."""
+    made = Table("part", title=f"{cluster.nodes} nodes of {cluster.cores} cores")
+    for column in ("number", "utilisation", "of the busiest", "bears, turns/s"):
+        made.add_column(column, justify="right")
+    for part, busy in outcome.parts.items():
+        bears = f"{rounded(busy.bears)}{' ←' if part == outcome.bottleneck else ''}"
+        made.add_row(NAMES[part], f"{busy.number:g}", f"{busy.mean:.0%}", f"{busy.highest:.0%}", bears)
+    return made
+
+
+def verdict(outcome: Outcome, load: Load, highest: float) -> list[str]:
+    """The same in sentences: latencies, what is first to be too busy, and the highest rate."""
+    told = [
+        f"{rounded(outcome.rate)} turns/s end, {rounded(outcome.at_once)} are under way.",
+        f"A turn takes p50 {rounded(outcome.p50_ms)} ms, p95 {rounded(outcome.p95_ms)} ms, p99 {rounded(outcome.p99_ms)} ms.",
+        f"First bottleneck: {NAMES[outcome.bottleneck]}. Highest rate: {rounded(highest)} turns/s.",
+    ]
+    if load.rate is not None and load.rate > highest:
+        told.append(f"Saturated: {rounded(load.rate)} turns/s are asked for. The line grows, and latencies with it.")
+    elif load.rate is not None and outcome.at_once > _MANY * load.sessions:
+        told.append(f"Turns wait for others of their session: {load.sessions:,} sessions have one at a time each.")
+    return told
+
+
+def validation(loads: Sequence[MeasuredLoad], played: Sequence[Outcome]) -> Table:
+    """What was measured, what the simulation says, and how far apart the two are."""
+    made = Table("sessions", title=f"measured, simulated: within {WITHIN:.0%}")
+    for column in ("turns/s", "p50, ms", "p99, ms", "of other programs, cores"):
+        made.add_column(column, justify="right")
+    for load, outcome in zip(loads, played, strict=True):
+        cells = [
+            f"{rounded(measured)}, {rounded(simulated)} ({error:+.0%}{'' if abs(error) <= WITHIN else ' !'})"
+            for measured, simulated, error in errors(load, outcome)
+        ]
+        made.add_row(str(load.sessions), *cells, f"{load.others:.2f}")
+    return made
+
+
+def is_valid(loads: Sequence[MeasuredLoad], played: Sequence[Outcome]) -> bool:
+    """True when the simulation is near enough at every load of more than one session; one is what hops are taken from."""
+    return all(
+        abs(error) <= WITHIN
+        for load, outcome in zip(loads, played, strict=True)
+        if load.sessions > 1
+        for *_, error in errors(load, outcome)
+    )
+
+
+def costs_table(costs: UnitCosts) -> Table:
+    """CPU of every part."""
+    made = Table("part", title=f"{costs.measured} · {costs.machine}")
+    for column in ("a pass, ms", "a turn, ms", "a further event, ms"):
+        made.add_column(column, justify="right")
+    for where, parts in (("", costs.parts), (", PostgreSQL", costs.postgres)):
+        for part, cost in parts.items():
+            made.add_row(f"{NAMES[part]}{where}", *(f"{each:.3f}" for each in (cost.pass_ms, cost.turn_ms, cost.event_ms)))
+    return made
+
+
+def errors(load: MeasuredLoad, outcome: Outcome) -> list[tuple[float, float, float]]:
+    """Rate, median and p99: measured, simulated, and by which share the second is more than the first."""
+    pairs = [(load.rate, outcome.rate), (load.p50_ms, outcome.p50_ms), (load.p99_ms, outcome.p99_ms)]
+    return [(measured, simulated, simulated / measured - 1) for measured, simulated in pairs]

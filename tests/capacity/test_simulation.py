@@ -1,0 +1,178 @@
+"""A cluster on paper, held to what must be true of any: laws of queues, and limits that can be counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.capacity import unit_costs
+from tests.capacity.cluster import Cluster, ClusterError
+from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate
+from tests.capacity.turn import Conversation
+from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, NoUnitCostsError, UnitCost, UnitCosts
+
+QUICK = UnitCost(pass_ms=0.1, turn_ms=0.1, event_ms=0.05)
+COSTS = UnitCosts(
+    measured="",
+    machine="",
+    cores=2,
+    versions={},
+    parts=dict.fromkeys((WEB, RUNNER, SESSION, AGENT, STORE), QUICK),
+    postgres=dict.fromkeys((SESSION, STORE, DATABASE), QUICK),
+    shared_ms={SESSION: 0.1},
+    hop_ms=0.05,
+    flush_ms=0.2,
+    memory_mb={},
+    loads=[],
+)
+"""Of no real machine."""
+
+ROOM = Cluster(nodes=4, cores=8, webs=2, runners=2, shards=2, agents=2, databases=1)
+
+
+def with_cost(part: str, turn_ms: float) -> UnitCosts:
+    """The same, but that a part's CPU of a turn is another, and its passes take none."""
+    changed = UnitCost(pass_ms=0.0, turn_ms=turn_ms)
+    return msgspec.structs.replace(COSTS, parts={**COSTS.parts, part: changed})
+
+
+@pytest.mark.parametrize(("part", "field"), [(WEB, "webs"), (RUNNER, "runners"), (AGENT, "agents")])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_closed_loop_that_keeps_a_part_busy_gets_what_its_turns_cost(part: str, field: str, number: int) -> None:
+    costs = with_cost(part, 2.0)
+    cluster = msgspec.structs.replace(ROOM, **{field: number})
+    outcome = simulate(costs, cluster, Load(sessions=400, turns=4_000))
+    assert outcome.bottleneck == part
+    assert bears(costs, cluster, Conversation())[part] == number * 500
+    assert outcome.rate == pytest.approx(number * 500, rel=0.1)
+    assert outcome.parts[part].mean > 0.9
+
+
+def test_a_closed_loop_that_keeps_all_cores_busy_gets_what_its_turns_cost() -> None:
+    costs = msgspec.structs.replace(COSTS, parts=dict.fromkeys(COSTS.parts, UnitCost(pass_ms=0.0, turn_ms=0.5)))
+    cluster = Cluster(cores=1, databases=0)
+    outcome = simulate(costs, cluster, Load(sessions=100, turns=2_000))
+    assert outcome.bottleneck == NODES
+    assert outcome.rate == pytest.approx(1 / (5 * 0.5e-3), rel=0.05)
+
+
+def test_other_programs_take_their_share_of_the_cores() -> None:
+    cluster = Cluster(cores=2, databases=0)
+    alone = most(COSTS, cluster)
+    beside = most(COSTS, msgspec.structs.replace(cluster, others=1.0))
+    assert beside == pytest.approx(alone / 2, rel=0.15)
+
+
+@settings(deadline=None, max_examples=8)
+@given(rate=st.floats(20, 900), seed=st.integers(0, 1_000), model_s=st.sampled_from([0.0, 0.2]))
+def test_turns_under_way_are_the_rate_times_their_time_and_cpu_is_what_turns_cost(rate: float, seed: int, model_s: float) -> None:
+    outcome = simulate(COSTS, ROOM, Load(sessions=10_000, rate=rate, turns=600), Conversation(model_s=model_s), seed)
+    assert outcome.rate == pytest.approx(rate, rel=0.3)
+    assert outcome.p50_ms >= model_s * 1_000
+    assert outcome.p50_ms <= outcome.p95_ms <= outcome.p99_ms
+    # The mean lies near the median where nothing is saturated.
+    assert outcome.at_once == pytest.approx(outcome.rate * outcome.p50_ms / 1_000, rel=0.3)
+    used = {part: busy.mean * busy.number for part, busy in outcome.parts.items()}
+    assert sum(used[part] for part in (WEB, RUNNER, SESSION, AGENT)) == pytest.approx(used[NODES], rel=0.05)
+    passes_ms = sum(outcome.passes.values()) * 0.1
+    assert used[NODES] * 1_000 / outcome.rate == pytest.approx(passes_ms + 0.6, rel=0.15)
+    assert all(busy.highest <= 1 + 1e-9 for busy in outcome.parts.values())
+
+
+@settings(deadline=None, max_examples=8)
+@given(rate=st.floats(50, 400), more=st.floats(1.5, 3), seed=st.integers(0, 1_000))
+def test_more_load_never_lowers_a_utilisation(rate: float, more: float, seed: int) -> None:
+    few, many = (
+        simulate(COSTS, ROOM, Load(sessions=10_000, rate=each, turns=400), seed=seed).parts for each in (rate, rate * more)
+    )
+    # Each is a sample of 400 turns that come by chance.
+    assert all(many[part].mean > 0.9 * few[part].mean for part in few)
+
+
+def test_the_same_seed_has_the_same_outcome_and_another_one_another() -> None:
+    first, again, other = (simulate(COSTS, ROOM, Load(sessions=50, rate=300, turns=500), seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_turn_that_is_alone_has_a_pass_for_each_message_and_many_share_them() -> None:
+    alone = simulate(COSTS, Cluster(databases=0), Load(sessions=1, turns=50))
+    assert alone.passes == {part: passes for part, passes in unit_costs.PASSES.items() if part != DATABASE}
+    assert alone.commits == 2
+    crowd = simulate(COSTS, Cluster(databases=0), Load(sessions=64, turns=1_280))
+    assert all(crowd.passes[part] < 0.5 * alone.passes[part] for part in alone.passes)
+    assert crowd.commits < 0.2
+
+
+def test_a_turn_waits_for_its_model_and_its_tools_and_they_take_no_cpu_of_their_own() -> None:
+    load = Load(sessions=1, turns=50)
+    quick = simulate(COSTS, ROOM, load, Conversation(tool_calls=2))
+    slow = simulate(COSTS, ROOM, load, Conversation(tool_calls=2, model_s=1.0, tool_s=0.5))
+    assert slow.p50_ms == pytest.approx(quick.p50_ms + 3_000 + 1_000, rel=0.01)
+    assert quick.commits == 6
+    assert most(COSTS, ROOM, Conversation(tool_calls=2, model_s=9.0)) == most(COSTS, ROOM, Conversation(tool_calls=2))
+
+
+def test_turns_of_one_session_wait_for_each_other() -> None:
+    alone = simulate(COSTS, ROOM, Load(sessions=1, turns=50), Conversation(model_s=0.1))
+    asked = simulate(COSTS, ROOM, Load(sessions=1, rate=100, turns=50), Conversation(model_s=0.1))
+    assert asked.rate < 15
+    assert asked.p99_ms > 20 * alone.p99_ms
+
+
+def test_what_is_asked_for_beyond_the_highest_rate_is_not_had_and_waits() -> None:
+    small = Cluster(cores=2, databases=0)
+    highest = most(COSTS, small)
+    beyond = simulate(COSTS, small, Load(sessions=100_000, rate=3 * highest, turns=3_000))
+    within = simulate(COSTS, small, Load(sessions=100_000, rate=0.5 * highest, turns=3_000))
+    assert beyond.rate < 1.3 * highest
+    assert within.rate == pytest.approx(0.5 * highest, rel=0.1)
+    assert beyond.p50_ms > 10 * within.p50_ms
+
+
+def test_several_session_actors_have_the_cpu_besides_that_they_were_measured_to_have() -> None:
+    clusters = (msgspec.structs.replace(ROOM, shards=shards) for shards in (1, 2))
+    one, two = (bears(COSTS, cluster, Conversation())[SESSION] for cluster in clusters)
+    assert one == pytest.approx(1_000 / 0.2)
+    assert two == pytest.approx(2 * 1_000 / 0.3)
+
+
+def test_the_bottleneck_is_the_part_that_bears_least() -> None:
+    parts = {part: Busy(number=1, mean=0.1, highest=0.1, bears=each) for part, each in ((WEB, 30.0), (AGENT, 10.0))}
+    outcome = Outcome(rate=1, p50_ms=1, p95_ms=1, p99_ms=1, at_once=1, parts=parts, commits=1, passes={})
+    assert outcome.bottleneck == AGENT
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: Cluster(nodes=0), "nodes is 0, and there is at least one"),
+        (lambda: Cluster(network_ms=-1), "network_ms is -1, and cannot be less than 0"),
+        (lambda: Cluster(cores=2, others=2.0), "others have 2 cores, and a node has 2"),
+        (lambda: Cluster(nodes=2, databases=0), "give at least one database"),
+        (lambda: Cluster(databases=3, shards=2), "3 databases are more than the 2 Session actors"),
+        (lambda: Load(sessions=0), "sessions is 0, and there is at least one"),
+        (lambda: Load(sessions=1, rate=-1), "the rate is -1 turns a second, and has to be more than 0"),
+        (lambda: Load(sessions=1, rate=float("nan")), "the rate is nan"),
+        (lambda: Load(sessions=1, turns=0), "turns is 0"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(wrong: object, told: str) -> None:
+    assert callable(wrong)
+    with pytest.raises(ClusterError, match=told):
+        wrong()
+
+
+def test_unit_costs_come_back_from_their_file_and_a_file_that_is_none_says_how_it_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    with pytest.raises(NoUnitCostsError, match=r"costs\.json.*tests\.capacity measure"):
+        unit_costs.read(file)
+    file.write_text("{}")
+    with pytest.raises(NoUnitCostsError, match="missing required field"):
+        unit_costs.read(file)
+    unit_costs.write(COSTS, file)
+    assert unit_costs.read(file) == COSTS

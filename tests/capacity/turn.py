@@ -1,0 +1,120 @@
+"""A turn's way through the processes of a cluster, as docs/architecture.md tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from tests.capacity.cluster import Deployed, Hosting
+from tests.capacity.queues import Script, SimulatedTime, Step, play
+
+T = TypeVar("T")
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn does.
+
+    Attributes:
+        model_s: how long the model takes for each call. It takes no CPU of the cluster.
+        tool_calls: one after the other; each makes two further events and one more call of the model.
+        tool_s: how long each takes.
+    """
+
+    model_s: float = 0.0
+    tool_calls: int = 0
+    tool_s: float = 0.0
+
+    @property
+    def waits_s(self) -> float:
+        """The time that a turn takes with nothing but its model and its tools."""
+        return self.model_s * (self.tool_calls + 1) + self.tool_s * self.tool_calls
+
+    @property
+    def further_events(self) -> int:
+        """Events beside the user's and the answer."""
+        return 2 * self.tool_calls
+
+
+class TurnPlayer:
+    """Plays turns."""
+
+    def __init__(self, time: SimulatedTime, deployed: Deployed, conversation: Conversation) -> None:
+        self._time = time
+        self._deployed = deployed
+        self._conversation = conversation
+
+    def turn(self, session: int) -> Script:
+        """One turn of a session, until the program that asked has the answer."""
+        parts = self._deployed
+        web, agent = (_of(hostings, session) for hostings in (parts.webs, parts.agents))
+        runner, shard = (_of(hostings, session) for hostings in (parts.runners, parts.sessions))
+        gate, log = _of(parts.gates, session), _of(parts.logs, session)
+        yield self._take(web)
+        yield parts.hop(web, runner)
+        yield gate.enter
+        yield self._take(runner)
+        yield parts.hop(runner, shard)
+        yield self._take(shard)
+        play(self._stored(log.write, shard, runner, web))
+        yield parts.hop(shard, runner)
+        yield self._take(runner)
+        gate.leave()
+        yield parts.hop(runner, agent)
+        yield self._take(agent)
+        yield from self._further_events(web, agent, shard, log.write)
+        if self._conversation.model_s:
+            yield self._time.pause(self._conversation.model_s)
+            # The same event as above, in a pass of its own.
+            yield agent.process.take(0.0)
+        yield parts.hop(agent, shard)
+        yield self._take(shard)
+        yield log.write
+        yield self._take(shard)
+        play(self._ended(shard, agent, runner))
+        yield parts.hop(shard, web)
+        yield self._take(web)
+
+    def _stored(self, write: Step, shard: Hosting, runner: Hosting, web: Hosting) -> Script:
+        """The user's message is stored while the agent begins. The program does not wait for the reply."""
+        parts = self._deployed
+        yield write
+        yield self._take(shard)
+        yield parts.hop(shard, runner)
+        yield self._take(runner)
+        yield parts.hop(runner, web)
+        yield self._take(web)
+
+    def _ended(self, shard: Hosting, agent: Hosting, runner: Hosting) -> Script:
+        """The agent is told that its event is stored, and tells the Runner how the run ended."""
+        parts = self._deployed
+        yield parts.hop(shard, agent)
+        yield self._take(agent)
+        yield parts.hop(agent, runner)
+        yield self._take(runner)
+
+    def _further_events(self, web: Hosting, agent: Hosting, shard: Hosting, write: Step) -> Script:
+        """Calls of tools and their responses. The agent goes on when each is stored."""
+        parts = self._deployed
+        conversation = self._conversation
+        for number in range(conversation.further_events):
+            wait_s = conversation.tool_s if number % 2 else conversation.model_s
+            if wait_s:
+                yield self._time.pause(wait_s)
+            yield agent.process.take(agent.event_s)
+            yield parts.hop(agent, shard)
+            yield shard.process.take(shard.event_s)
+            yield write
+            yield shard.process.take(shard.event_s)
+            play(iter((parts.hop(shard, web), web.process.take(web.event_s))))
+            yield parts.hop(shard, agent)
+            yield agent.process.take(agent.event_s)
+
+    def _take(self, hosting: Hosting) -> Step:
+        return hosting.process.take(hosting.message_s)
+
+
+def _of(those: Sequence[T], session: int) -> T:
+    """The one of a part that serves a session."""
+    return those[session % len(those)]
