@@ -15,10 +15,10 @@ from tests.benchmarks.plain import start_ray
 from tests.capacity import measure as measuring
 from tests.capacity import tables, unit_costs
 from tests.capacity.cluster import Cluster, ClusterError
-from tests.capacity.simulation import Load, most, simulate
+from tests.capacity.simulation import Load, Outcome, most, played, simulate
 from tests.capacity.sizing import PAGE, for_rate, markdown, with_sizing
 from tests.capacity.turn import Conversation
-from tests.capacity.unit_costs import NoUnitCostsError
+from tests.capacity.unit_costs import MeasuredLoad, NoUnitCostsError
 
 CLOSED = "closed"
 _SHORTEST_S = 0.1
@@ -80,7 +80,7 @@ def measure() -> None:
     costs = measuring.unit_costs(measuring.measured())
     unit_costs.write(costs)
     _console().print(tables.costs_table(costs))
-    _console().print(tables.validation(costs.loads, [measuring.played(costs, load) for load in costs.loads]))
+    _show(costs.loads, [played(costs, load) for load in costs.loads])
 
 
 @app.command()
@@ -89,8 +89,8 @@ def validate() -> None:
     costs = unit_costs.read()
     _start_ray()
     loads = measuring.measured_loads()
-    outcomes = [measuring.played(costs, load) for load in loads]
-    _console().print(tables.validation(loads, outcomes))
+    outcomes = [played(costs, load) for load in loads]
+    _show(loads, outcomes)
     if not tables.is_valid(loads, outcomes):
         raise typer.Exit(1)
 
@@ -124,6 +124,13 @@ def _rate(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise ClusterError(f"the rate is {text!r}: give turns a second, or {CLOSED!r}") from None
+
+
+def _show(loads: Sequence[MeasuredLoad], outcomes: Sequence[Outcome]) -> None:
+    console = _console()
+    console.print(tables.validation(loads, outcomes))
+    if busy := tables.disturbance(loads):
+        console.print(busy, style="red")
 
 
 def _start_ray() -> None:

@@ -16,9 +16,8 @@ from tests.benchmarks import results
 from tests.benchmarks.depth import CALLS, ToolCallingModel, look
 from tests.benchmarks.plan import FULL
 from tests.benchmarks.workloads import ROOT, instant_agent, runtime
-from tests.capacity.cluster import Cluster
 from tests.capacity.measuring import LEVELS, MOST, MeasuredDeployment, combined, flush_ms
-from tests.capacity.simulation import Load, Outcome, simulate
+from tests.capacity.simulation import Outcome, played
 from tests.capacity.unit_costs import (
     DATABASE,
     PASSES,
@@ -148,12 +147,6 @@ def unit_costs(made: Measured) -> UnitCosts:
             part: round(max(0.0, made.sharded.cpu_ms[part] - crowd.cpu_ms[part]), 4) for part in (SESSION, STORE, DATABASE)
         },
     )
-
-
-def played(costs: UnitCosts, load: MeasuredLoad) -> Outcome:
-    """The same load on the same machine, simulated. What other programs had of the machine they have there as well."""
-    cluster = Cluster(cores=costs.cores, databases=0, others=round(load.others, 2))
-    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns))
 
 
 def _cost(lone: MeasuredLoad, crowd: MeasuredLoad, part: str, few: Outcome, many: Outcome, event_ms: float) -> UnitCost:

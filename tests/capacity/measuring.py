@@ -39,17 +39,19 @@ class MeasuredDeployment:
     Args:
         rt: with one agent.
         postmaster: process of the database, if it is one of this machine.
+        most: sessions at once by which it is warmed up.
     """
 
-    def __init__(self, rt: Runtime, postmaster: int | None = None) -> None:
+    def __init__(self, rt: Runtime, postmaster: int | None = None, most: int = MOST) -> None:
         self._rt = rt
+        self._most = most
         self._postmaster = postmaster
         self._pids: Mapping[str, Sequence[int]] = {}
         self._stores: Sequence[Path] = ()
 
     async def warm_up(self, turns: int = 0) -> None:
         """Have all processes live that the loads need, and find the thread in each Session actor that writes."""
-        await self._run(MOST, turns or 2 * MOST)
+        await self._run(self._most, turns or 2 * self._most)
         seen = await self._rt.aio.statistics()
         self._pids = {
             WEB: [os.getpid()],
@@ -59,7 +61,7 @@ class MeasuredDeployment:
             DATABASE: [] if self._postmaster is None else _children(self._postmaster),
         }
         threads = {thread: _thread_s(thread) for pid in self._pids[SESSION] for thread in _threads(pid)}
-        await self._run(MOST, turns or 4 * MOST)
+        await self._run(self._most, turns or 4 * self._most)
         self._stores = [_second(pid, threads) for pid in self._pids[SESSION]]
 
     async def load(self, sessions: int, turns: int = 0) -> MeasuredLoad:

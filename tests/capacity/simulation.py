@@ -16,7 +16,7 @@ from tests.benchmarks.figures import percentile
 from tests.capacity.cluster import Cluster, ClusterError, Deployed
 from tests.capacity.queues import SimulatedTime, Then, play
 from tests.capacity.turn import Conversation, TurnPlayer
-from tests.capacity.unit_costs import DATABASE, SESSION, STORE, UnitCosts
+from tests.capacity.unit_costs import DATABASE, SESSION, STORE, MeasuredLoad, UnitCosts
 
 NODES = "nodes"
 """The cores of all nodes, as a part."""
@@ -95,6 +95,12 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 def simulate(costs: UnitCosts, cluster: Cluster, load: Load, conversation: Conversation | None = None, seed: int = 0) -> Outcome:
     """Play a load on a cluster. The same arguments have the same outcome."""
     return _Play(costs, cluster, load, conversation or Conversation(), Random(seed)).run()
+
+
+def played(costs: UnitCosts, load: MeasuredLoad) -> Outcome:
+    """The same load on the same machine, simulated. What other programs had of the machine they have there as well."""
+    cluster = Cluster(cores=costs.cores, databases=0, others=round(load.others, 2))
+    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns))
 
 
 def most(costs: UnitCosts, cluster: Cluster, conversation: Conversation | None = None, seed: int = 0) -> float:

@@ -25,6 +25,9 @@ NAMES = {
 _MANY = 0.5
 """Of the sessions, when so many have a turn under way others wait."""
 
+_QUIET = 0.2
+"""Cores that other programs may have while figures are taken."""
+
 WITHIN = 0.25
 """The simulation is to be no further from what was measured."""
 
@@ -66,6 +69,14 @@ def validation(loads: Sequence[MeasuredLoad], played: Sequence[Outcome]) -> Tabl
         ]
         made.add_row(str(load.sessions), *cells, f"{load.others:.2f}")
     return made
+
+
+def disturbance(loads: Sequence[MeasuredLoad]) -> str:
+    """A warning when other programs had much of the machine; nothing when they had not."""
+    most = max(load.others for load in loads)
+    if most <= _QUIET:
+        return ""
+    return f"Other programs had up to {most:.1f} cores meanwhile: measure again when the machine has nothing else to do."
 
 
 def is_valid(loads: Sequence[MeasuredLoad], played: Sequence[Outcome]) -> bool:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.benchmarks.plan import TINY
 from tests.benchmarks.results import FOLDER
+from tests.benchmarks.workloads import instant_agent, runtime
 from tests.capacity import sizing, tables, unit_costs
 from tests.capacity.__main__ import main
 from tests.capacity.cluster import Cluster
-from tests.capacity.measure import Measured, played
+from tests.capacity.measure import Measured
 from tests.capacity.measure import unit_costs as taken_from
-from tests.capacity.measuring import LEVELS, combined
-from tests.capacity.simulation import Load, bears, simulate
+from tests.capacity.measuring import LEVELS, MeasuredDeployment, combined
+from tests.capacity.simulation import Load, bears, played, simulate
 from tests.capacity.test_simulation import COSTS
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import AGENT, DATABASE, PASSES, RUNNER, SESSION, STORE, WEB, MeasuredLoad, UnitCost, UnitCosts
@@ -102,6 +105,21 @@ def simulated(costs: UnitCosts, sessions: int, turns: int) -> MeasuredLoad:
     )
 
 
+async def test_a_load_is_measured_with_its_turns_its_commits_and_the_cpu_of_the_thread_that_writes(tmp_path: Path) -> None:
+    async with runtime(TINY, instant_agent(), tmp_path) as rt:
+        deployment = MeasuredDeployment(rt, most=4)
+        await deployment.warm_up()
+        load = await deployment.load(2, 40)
+    assert (load.sessions, load.turns) == (2, 40)
+    assert 0 < load.p50_ms <= load.p95_ms <= load.p99_ms
+    # Two in a turn that is alone; two sessions may share one.
+    assert 1 <= load.commits <= 2
+    # All actors of the local engine are in this process, whose other threads have more to do.
+    assert 0 < load.cpu_ms[STORE] < load.cpu_ms[WEB]
+    assert load.cpu_ms[SESSION] == pytest.approx(load.cpu_ms[RUNNER] - load.cpu_ms[STORE], rel=0.2)
+    assert deployment.memory_mb().keys() == {WEB, RUNNER, SESSION, AGENT}
+
+
 def test_rounds_of_a_load_are_combined_to_their_medians() -> None:
     first = simulated(MACHINE, 1, 20)
     rounds = [msgspec.structs.replace(first, rate=rate, p99_ms=10 * rate) for rate in (1.0, 2.0, 30.0)]
@@ -118,6 +136,14 @@ def test_a_simulation_that_is_too_far_from_what_was_measured_is_not_valid_and_th
     assert ["+30% !" in str(cell) for column in tables.validation([load], [far]).columns for cell in column.cells].count(
         True
     ) == 1
+
+
+@pytest.mark.parametrize(("others", "told"), [([0.0, 0.1], ""), ([0.1, 1.4], "Other programs had up to 1.4 cores")])
+def test_figures_that_were_taken_beside_other_programs_are_not_to_be_kept(others: Sequence[float], told: str) -> None:
+    load = simulated(MACHINE, 1, 20)
+    warning = tables.disturbance([msgspec.structs.replace(load, others=each) for each in others])
+    assert warning.startswith(told)
+    assert bool(warning) is bool(told)
 
 
 def test_the_command_says_how_busy_each_part_is_what_saturates_first_and_what_turns_take(
