@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
+from actors.messages.json_types import JsonMapping
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.stores.sql import writers
@@ -33,20 +34,20 @@ def agent() -> LlmAgent:
     return LlmAgent(name="root", model=PatternModel([], default="ok"))
 
 
-async def turns(rt: Runtime, sessions: list[str], each: int) -> None:
-    """Run turns in all of these sessions at once, one after the other in each."""
+async def turns(rt: Runtime, sessions: list[str], each: int, state: JsonMapping | None = None) -> None:
+    """Run turns in all of these sessions at once, one after the other in each. They change that state."""
 
     async def talk(session: str) -> None:
         for _ in range(each):
-            await rt.run(user_id=f"user {session}", session_id=session, message="hi")
+            await rt.run(user_id=f"user {session}", session_id=session, message="hi", state_delta=state)
 
     await asyncio.gather(*map(talk, sessions))
 
 
-async def cost(rt: Runtime, wire: WireCounts, sessions: list[str], each: int) -> Counter[str]:
+async def cost(rt: Runtime, wire: WireCounts, sessions: list[str], each: int, state: JsonMapping | None = None) -> Counter[str]:
     """The counts of such turns, with the `commits` of the Session actor."""
     before = wire.counts + Counter(commits=rt.statistics().session.counts["commits"])
-    await turns(rt, sessions, each)
+    await turns(rt, sessions, each, state)
     after = wire.counts + Counter(commits=rt.statistics().session.counts["commits"])
     return after - before
 
@@ -84,6 +85,15 @@ async def test_a_second_shard_costs_a_turn_that_is_alone_one_look_at_the_version
     async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
         await turns(rt, ["s0", "s1"], WARM_UP)
         assert await cost(rt, wire, ["s0"], 10) == {"commits": 20, "round_trips": 30, "statements": 30}
+
+
+async def test_turns_that_change_what_shards_share_take_no_round_trip_more(server: str, wire: WireCounts, tmp_path: Path) -> None:
+    two = Settings(session_shards=2)
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), settings=two) as rt:
+        await turns(rt, ["s0", "s1"], WARM_UP, {"user:seen": 1, "app:seen": 1})
+        found = await cost(rt, wire, ["s0"], 10, {"user:seen": 2, "app:seen": 2})
+    # The size of both states is looked at in the round trip of the commit that changes them.
+    assert found == {"commits": 20, "round_trips": 30, "statements": 40}
 
 
 async def test_turns_that_begin_at_once_in_two_shards_share_looks_at_shared_state(

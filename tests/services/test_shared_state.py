@@ -29,6 +29,7 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.fixtures.session_fixture import TREE
 from tests.support.sharded_runtimes import one_session_per_shard, own_tables
+from tests.support.stores.store_writes import APP, S1, event, fill_sessions, seqs
 from tests.support.tries import tries
 
 SHARDS = 2
@@ -226,6 +227,23 @@ def test_writers_of_the_same_keys_wait_for_each_other_and_never_in_a_circle(stor
     # The last writer has written all keys.
     assert len({tuple(value) for value in (*of_app.values(), *of_user.values())}) == 1
     assert set(of_app) == set(of_user) == set(names)
+
+
+def test_a_commit_that_would_carry_a_state_over_its_limit_stores_nothing(server: str) -> None:
+    store = SqlSessionStore(own_tables(server), max_shared_bytes=100_000)
+    store.open()
+    store.claim("desk")
+    scope = SessionKey(APP, "ada", "")
+    fill_sessions(store, S1, length=1)
+    store.commit([event(S1, 2), PutState(scope, {"k": "x" * 60_000})])
+    for _ in range(2):
+        with pytest.raises(TooLargeError):
+            store.commit([event(S1, 3), PutState(scope, {"k2": "x" * 60_000})])
+    assert seqs(store.events(S1)) == [1, 2]
+    assert set(store.state(APP, "ada")[1]) == {"k"}
+    store.commit([event(S1, 3), PutState(scope, {"k": "x" * 90_000})])
+    assert seqs(store.events(S1)) == [1, 2, 3]
+    store.close()
 
 
 def test_many_writers_at_once_do_not_carry_a_state_over_its_limit(server: str) -> None:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import Table
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DataError, IntegrityError
 
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.messages.session import SessionKey
@@ -27,6 +27,8 @@ from runtime.stores.sql.postgres.arrays import array_of
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.writers import WriterClaim
 
+_OWNER = (schema.shared_state.c.app, schema.shared_state.c.user)
+
 RESERVED = 64
 """Sids that are taken from the server at a time: a new session then takes no round trip of its own."""
 
@@ -35,6 +37,15 @@ _FIND = (
     "SELECT given.number, found.sid FROM unnest(%s, %s, %s) WITH ORDINALITY AS given (app, user_id, session, number) "
     'JOIN raygrove_sessions AS found ON found.app = given.app AND found."user" = given.user_id AND found.session = given.session'
 )
+_CHECK = (
+    "SELECT 1 / CASE WHEN sum(octet_length(there.key) + octet_length(there.value)) > %s THEN 0 ELSE 1 END "
+    "FROM unnest(%s, %s) AS given (app, user_id) "
+    'JOIN raygrove_shared_state AS there ON there.app = given.app AND there."user" = given.user_id '
+    "GROUP BY given.app, given.user_id"
+)
+_TOO_LARGE = "22012"
+"""The SQLSTATE of a division by zero."""
+
 _CLAIM = "claim AS (UPDATE raygrove_writers SET holder = %s WHERE writer = %s AND holder = %s RETURNING 1)"
 _NO_CLAIM = "claim AS (SELECT 1)"
 
@@ -49,13 +60,13 @@ class OneStatementCommits:
     Args:
         database: where to.
         sessions: knows sids.
-        checks_shared: the size of states that sessions share has to be checked, which one statement cannot do.
+        max_shared_bytes: see `Batch`.
     """
 
-    def __init__(self, database: Database, sessions: SessionRows, *, checks_shared: bool) -> None:
+    def __init__(self, database: Database, sessions: SessionRows, max_shared_bytes: int | None) -> None:
         self._database = database
         self._sessions = sessions
-        self._checks_shared = checks_shared
+        self._max_shared_bytes = max_shared_bytes
         self._reserved: list[int] = []
         self._reserved_by = 0
 
@@ -71,16 +82,33 @@ class OneStatementCommits:
         try:
             with self._database.driver() as driver:
                 rows = self._collected(driver, writes)
-                if rows.shared and (self._checks_shared or None in rows.shared.values()):
+                if None in rows.shared.values():
                     return False
                 sql, values = _statement(rows, is_claimed=claim is not None)
                 counted = claim.next_count() if claim is not None else ()
-                is_done = driver.execute(sql, [*counted, *values], prepare=True, binary=True).fetchone() is not None
+                is_done = self._run(driver, sql, [*counted, *values], rows)
         except (_NotAtOnceError, IntegrityError):
+            return False
+        except DataError as error:
+            if getattr(error.orig, "sqlstate", None) != _TOO_LARGE:
+                raise
             return False
         if is_done and claim is not None:
             claim.note_done()
         return is_done
+
+    def _run(self, driver: Any, sql: str, values: Sequence[object], rows: CollectedRows) -> bool:
+        """Whether the commit has found its claim. With a check of states that sessions share it is one transaction, too."""
+        if not rows.shared or self._max_shared_bytes is None:
+            return driver.execute(sql, values, prepare=True, binary=True).fetchone() is not None
+        owners = sorted({(app, user) for app, user, _ in rows.shared})
+        of_app, of_user = (array_of(column.type)(names) for column, names in zip(_OWNER, zip(*owners, strict=True), strict=True))
+        # The statement does not see what it writes, nor what other writers have written while it waited for them. The one behind
+        # it does, and undoes both if it fails: the server commits at the end of what it gets in one go.
+        with driver.pipeline():
+            done = driver.execute(sql, values, prepare=True, binary=True)
+            driver.execute(_CHECK, [self._max_shared_bytes, of_app, of_user], prepare=True)
+        return done.fetchone() is not None
 
     def _collected(self, driver: Any, writes: Sequence[Write]) -> CollectedRows:
         created = [write.key for write in writes if isinstance(write, CreateSession)]

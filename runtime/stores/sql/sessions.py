@@ -60,8 +60,7 @@ class SqlSessionStore(FencedSqlStore):
             # Its driver is an extra.
             from runtime.stores.sql.one_statement import OneStatementCommits
 
-            checks_shared = self._max_shared_bytes is not None
-            self._at_once = OneStatementCommits(self._database, self._of, checks_shared=checks_shared)
+            self._at_once = OneStatementCommits(self._database, self._of, self._max_shared_bytes)
         schema.prepare(connection)
 
     def commit(self, writes: Sequence[Write]) -> None:
