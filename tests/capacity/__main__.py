@@ -24,7 +24,7 @@ CLOSED = "closed"
 _SHORTEST_S = 0.1
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Count = Annotated[int | None, typer.Option(min=1, show_default="as sized for the rate")]
+Count = Annotated[int | None, typer.Option(min=1, show_default="as sized for the rate", help="How many there are.")]
 
 
 @app.command()

@@ -34,7 +34,7 @@ ROUNDS = 3
 _TOOL_TURNS = 512
 _HOPS = 6
 """Of a turn, one after the other."""
-_APPROXIMATIONS = 6
+_APPROXIMATIONS = 4
 """The passes of a turn follow from what a pass costs, and the other way round: so often each is taken from the other."""
 
 

@@ -21,6 +21,9 @@ from tests.capacity.unit_costs import DATABASE, SESSION, STORE, MeasuredLoad, Un
 NODES = "nodes"
 """The cores of all nodes, as a part."""
 
+MOST_TURNS = 2_000_000
+"""Turns of one simulation, at most: they take some minutes."""
+
 _CROWD = 256
 """Sessions for each process of a part: so many keep it busy."""
 _WARM = 0.25
@@ -93,7 +96,17 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def simulate(costs: UnitCosts, cluster: Cluster, load: Load, conversation: Conversation | None = None, seed: int = 0) -> Outcome:
-    """Play a load on a cluster. The same arguments have the same outcome."""
+    """Play a load on a cluster. The same arguments have the same outcome.
+
+    Raises:
+        ClusterError: there are more turns to play than can be waited for.
+    """
+    turns = max(load.sessions, load.turns) if load.rate is None else _warm(load, conversation or Conversation()) + load.turns
+    if turns > MOST_TURNS:
+        raise ClusterError(
+            f"{turns:,} turns would have to be played, and {MOST_TURNS:,} can be: "
+            "give fewer turns, a lower rate, a shorter time of the model, or fewer sessions of a closed loop"
+        )
     return _Play(costs, cluster, load, conversation or Conversation(), Random(seed)).run()
 
 
@@ -126,6 +139,11 @@ def turn_ms(costs: UnitCosts, cluster: Cluster, conversation: Conversation, part
     named = (SESSION, STORE) if part == SESSION else (part,)
     found = (costs.of(name, on_postgres=cluster.on_postgres, shards=cluster.shards) for name in named)
     return sum(cost.turn_ms + cost.event_ms * conversation.further_events for cost in found)
+
+
+def _warm(load: Load, conversation: Conversation) -> int:
+    """How many turns begin before a cluster is as busy as a rate makes it. They are not counted."""
+    return round(_WARM * load.turns + (load.rate or 0.0) * conversation.waits_s)
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -175,11 +193,8 @@ class _Play:
         self._begin(session, is_counted=True, then=then)
 
     def _arrive(self, rate: float, numbers: Iterator[int], marks: list[_Mark]) -> None:
-        """Ask for a turn of any session, and for the next one after some time.
-
-        Turns that begin before the cluster is as busy as it will be are not counted.
-        """
-        warm = round(_WARM * self._load.turns + rate * self._conversation.waits_s)
+        """Ask for a turn of any session, and for the next one after some time."""
+        warm = _warm(self._load, self._conversation)
         number = next(numbers)
         if number in (warm, warm + self._load.turns):
             marks.append(self._mark())

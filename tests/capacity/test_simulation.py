@@ -159,6 +159,9 @@ def test_the_bottleneck_is_the_part_that_bears_least() -> None:
         (lambda: Load(sessions=1, rate=-1), "the rate is -1 turns a second, and has to be more than 0"),
         (lambda: Load(sessions=1, rate=float("nan")), "the rate is nan"),
         (lambda: Load(sessions=1, turns=0), "turns is 0"),
+        (lambda: simulate(COSTS, ROOM, Load(sessions=1, turns=10_000_000)), "10,000,000 turns would have to be played"),
+        (lambda: simulate(COSTS, ROOM, Load(sessions=9, rate=1e6), Conversation(model_s=2.0)), "2,006,250 turns would have to"),
+        (lambda: simulate(COSTS, ROOM, Load(sessions=3_000_000)), "fewer sessions of a closed loop"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(wrong: object, told: str) -> None:
