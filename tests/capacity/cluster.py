@@ -112,7 +112,9 @@ class Deployed:
         self._chance = chance
         self._costs = costs
         self._cluster = cluster
-        self.nodes = [Cores(time, cluster.cores, 1 - cluster.others / cluster.cores) for _ in range(cluster.nodes)]
+        left = cluster.cores - cluster.others
+        # What other programs leave of a core is a slower one.
+        self.nodes = [Cores(time, math.ceil(left), left / math.ceil(left)) for _ in range(cluster.nodes)]
         self.databases = [Cores(time, cluster.database_cores) for _ in range(cluster.databases)]
         self._expected = [0.0] * cluster.nodes
         placed = {part: self._placed(part) for part in sorted((SESSION, RUNNER, AGENT, WEB), key=self._expected_ms, reverse=True)}
