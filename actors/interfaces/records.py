@@ -200,4 +200,14 @@ class ForgetRemoval(msgspec.Struct, frozen=True):
     key: SessionKey
 
 
-Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession | NoteRemoval | ForgetRemoval
+class ArchiveEvents(msgspec.Struct, frozen=True):
+    """Write: move the bytes of all events up to `last_seq` into the archive. Every question has the same answer afterwards.
+
+    A session that is not there is no error.
+    """
+
+    key: SessionKey
+    last_seq: int
+
+
+Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession | NoteRemoval | ForgetRemoval | ArchiveEvents

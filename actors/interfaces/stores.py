@@ -9,7 +9,7 @@ from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, 
 from actors.messages.content import Part
 from actors.messages.json_types import JsonObject
 from actors.messages.memory import MemoryEntry
-from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.messages.session import SessionKey, SessionPlace
 
 
 class SessionStore(Protocol):
@@ -193,38 +193,6 @@ class ReadsManyStates(Protocol):
 
     def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
         """The app's state, and those of users that have any, by keys without their prefix.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-
-@runtime_checkable
-class PrunesSessions(Protocol):
-    """What a SessionStore needs besides, so that old sessions can be pruned. It also does `NoteRemoval` and `ForgetRemoval`."""
-
-    def old_sessions(
-        self, app: str, user: str | None, before_s: float, *, limit: int, after: SessionPlace | None = None
-    ) -> list[OldSession]:
-        """Sessions that were created and written before a time, the oldest first. None has a turn that is open or paused.
-
-        Args:
-            app, user: of whom; with None of all users of the app.
-            before_s: neither their creation nor their last write nor their last event is of this time or later, in seconds
-                since the epoch.
-            limit: at most so many.
-            after: only those that come after this place.
-
-        Raises:
-            StoreUnavailableError: the store is away or locked.
-            StoreError: the store failed.
-        """
-        ...
-
-    def removals(self, app: str, user: str | None) -> list[OldSession]:
-        """The sessions of a user, with None of all users of the app, whose removal is noted.
 
         Raises:
             StoreUnavailableError: the store is away or locked.

@@ -190,6 +190,10 @@ class SessionRef(Ref):
         """Remove a batch of the old sessions that one Session actor serves. Raises StoreError."""
         return await self._ask(message, p.SessionsPruned)
 
+    async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
+        """Archive old events of some of the sessions that one Session actor serves. Raises StoreError."""
+        return await self._ask(message, p.OldEventsArchived)
+
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         await self._ask(message, p.Ack)

@@ -17,6 +17,7 @@ from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.session.admission import Admission
+from actors.session.archiving import Archiving
 from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
@@ -82,6 +83,7 @@ class SessionActor(Actor):
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
         self._retention = Retention(parts)
+        self._archiving = Archiving(parts)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -120,6 +122,7 @@ class SessionActor(Actor):
             p.ReleaseUser: self._users.release_user,
             p.FindOldSessions: self._retention.find_old_sessions,
             p.PruneSessions: self._retention.prune_sessions,
+            p.ArchiveOldEvents: self._archiving.archive_old_events,
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from actors.errors import TurnCancelledError
 from actors.interfaces.records import ForgetRemoval, PutState, RemoveSession, SessionRow, Write
-from actors.interfaces.stores import ErasesTraces, PrunesSessions
+from actors.interfaces.retention import PrunesSessions
+from actors.interfaces.stores import ErasesTraces
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey

@@ -32,7 +32,14 @@ from actors.messages.protocol.mcp import (
 )
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
-from actors.messages.protocol.retention import FindOldSessions, OldSessions, PruneSessions, SessionsPruned
+from actors.messages.protocol.retention import (
+    ArchiveOldEvents,
+    FindOldSessions,
+    OldEventsArchived,
+    OldSessions,
+    PruneSessions,
+    SessionsPruned,
+)
 from actors.messages.protocol.runs import Invoke, RunChild, StopBranch, StopRun, TakeLlmCall
 from actors.messages.protocol.sessions import (
     AppendEventRequest,
@@ -118,6 +125,7 @@ __all__ = [
     "Append",
     "AppendEventRequest",
     "Appended",
+    "ArchiveOldEvents",
     "CallMcpTool",
     "CancelTurn",
     "CancelWaitingTurns",
@@ -159,6 +167,7 @@ __all__ = [
     "News",
     "Note",
     "NothingToResume",
+    "OldEventsArchived",
     "OldSessions",
     "OpenStore",
     "OpenTurn",

@@ -1,4 +1,4 @@
-"""Pruning sessions that were not written to for long: driver to Session actors.
+"""Pruning sessions that were not written to for long, and archiving old events: driver to Session actors.
 
 The driver has each Session actor remove its old sessions batch by batch, and deletes the artifacts of each batch. What was
 removed stays noted in the store until the driver has said so, and is named again to whatever prunes next.
@@ -63,4 +63,35 @@ class SessionsPruned(Message, frozen=True, kw_only=True):
 
     removed: Sequence[OldSession] = ()
     after: SessionPlace | None = None
+    is_last: bool = False
+
+
+class ArchiveOldEvents(Message, frozen=True, kw_only=True):
+    """Archive old events of some of the sessions that one Session actor serves.
+
+    Attributes:
+        user: only sessions of this user; None: of all users.
+        before_s: only events from before this time, in seconds since the epoch.
+        dry_run: only count them.
+        after: the session after which to begin; None: at the first.
+    """
+
+    app: str
+    user: str | None = None
+    before_s: float
+    dry_run: bool = False
+    after: SessionKey | None = None
+
+
+class OldEventsArchived(Message, frozen=True, kw_only=True):
+    """Reply to ArchiveOldEvents.
+
+    Attributes:
+        events: how many events were archived, by session.
+        after: where to begin the next time.
+        is_last: nothing is left to do.
+    """
+
+    events: Sequence[tuple[SessionKey, int]] = ()
+    after: SessionKey | None = None
     is_last: bool = False

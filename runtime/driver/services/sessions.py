@@ -24,6 +24,7 @@ from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
+from runtime.engine.archiving import ArchivedEvents, archive_old_events
 from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 
 Follow = Callable[[SessionKey, int], Turn]
@@ -98,6 +99,11 @@ class _Sessions:
         if dry_run:
             return await count_old_sessions(engine, app, user, before_s)
         return await prune_sessions(engine, self._artifacts.store, app, user, before_s)
+
+    async def _archive(self, older_than: timedelta | float, user_id: str | None, dry_run: bool) -> ArchivedEvents:
+        before_s = now_s() - checked_age("older_than", older_than)
+        user = checked_known_id("user id", user_id) if user_id is not None else None
+        return await archive_old_events(self._client.engine, self._client.app_name, user, before_s, dry_run=dry_run)
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
         turn = checked_known_id("invocation id", invocation_id)
@@ -261,6 +267,24 @@ class SessionsService(_Sessions):
         """
         return self._client.run(self._prune(older_than, user_id, dry_run))
 
+    def archive(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> ArchivedEvents:
+        """Move old events of long sessions into the store's archive, compressed. They are read as before, also by agents.
+
+        The newest 128 events of a session stay where they are, and so does what comes after an event that is newer, or after the
+        begin of a turn that is open or paused. Others may talk meanwhile. Interrupted at any point, it has archived some of them,
+        and a repetition goes on.
+
+        Args:
+            older_than: the time since the event, above zero: a timedelta, or seconds.
+            user_id: only sessions of this user.
+            dry_run: only count them.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong.
+            StoreError: the store failed, or a store of your own has no archive.
+        """
+        return self._client.run(self._archive(older_than, user_id, dry_run))
+
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
         self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
@@ -318,6 +342,12 @@ class AsyncSessionsService(_Sessions):
     async def prune(self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False) -> PrunedSessions:
         """Delete all sessions to which nothing was written for long."""
         return await self._client.run_async(self._prune(older_than, user_id, dry_run))
+
+    async def archive(
+        self, older_than: timedelta | float, *, user_id: str | None = None, dry_run: bool = False
+    ) -> ArchivedEvents:
+        """Move old events of long sessions into the store's archive, compressed."""
+        return await self._client.run_async(self._archive(older_than, user_id, dry_run))
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn."""

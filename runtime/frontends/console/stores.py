@@ -1,4 +1,4 @@
-"""`raygrove store`: whole stores are copied, backed up, exported and imported, and what is old is removed from them."""
+"""`raygrove store`: whole stores are copied, backed up, exported and imported, and what is old is removed or archived."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runtime.frontends.console.options import (
 )
 from runtime.frontends.console.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Copy, back up, export, import and prune whole stores.")
+app = typer.Typer(no_args_is_help=True, help="Copy, back up, export, import, prune and archive whole stores.")
 
 STANDARD_OUTPUT = "-"
 """In place of a file's name: the program's own output, or input."""
@@ -140,6 +140,33 @@ def prune(
     counts = [(name, getattr(pruned, name)) for name in pruned.__struct_fields__]
     head = "would be deleted" if dry_run else "deleted"
     print_table((head, "number"), [(name, str(count)) for name, count in counts if count is not None])
+
+
+@app.command()
+def archive(
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="How old the events are: 90d, 12h, 30m.")],
+    app_name: Annotated[str, typer.Option("--app", help="The app_name of the Runtime.")],
+    user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count them, and move nothing.")] = False,
+    store: Store = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Compress old events of long sessions, which are read as before.
+
+    The app must be stopped, or named with its --address. Interrupted, it has moved some of them: call it again.
+    """
+    from runtime.frontends.console.stopped import opened_app
+
+    age = parsed_age(older_than)
+    instead = "give the --address of its cluster, call rt.sessions.archive in its program, or stop it first"
+    with opened_app(app_name, store, address, instead=instead) as rt:
+        archived = rt.sessions.archive(age, user_id=user, dry_run=dry_run)
+    if json:
+        print_json([archived])
+        return
+    head = "would be archived" if dry_run else "archived"
+    print_table((head, "number"), [(name, str(getattr(archived, name))) for name in archived.__struct_fields__])
 
 
 def _print_counts(counts: Counter[str], *, json: bool) -> None:

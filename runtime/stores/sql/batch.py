@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, cast
 
@@ -37,6 +38,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
     AddEvent,
+    ArchiveEvents,
     CreateSession,
     ForgetRemoval,
     HideEvents,
@@ -51,6 +53,7 @@ from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
+from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
 from runtime.stores.sql.schema import (
     FIXED,
@@ -176,6 +179,11 @@ class Batch:
         key = write.key
         self._connection.execute(_FORGET, {"app": key.app, "user": key.user, "session": key.session})
 
+    def _archive_events(self, write: ArchiveEvents) -> None:
+        self._flush()
+        with suppress(StoreConflictError):
+            move_into_archive(self._connection, self._sid(write.key), write.last_seq)
+
     def _sid(self, key: SessionKey) -> int:
         sid = self._sids.get(key)
         if sid is not None:
@@ -241,6 +249,7 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     RemoveSession: Batch._remove_session,
     NoteRemoval: Batch._note_removal,
     ForgetRemoval: Batch._forget_removal,
+    ArchiveEvents: Batch._archive_events,
 }
 
 

@@ -24,7 +24,18 @@ from sqlalchemy import (
     tuple_,
 )
 
-from runtime.stores.sql.schema import RUNNING, calls, events, removals, session_state, sessions, shared_state, turns
+from runtime.stores.sql.schema import (
+    ARCHIVED,
+    RUNNING,
+    archive,
+    calls,
+    events,
+    removals,
+    session_state,
+    sessions,
+    shared_state,
+    turns,
+)
 
 _sid: BindParameter[int] = bindparam("sid")
 _visible = events.c.hidden.is_(false())
@@ -309,3 +320,45 @@ def removal_list(*, of_user: bool) -> Select[*tuple[Any, ...]]:
     """The sessions whose removal is noted: app; `user` if `of_user`."""
     query = select(removals).where(removals.c.app == bindparam("app")).order_by(*removals.primary_key.columns)
     return query.where(removals.c.user == bindparam("user")) if of_user else query
+
+
+@cache
+def long_sessions(*, of_user: bool, after_another: bool) -> Select[str, str]:
+    """User and id of the sessions whose logs have more than some events, in this order.
+
+    Parameters: app, more_than, limit; `user` if `of_user`; `after_user` and `after_session` if `after_another`.
+    """
+    place = (sessions.c.user, sessions.c.session)
+    query = select(*place).where(sessions.c.app == bindparam("app"), _head_seq.element > bindparam("more_than"))
+    if of_user:
+        query = query.where(sessions.c.user == bindparam("user"))
+    if after_another:
+        query = query.where(tuple_(*place) > tuple_(bindparam("after_user"), bindparam("after_session")))
+    return query.order_by(*place).limit(bindparam("limit"))
+
+
+_archived_seq = (
+    select(archive.c.last_seq).where(archive.c.sid == _sid).order_by(archive.c.first_seq.desc()).limit(1).scalar_subquery()
+)
+_newest_seq = select(func.max(events.c.seq)).where(events.c.sid == _sid).scalar_subquery()
+_open_seq = (
+    select(func.min(turns.c.first_seq))
+    .where(turns.c.sid == _sid, turns.c.status.in_([RUNNING, literal_column("'paused'")]), ~_began_hidden)
+    .scalar_subquery()
+)
+_kept: BindParameter[int] = bindparam("keep")
+
+NEXT_EVENTS = (
+    select(events.c.seq, events.c.timestamp, func.length(events.c.raw).label("size"))
+    .where(
+        events.c.sid == _sid,
+        events.c.seq > func.coalesce(_archived_seq, literal_column("0")),
+        events.c.seq > bindparam("after_seq"),
+        events.c.raw != ARCHIVED,
+        events.c.seq <= _newest_seq - _kept,
+        events.c.seq < func.coalesce(_open_seq, _newest_seq + 1),
+    )
+    .order_by(events.c.seq)
+    .limit(bindparam("limit"))
+)
+"""The first events that are not archived, without the newest ones and those of turns that go on: sid, keep, after_seq, limit."""

@@ -43,7 +43,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 
-VERSION = 8
+VERSION = 9
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -51,6 +51,9 @@ UNKNOWN = "of an unknown version"
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
+
+ARCHIVED = b""
+"""In place of the bytes of an event that is in the archive, and of what it overwrote if there is any. Neither is empty else."""
 
 FIXED = "fixed"
 """Marks a column whose value does not change while a turn goes on."""
@@ -105,6 +108,17 @@ events = Table(
     Column("raw", LargeBinary, nullable=False),
     PrimaryKeyConstraint("sid", "seq"),
     UniqueConstraint("sid", "id"),
+    ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
+)
+
+archive = Table(
+    "raygrove_archive",
+    metadata,
+    Column("sid", _SID, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("sid", "first_seq"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
 
@@ -292,8 +306,7 @@ def _from_version_5(connection: Connection) -> None:
 
 def _from_version_6(connection: Connection) -> None:
     """Migration from version 6: adds the notes of sessions that were pruned, and whose artifacts are still there."""
-    is_postgres = connection.dialect.name == "postgresql"
-    text_c, real = ('TEXT COLLATE "C"', "DOUBLE PRECISION") if is_postgres else ("TEXT", "DOUBLE")
+    text_c, real = ('TEXT COLLATE "C"', "DOUBLE PRECISION") if connection.dialect.name == "postgresql" else ("TEXT", "DOUBLE")
     connection.exec_driver_sql(
         f'CREATE TABLE raygrove_removals (app {text_c} NOT NULL, "user" {text_c} NOT NULL, session {text_c} NOT NULL, '
         f'updated_s {real} NOT NULL, events BIGINT NOT NULL, turns BIGINT NOT NULL, PRIMARY KEY (app, "user", session))'
@@ -309,6 +322,15 @@ def _from_version_7(connection: Connection) -> None:
     )
 
 
+def _from_version_8(connection: Connection) -> None:
+    """Migration from version 8: adds the archive of events."""
+    sid, raw = ("BIGINT", "BYTEA") if connection.dialect.name == "postgresql" else ("INTEGER", "BLOB")
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_archive (sid {sid} NOT NULL, first_seq BIGINT NOT NULL, last_seq BIGINT NOT NULL, raw {raw} "
+        "NOT NULL, PRIMARY KEY (sid, first_seq), FOREIGN KEY (sid) REFERENCES raygrove_sessions (sid) ON DELETE CASCADE)"
+    )
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -317,6 +339,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     5: _from_version_5,
     6: _from_version_6,
     7: _from_version_7,
+    8: _from_version_8,
 }
 """Migrations by the version from which they lead to the next."""
 

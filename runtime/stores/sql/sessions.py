@@ -15,6 +15,7 @@ from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, 
 from actors.messages.json_types import JsonObject
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
+from runtime.stores.sql.archive.reading import ArchiveReader
 from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
@@ -27,12 +28,18 @@ if TYPE_CHECKING:
 MAX_ROWS = 2**62
 """Rows of a list that has no limit."""
 
+MOVED_EVENTS = 512
+"""Events that one transaction moves into the archive, at most."""
+
+MOVED_BYTES = 512_000
+"""Their bytes, unless a single event has more: to compress them takes some ten milliseconds."""
+
 MAX_VALUES = 500
 """Values in one list of a statement."""
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore`, `FencesWriters` and `PrunesSessions` on SQLite or PostgreSQL.
+    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions` and `ArchivesEvents` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -52,6 +59,7 @@ class SqlSessionStore(FencedSqlStore):
         super().__init__(Database(url, lock_timeout_s=lock_timeout_s))
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
+        self._archive = ArchiveReader(self._of.rows, str(self))
         self._at_once: OneStatementCommits | None = None
         self._versions_of = 0
 
@@ -150,12 +158,18 @@ class SqlSessionStore(FencedSqlStore):
         )
         given = {"limit": limit, "after_s": after_s, "before_seq": before_seq}
         filters = {name: value for name, value in given.items() if value is not None}
-        found = [(seq, raw) for seq, raw in self._of.rows(key, query, after_seq=after_seq, **filters)]
+
+        def read() -> list[tuple[int, bytes]]:
+            return [(seq, raw) for seq, raw in self._of.rows(key, query, after_seq=after_seq, **filters)]
+
+        found = self._archive.raws(key, read)
         return found[::-1] if newest else found
 
     def undos(self, key: SessionKey, first_seq: int) -> list[tuple[int, bytes]]:
         """The `undo` of each event from `first_seq` on that has one, visible or not, as (seq, undo), newest first."""
-        return [(seq, undo) for seq, undo in self._of.rows(key, queries.UNDOS, first_seq=first_seq)]
+        return self._archive.undos(
+            key, lambda: [(seq, undo) for seq, undo in self._of.rows(key, queries.UNDOS, first_seq=first_seq)]
+        )
 
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's, values by key without prefix."""
@@ -250,6 +264,28 @@ class SqlSessionStore(FencedSqlStore):
         """The sessions that were pruned, and whose artifacts may still be there."""
         of_user: dict[str, object] = {} if user is None else {"user": user}
         return _old_sessions(self._rows(queries.removal_list(of_user=user is not None), app=app, **of_user))
+
+    def long_sessions(
+        self, app: str, user: str | None, more_than: int, *, limit: int, after: SessionKey | None = None
+    ) -> list[SessionKey]:
+        """The sessions whose logs have more than so many events, by user and id."""
+        place = {} if after is None else {"after_user": after.user, "after_session": after.session}
+        of_user: dict[str, object] = {} if user is None else {"user": user}
+        query = queries.long_sessions(of_user=user is not None, after_another=after is not None)
+        found = self._rows(query, app=app, more_than=more_than, limit=limit, **of_user, **place)
+        return [SessionKey(app, *row) for row in found]
+
+    def archivable(self, key: SessionKey, before_s: float, *, keep: int, after_seq: int = 0) -> list[int]:
+        """The positions of the next events that can be archived, as many as one transaction should move."""
+        rows = self._of.rows(key, queries.NEXT_EVENTS, keep=keep, after_seq=after_seq, limit=MOVED_EVENTS)
+        found: list[int] = []
+        size = 0
+        for row in rows:
+            size += row.size
+            if row.timestamp >= before_s or (found and size > MOVED_BYTES):
+                break
+            found.append(row.seq)
+        return found
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""

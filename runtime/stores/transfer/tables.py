@@ -43,6 +43,7 @@ _SESSION_TABLES = {
         schema.session_state,
         schema.shared_state,
         schema.removals,
+        schema.archive,
     )
 }
 

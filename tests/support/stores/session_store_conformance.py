@@ -22,7 +22,8 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
-from actors.interfaces.stores import PrunesSessions, ReadsManyStates, SessionStore
+from actors.interfaces.retention import PrunesSessions
+from actors.interfaces.stores import ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.stores.plain_session_store import PlainStore
 from tests.support.stores.store_writes import APP, CALLS, INVOCATIONS, OTHER, S1, S2, any_write, event, fill_sessions, seqs, turn

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from actors.interfaces.records import (
     AddEvent,
+    ArchiveEvents,
     CreateSession,
     EventHead,
     EventRow,
@@ -123,6 +124,17 @@ def any_write(app: str) -> st.SearchStrategy[Write]:
     removed = st.builds(RemoveSession, keys)
     noted = st.builds(lambda key, events: NoteRemoval(key, OldSession(key, 1.5, events, 1)), keys, seqs)
     forgotten = st.builds(ForgetRemoval, keys)
+    archived = st.builds(ArchiveEvents, keys, st.integers(0, 31))
     return st.one_of(
-        created, events, events, events, events, turns, turns, states, hidden, st.one_of(removed, removed, noted, forgotten)
+        created,
+        events,
+        events,
+        events,
+        events,
+        turns,
+        turns,
+        states,
+        hidden,
+        archived,
+        st.one_of(removed, removed, noted, forgotten),
     )
