@@ -22,7 +22,7 @@ BEGIN, END = "<!-- sizing: made by python -m tests.capacity sizing -->", "<!-- e
 BUSY = 0.5
 """A part is sized so that its turns keep it busy for so much of the time. Wake-ups, which turns share, are besides."""
 
-ROWS: Mapping[str, float] = {"small": 50, "medium": 500, "large": 2_500}
+ROWS: Mapping[str, float] = {"small": 50, "medium": 500, "large": 5_000}
 """Turns a second, by size."""
 TALK = Conversation(model_s=2.0, tool_calls=1, tool_s=0.1)
 """A turn of the table."""
