@@ -72,7 +72,7 @@ class StoreAccess:
         """Write what waits, then close the store. A store that is away is not waited for."""
         self._thread.stop_retrying()
         await self._renewal.end_renewal()
-        await self.commits.flush()
+        await self.commits.drain()
         await self.pending_ends.close()
         await self._thread.close()
 

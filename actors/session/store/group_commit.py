@@ -37,6 +37,7 @@ class GroupCommit:
         self.loss: Callable[[SessionKey], Awaitable[Exception | None]] | None = None
         self._is_reverted = self._was_reverted = False
         self._waiting: list[WriteRequest] = []
+        self._flushing: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
         self._failed: dict[SessionKey, Exception] = {}
         self.commits = 0
@@ -78,36 +79,59 @@ class GroupCommit:
         self._failed.pop(key, None)
 
     async def flush(self) -> None:
+        """Wait until all that was submitted so far is on disk, or never will be.
+
+        What is submitted meanwhile is not waited for: under load there is always something.
+        """
+        if self._writer is None or self._writer.done():
+            return
+        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushing.append(flushed)
+        await flushed
+
+    async def drain(self) -> None:
         """Wait until nothing waits to be written."""
         if self._writer is not None:
             # Awaited only through `wait`: the caller may be cancelled, the writer may not.
             await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
-        while self._waiting or self._is_reverted:
+        while self._waiting or self._is_reverted or self._flushing:
             if self._is_reverted:
                 await self._take_back()
             waiting, self._waiting = self._waiting, []
-            if self._was_reverted:
-                for request in waiting:
-                    await self._refuse_lost(request)
-            group = [request for request in waiting if not self._is_refused(request)]
-            if not group:
+            flushing, self._flushing = self._flushing, []
+            await self._write_waiting(waiting)
+            if self._is_reverted:
+                # Some of them are written again.
+                self._flushing = [*flushing, *self._flushing]
                 continue
-            try:
-                await self._write(group)
-            except StoreRevertedError:
-                self._is_reverted, self._waiting = True, [*group, *self._waiting]
-            except StoreUnavailableError as error:
-                # The store is down, so writing each request alone would fail too.
-                for request in group:
-                    self._fail(request, error)
-            except Exception:
-                # Writing each request alone shows which of them cannot be written.
-                for number, request in enumerate(group):
-                    if not await self._write_alone(request):
-                        self._is_reverted, self._waiting = True, [*group[number:], *self._waiting]
-                        break
+            for flushed in flushing:
+                if not flushed.done():
+                    flushed.set_result(None)
+
+    async def _write_waiting(self, waiting: Sequence[WriteRequest]) -> None:
+        """Write what was waiting, in one transaction if that can be done."""
+        if self._was_reverted:
+            for request in waiting:
+                await self._refuse_lost(request)
+        group = [request for request in waiting if not self._is_refused(request)]
+        if not group:
+            return
+        try:
+            await self._write(group)
+        except StoreRevertedError:
+            self._is_reverted, self._waiting = True, [*group, *self._waiting]
+        except StoreUnavailableError as error:
+            # The store is down, so writing each request alone would fail too.
+            for request in group:
+                self._fail(request, error)
+        except Exception:
+            # Writing each request alone shows which of them cannot be written.
+            for number, request in enumerate(group):
+                if not await self._write_alone(request):
+                    self._is_reverted, self._waiting = True, [*group[number:], *self._waiting]
+                    break
 
     async def _write_alone(self, request: WriteRequest) -> bool:
         """Write one request. Returns False when it has to be written once more, since the store has gone back."""

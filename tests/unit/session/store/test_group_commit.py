@@ -161,3 +161,44 @@ async def test_a_session_that_has_failed_does_not_keep_others_from_sharing_a_tra
     await asyncio.gather(*(commits.submit(key, [write(key, 3)]) for key in KEYS[1:]))
     assert isinstance(refused.exception(), StoreError)
     assert disk.transactions == [[3, 3]]
+
+
+class SlowDisk(Disk):
+    """Lets others work while it does."""
+
+    async def commit(self, writes: Sequence[Write]) -> None:
+        await asyncio.sleep(0)
+        await super().commit(writes)
+
+
+async def test_what_is_submitted_later_is_not_waited_for() -> None:
+    disk = SlowDisk()
+    commits = GroupCommit(disk.commit)
+    numbers = iter(range(1, 1_000))
+
+    def go_on() -> None:
+        # As under load: before one is on disk the next one waits.
+        if (number := next(numbers, None)) is not None:
+            commits.submit(KEYS[1], [write(KEYS[1], number)], go_on)
+
+    commits.submit(KEYS[0], [write(KEYS[0], 0)], go_on)
+    await commits.flush()
+    assert disk.transactions[:1] == [[0]]
+    assert commits.commits <= 3
+    await commits.drain()
+    assert commits.commits == 1_000
+
+
+async def test_a_flush_waits_for_all_that_was_submitted_before_it() -> None:
+    disk = Disk()
+    commits = GroupCommit(disk.commit)
+    disk.gate.clear()
+    first = commits.submit(KEYS[0], [write(KEYS[0], 0)])
+    await asyncio.sleep(0)
+    second = commits.submit(KEYS[1], [write(KEYS[1], 1)])
+    flushing = asyncio.create_task(commits.flush())
+    await asyncio.sleep(0)
+    assert not flushing.done()
+    disk.gate.set()
+    await flushing
+    assert (first.done(), second.done(), disk.transactions) == (True, True, [[0], [1]])
