@@ -31,6 +31,9 @@ LOOKS_PER_LIMIT = 8
 
 MOST_CONNECTIONS = 4_096
 
+MOST_LEAVING = 512
+"""Connections that have their last answer and may still send something. Beyond so many they are closed at once."""
+
 _TOO_MANY = "TooManyConnectionsError"
 
 
@@ -75,6 +78,7 @@ class HttpConnections:
         self._all: dict[HttpConnection, None] = {}
         self._unknown: dict[str, dict[HttpConnection, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._leaving: dict[HttpConnection, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -102,8 +106,18 @@ class HttpConnections:
 
     def discard(self, connection: HttpConnection) -> None:
         """A connection has ended."""
+        if (timer := self._leaving.pop(connection, None)) is not None:
+            timer.cancel()
         self._all.pop(connection, None)
         self._forget_unknown(connection)
+
+    def leave(self, connection: HttpConnection) -> None:
+        """A connection has its last answer. Closed at once, with bytes that were not read, its client might not get that."""
+        if len(self._leaving) >= MOST_LEAVING or not connection.transport.can_write_eof():
+            connection.transport.close()
+            return
+        connection.drain()
+        self._leaving[connection] = asyncio.get_running_loop().call_later(LINGER_S, connection.transport.abort)
 
     def _close(self, connection: HttpConnection) -> None:
         self.discard(connection)
@@ -161,6 +175,7 @@ class HttpConnection(H11Protocol):
         self.app = serve
         self._head_since_s: float | None = time.monotonic()
         self._is_heard = False
+        self._is_refused = False
         self._rest_until_s: float | None = None
         self._unread: tuple[float, int] | None = None
 
@@ -180,6 +195,11 @@ class HttpConnection(H11Protocol):
             self.is_known = True
             self._connections.know(self)
 
+    def drain(self) -> None:
+        """Say that nothing more comes, and throw away what the client still sends."""
+        self._is_refused = True
+        self.transport.write_eof()
+
     def refuse(self, status: int, type: str, detail: str) -> None:
         """Answer with a problem, although there is no request yet, or not all of it, and end the connection."""
         phrase = HTTPStatus(status).phrase
@@ -188,12 +208,12 @@ class HttpConnection(H11Protocol):
         if status == 503:
             lines.append("retry-after: 1")
         self.transport.write("\r\n".join((*lines, "", "")).encode() + body)
-        self.transport.close()
+        self._connections.leave(self)
 
     def check(self, now_s: float) -> None:
         """End it where it takes too long."""
         self.looks += 1
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_refused:
             return
         if self._rest_until_s is not None and now_s > self._rest_until_s:
             self.transport.abort()
@@ -229,6 +249,8 @@ class HttpConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request."""
+        if self._is_refused:
+            return
         self._is_heard = True
         if self.conn.their_state is h11.IDLE and self._head_since_s is None:
             self._head_since_s = time.monotonic()

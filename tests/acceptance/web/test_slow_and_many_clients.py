@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -171,6 +172,12 @@ def test_known_connections_are_not_closed_for_others(rt: Runtime) -> None:
         for _ in range(2):
             with connected(url) as other:
                 assert answer(other) == (503, "TooManyConnectionsError")
+        # One that still sends is not cut off: many clients would not read their answer then.
+        with connected(url, head(ADA, 2_000)) as other:
+            for _ in range(20):
+                other.sendall(b"x" * 100)
+                time.sleep(0.01)
+            assert answer(other) == (503, "TooManyConnectionsError")
         for each in busy:
             each.sendall(b"x" * 999)
             assert answer(each)[0] == 201
