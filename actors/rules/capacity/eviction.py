@@ -45,9 +45,10 @@ class CacheEviction(Generic[K]):
 
     def use(self, key: K, weight: int, now_s: float) -> None:
         """Note that an entry of that weight is used now."""
-        self.drop_key(key)
-        self._entries[key] = _Entry(weight + OVERHEAD, now_s)
-        self.weight += weight + OVERHEAD
+        before = self._entries.pop(key, None)
+        heavy = weight + OVERHEAD
+        self._entries[key] = _Entry(heavy, now_s)
+        self.weight += heavy if before is None else heavy - before.weight
         self._uses_to_rest -= 1
 
     def drop_key(self, key: K) -> None:
@@ -61,15 +62,16 @@ class CacheEviction(Generic[K]):
 
         The caller has to `drop_key` each, or to `use` it when it is in use.
         """
-        if not self._is_due(now_s):
+        if not self.is_due(now_s):
             return
         for _ in range(len(self._entries)):
             yield next(iter(self._entries))
-            if not self._is_due(now_s):
+            if not self.is_due(now_s):
                 return
         self._uses_to_rest = len(self._entries)
 
-    def _is_due(self, now_s: float) -> bool:
+    def is_due(self, now_s: float) -> bool:
+        """True when there are entries that have to go."""
         if not self._entries:
             return False
         is_heavy = self.weight > self._max_bytes and self._uses_to_rest <= 0

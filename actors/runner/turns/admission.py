@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from actors.errors import OverloadedError
 from actors.interfaces.telemetry import Telemetry
@@ -38,27 +36,29 @@ class TurnAdmission:
         """The number of turns that were asked for and have not begun."""
         return len(self._backlog)
 
-    @asynccontextmanager
-    async def admitted(self, message: p.StartTurn) -> AsyncIterator[GatePlace]:
-        """Wait until a turn may be opened, which is done inside the block; until that ends the turn counts as one that waits.
+    def admitted(self, message: p.StartTurn) -> AdmittedTurn:
+        """An async context manager: its block is entered when the turn may be opened, and opens it. See AdmittedTurn."""
+        return AdmittedTurn(self, message)
 
-        Raises:
-            OverloadedError: as much waits as may.
-            TurnCancelledError: it was cancelled meanwhile.
-        """
-        turn = (message.key, message.invocation_id)
+    async def enter(self, message: p.StartTurn, turn: TurnKey, since_s: float) -> GatePlace:
+        """Wait until the turn may be opened. `leave` ends its time as one that waits."""
         size = len(encode(message.content)) + len(encode(message.state_delta))
-        now_s = asyncio.get_running_loop().time()
-        refusal = self._backlog.refusal(turn, size, now_s)
+        refusal = self._backlog.refusal(turn, size, since_s)
         if refusal is not None:
             await self._check_that_it_is_there(message, refusal)
-        self._backlog.add(turn, size, now_s)
+        self._backlog.add(turn, size, since_s)
         try:
-            with await self._gate.enter(turn) as place:
-                yield place
-            self._telemetry.turn_waited(asyncio.get_running_loop().time() - now_s)
-        finally:
+            return await self._gate.enter(turn)
+        except BaseException:
             self._backlog.remove(turn)
+            raise
+
+    def leave(self, turn: TurnKey, place: GatePlace, since_s: float, *, has_begun: bool) -> None:
+        """The turn was opened, or cannot be."""
+        place.leave()
+        if has_begun:
+            self._telemetry.turn_waited(asyncio.get_running_loop().time() - since_s)
+        self._backlog.remove(turn)
 
     def cancel(self, turn: TurnKey) -> None:
         """Have no request wait any more until the turn may be opened."""
@@ -83,3 +83,29 @@ class TurnAdmission:
         )
         if not found.is_there:
             raise refusal
+
+
+class AdmittedTurn:
+    """One request for a turn. Until the block ends the turn counts as one that waits.
+
+    A class, since each turn enters one: an async generator costs the event loop four times as much.
+
+    Raises:
+        OverloadedError: as much waits as may.
+        TurnCancelledError: it was cancelled meanwhile.
+    """
+
+    __slots__ = ("_admission", "_message", "_place", "_since_s", "_turn")
+
+    def __init__(self, admission: TurnAdmission, message: p.StartTurn) -> None:
+        self._admission = admission
+        self._message = message
+        self._turn = (message.key, message.invocation_id)
+        self._since_s = asyncio.get_running_loop().time()
+
+    async def __aenter__(self) -> GatePlace:
+        self._place = await self._admission.enter(self._message, self._turn, self._since_s)
+        return self._place
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._admission.leave(self._turn, self._place, self._since_s, has_begun=kind is None)

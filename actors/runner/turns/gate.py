@@ -17,19 +17,13 @@ HOLD_S = 0.25
 
 
 class GatePlace:
-    """The place that a turn has inside while it is being opened. A context manager: it is left with the block at the latest."""
+    """The place that a turn has inside while it is being opened."""
 
     __slots__ = ("_gate", "since_s")
 
     def __init__(self, gate: TurnGate, since_s: float) -> None:
         self._gate = gate
         self.since_s = since_s
-
-    def __enter__(self) -> GatePlace:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
 
     def leave(self) -> None:
         """Let the next turn in, unless that was done."""

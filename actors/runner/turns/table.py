@@ -112,18 +112,25 @@ class TurnTable:
         if entry is not None and entry.closing is not None:
             await entry.closing.over()
 
-    @contextmanager
-    def opening(self, turn: TurnKey) -> Iterator[None]:
-        """Inside the block the turn is being opened. A turn that is added before the block ends is never seen as absent."""
-        entry = self._entry(turn)
+    def opening(self, turn: TurnKey) -> OpeningTurn:
+        """A context manager, inside whose block the turn is being opened.
+
+        A turn that is added before the block ends is never seen as absent.
+        """
+        return OpeningTurn(self, turn)
+
+    def begin_opening(self, turn: TurnKey) -> asyncio.Future[None]:
+        """A request opens the turn, until `end_opening` is called with what this returns."""
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry.openings.add(over)
-        try:
-            yield
-        finally:
-            over.set_result(None)
-            entry.openings.discard(over)
-            self._drop(turn, entry)
+        self._entry(turn).openings.add(over)
+        return over
+
+    def end_opening(self, turn: TurnKey, over: asyncio.Future[None]) -> None:
+        """The request is over."""
+        over.set_result(None)
+        entry = self._entries[turn]
+        entry.openings.discard(over)
+        self._drop(turn, entry)
 
     def is_opening(self, turn: TurnKey) -> bool:
         """True while a request opens the turn."""
@@ -191,3 +198,19 @@ class TurnTable:
     def _drop(self, turn: TurnKey, entry: _Entry) -> None:
         if entry.is_idle and self._entries.get(turn) is entry:
             del self._entries[turn]
+
+
+class OpeningTurn:
+    """See TurnTable.opening."""
+
+    __slots__ = ("_over", "_table", "_turn")
+
+    def __init__(self, table: TurnTable, turn: TurnKey) -> None:
+        self._table = table
+        self._turn = turn
+
+    def __enter__(self) -> None:
+        self._over = self._table.begin_opening(self._turn)
+
+    def __exit__(self, *_: object) -> None:
+        self._table.end_opening(self._turn, self._over)

@@ -69,8 +69,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     def responses(self) -> list[tuple[str, Collection[str]]]:
         """The ids of the calls to which the event has function responses, and the keys of these."""
         parts = self.content.parts if self.content is not None else ()
-        given = (part.function_response for part in parts)
-        return [(response.id, response.response) for response in given if response is not None and response.id]
+        return [(given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id]
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)

@@ -256,6 +256,10 @@ class SessionLogs:
             return
         now_s = log.used_s = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
         self._eviction.use(log.key, log.weight, now_s)
+        if self._eviction.is_due(now_s):
+            self._make_room(now_s)
+
+    def _make_room(self, now_s: float) -> None:
         for key in self._eviction.surplus(now_s):
             other = self._logs[key]
             if other.queue.is_idle() and not other.unwritten and now_s - other.used_s >= FRESH_S:
