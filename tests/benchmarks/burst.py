@@ -49,20 +49,27 @@ async def _burst(plan: Plan, folder: Path) -> BurstResult:
         return await burst(rt, plan.burst)
 
 
-async def burst(rt: Runtime, conversations: int) -> BurstResult:
-    """Have so many new users begin a conversation at once. A few others have done so before, so that everything is started."""
+async def burst(rt: Runtime, conversations: int, over_s: float = 0.0) -> BurstResult:
+    """Have so many new users begin a conversation. A few others have done so before, so that everything is started.
+
+    Args:
+        over_s: seconds in which they begin, at an even rate; 0: all at once.
+    """
     await asyncio.gather(*(rt.run(user_id=f"early-{number}", session_id="s", message=SENTENCE) for number in range(8)))
     latencies_ms: list[float] = []
     failures: dict[str, int] = {}
 
     async def converse(number: int) -> None:
+        due_s = number * over_s / conversations
+        if due_s:
+            await asyncio.sleep(due_s)
         try:
             await rt.run(user_id=f"user-{number}", session_id="s", message=SENTENCE)
         except RaygroveError as error:
             reason = f"{type(error).__name__}: {error}"
             failures[reason] = failures.get(reason, 0) + 1
         else:
-            latencies_ms.append((time.perf_counter() - began_s) * 1_000)
+            latencies_ms.append((time.perf_counter() - began_s - due_s) * 1_000)
 
     pids = await _pids(rt)
     before_s = {who: cpu_s(pid) for who, pid in pids.items()}
