@@ -42,7 +42,6 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
         pytest.param(11876, id="a turn is closed at a Session actor that cannot read its log yet"),
         pytest.param(13775, id="a new Runner resumes a turn while the store takes nothing"),
         pytest.param(15740, id="the same, with a store that is away"),
-        pytest.param(12733, id="the end of a turn is sent again while the Session actor owes it, before that is lost"),
         pytest.param(3661, id="a turn is answered that is paused, which the store does not know yet"),
         pytest.param(3248, id="a paused turn is cancelled while an answer opens it"),
         pytest.param(4067, id="a turn is cancelled while the store takes nothing"),

@@ -113,7 +113,12 @@ def _lines(given: Crowd) -> Sequence[tuple[str, int, Callable[[TurnKey], Hashabl
 
 
 def _bounds(given: Crowd, requests: Sequence[Request]) -> Iterator[str]:
-    """At no time more turns wait in a line than may."""
+    """At no time more turns wait in a line than may.
+
+    Those do not count that a Runner had taken which was lost: they may be there, and go on.
+    """
+    taken = {request.turn for request in requests if not request.has_reply}
+    requests = [request for request in requests if request.waits and request.turn not in taken]
     for name, bound, owner_of in _lines(given):
         for request in requests:
             if request.waits:

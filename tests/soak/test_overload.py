@@ -1,0 +1,101 @@
+"""Two minutes of three times as many turns as a deployment bears: what it takes it answers, and the rest it refuses at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from actors import LlmAgent
+from actors.testing import PatternModel
+from actors.testing.models import Reply
+from runtime import Runtime
+from runtime.settings import Settings
+from tests.benchmarks.figures import percentile
+from tests.support.machine.load import is_within
+from tests.support.machine.process_use import MB, sample
+from tests.support.overload import Ask, Connections, Tally, bears_per_s, of_runtime, of_server, overload
+from tests.support.runtimes import Deploy
+from tests.support.servers.web_server import serving_process
+
+TIMES, SECONDS = 3, 12
+BEARS_S = 4
+WAITING = 200
+"""Turns that may wait: about as many as are served in a tenth of a second."""
+
+REFUSED_MS = 50
+AGAIN = 0.8
+"""The share of its rate that a deployment has at once when the load is over; the host itself varies by as much."""
+
+MOST_MB = 20
+"""By how much a process may grow in the second half of the time."""
+
+
+@asynccontextmanager
+async def _asked(way: str, rt: Runtime, address: str) -> AsyncIterator[Ask]:
+    if way != "http":
+        yield of_runtime(rt)
+        return
+    with serving_process("overloaded", address) as (_, url), closing(Connections(url)) as connections:
+        yield of_server(connections, "overloaded")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ["local", "ray", "http"])
+async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwards_all_is_as_before(
+    way: str, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = _agent()
+    store = tmp_path / "sessions.db"
+    settings = Settings(max_waiting_turns=WAITING)
+    deploy = Deploy("local" if way == "local" else "ray", tmp_path)
+    usual, much = Tally(), Tally()
+    async with (
+        deploy(agent, app_name="overloaded", session_store=f"sqlite:///{store}", settings=settings) as rt,
+        _asked(way, rt, local_ray) as ask,
+    ):
+        await bears_per_s(ask, BEARS_S / 2, usual)
+        bears = await bears_per_s(ask, BEARS_S, usual)
+        await overload(ask, TIMES * bears, SECONDS / 2, much)
+        half = await sample(rt, much.answered)
+        await overload(ask, TIMES * bears, SECONDS / 2, much)
+        whole = await sample(rt, much.answered)
+        again = await bears_per_s(ask, BEARS_S, usual)
+    grown = {name: (use.memory - half.of[name].memory) / MB for name, use in whole.of.items() if name in half.of}
+    with capsys.disabled():
+        print(f"\n{way}: bears {bears:.0f} turns/s, {again:.0f} afterwards; {TIMES} times as many for {SECONDS} s: {much}")
+        print({name: f"{mb:+.1f} MB" for name, mb in grown.items()})
+    assert (usual.errors, usual.refused_ms, much.errors) == ({}, [], {})
+    assert _finished(store) == usual.answered + much.answered
+    assert len(much.refused_ms) > much.answered / 2
+    assert min(much.waits_s) > 0
+    assert max(grown.values()) < MOST_MB, grown
+    assert is_within(percentile(much.refused_ms, 99), REFUSED_MS), much
+    assert again > AGAIN * bears
+
+
+def _agent() -> LlmAgent:
+    """Looks up something twice before it answers, as agents do: a turn has three calls of the model and two of a tool."""
+
+    def look_up(where: str) -> str:
+        """Look something up."""
+        return f"{where}: found"
+
+    steps: list[tuple[str, Reply]] = [
+        ("tool:.*there", "It is there."),
+        ("tool:.*here", {"call": "look_up", "args": {"where": "there"}}),
+        ("go on", {"call": "look_up", "args": {"where": "here"}}),
+    ]
+    return LlmAgent(name="root", model=PatternModel(steps, default="ok"), tools=[look_up])
+
+
+def _finished(store: Path) -> int:
+    """The turns that are stored; each is finished."""
+    with sqlite3.connect(store) as database:
+        found = dict(database.execute("select status, count(*) from raygrove_turns group by status").fetchall())
+    assert set(found) == {"finished"}, found
+    return int(found["finished"])
