@@ -76,8 +76,10 @@ class SessionReader:
 
     async def _catch_up(self, before_seq: int = 0) -> None:
         self._is_stale = False
+        self._view.begin_reading()
         async for fetched in self._pages(self._view.seq, self._view.generation, before_seq):
             self._view.take_in(fetched)
+        self._view.end_reading()
         self.state = self._view.state
 
     async def refresh_state(self, state_seq: int) -> None:

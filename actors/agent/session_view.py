@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from actors.agent.first_sights import EVENT_OVERHEAD, FirstSight, Sights
 from actors.messages.codec import decode, decode_event
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
@@ -20,9 +21,6 @@ logger = logging.getLogger(__name__)
 MakeHistory = Callable[[str, str | None, Warn], History]
 """Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
 
-EVENT_OVERHEAD = 500
-"""Bytes that a compiled event takes beside what it has on the wire, by measurement."""
-
 
 class AgentView:
     """The compiled log of a session up to the event `seq`, and the session's state as it was last read.
@@ -30,6 +28,7 @@ class AgentView:
     Args:
         make: makes the history of an agent on a branch that the log is compiled to.
         latest_only: the agent sees only the latest contents, so no more is kept between runs.
+        sights: what the agents of the process have compiled for each other; None: this view has no part in it.
 
     Attributes:
         seq: the last event taken in.
@@ -38,11 +37,21 @@ class AgentView:
         state: all scopes by prefixed keys.
     """
 
-    def __init__(self, agent: str, branch: str | None, make: MakeHistory = History, *, latest_only: bool = False) -> None:
+    def __init__(
+        self,
+        agent: str,
+        branch: str | None,
+        make: MakeHistory = History,
+        *,
+        latest_only: bool = False,
+        sights: Sights | None = None,
+    ) -> None:
         self._agent = agent
         self._branch = branch
         self._make = make
         self._latest_only = latest_only
+        self._sights = sights
+        self._is_first_reading = False
         self._keeps_all = False
         self._begins_after = 0
         self._size = 0
@@ -55,6 +64,26 @@ class AgentView:
         self._state_seq = 0
         # The turn and its epoch whose message was followed, and may not be on disk.
         self._followed: tuple[str, int] | None = None
+
+    @property
+    def _is_new(self) -> bool:
+        return not (self.seq or self.generation)
+
+    def begin_reading(self) -> None:
+        """Before the log is fetched after `seq`: an agent that is new to it begins with what another one has compiled."""
+        self._is_first_reading = self._is_new and self._sights is not None
+        if self._is_first_reading and self._sights is not None and (seen := self._sights.find()) is not None:
+            history = seen.history.for_newcomer(self._agent, logger.warning)
+            if history is not None:
+                self.history, self.seq, self.generation, self._size = history, seen.seq, seen.generation, seen.size
+
+    def end_reading(self) -> None:
+        """After the log was fetched: the next agent that is new to it may begin with it, unless this one has spoken."""
+        if self._is_first_reading and self._sights is not None:
+            history = self.history.for_newcomer("")
+            if history is not None:
+                self._sights.keep(FirstSight(history, self.seq, self.generation, self._size))
+        self._is_first_reading = False
 
     def skip_before(self, stored: StoredEvent, generation: str) -> None:
         """Leave out everything before an event."""
@@ -107,9 +136,8 @@ class AgentView:
         The message of the turn may still be on its way to the disk, as long as there is nothing after it.
         """
         turn = message.turn
-        is_new = not (self.seq or self.generation)
         events = following([*message.before, message.user_event, *message.after], self.seq)
-        if events is None or not (is_new or self.generation == turn.generation):
+        if events is None or not (self._is_new or self.generation == turn.generation):
             return False
         self.generation = turn.generation
         for stored in events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from actors.agent.first_sights import FirstSights, SightKey, Sights
 from actors.agent.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
@@ -29,6 +30,13 @@ class ViewMemory:
     def __init__(self) -> None:
         self._of_turns: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
         self._of_tools: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
+        self._sights: FirstSights | None = None
+
+    def sights(self, max_bytes: int) -> FirstSights:
+        """What the agents of the process have compiled for those that come after them."""
+        if self._sights is None:
+            self._sights = FirstSights(max_bytes)
+        return self._sights
 
     def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int) -> None:
         """Note that an agent has used a view, and evict others to make room."""
@@ -85,7 +93,12 @@ class SessionViews:
         if view is None:
             compiled = History if message.work is None else TaskHistory
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
-            view = self._views[key] = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only)
+            sights = None
+            if message.work is None and tool_root(message.branch) is None:
+                of_process = self._memory.sights(self._spec.limits.max_cache_bytes)
+                sights = Sights(of_process, SightKey(message.turn.key, message.branch, latest_only))
+            view = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only, sights=sights)
+            self._views[key] = view
             if tool_root(message.branch) is not None:
                 # Nothing before the question is seen there, so it need not be read.
                 view.skip_before(message.user_event, message.turn.generation)

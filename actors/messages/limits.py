@@ -23,8 +23,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_state_bytes: each of the states of a session, of a user, of the app, and of a turn (`temp:`); default 1 MiB.
         max_inline_bytes: data in a model's response that stays in the log; larger data is saved as an artifact. Default 64 KiB.
         max_cache_bytes: memory of each cache of what can be read from the store again: of the Session actor for sessions, of
-            all agents of a process together for their views of them. Entries in use count too, but are never evicted. Default
-            64 MiB.
+            all agents of a process together for their views of them, which have a quarter more for agents that are new to a
+            long session. Entries in use count too, but are never evicted. Default 64 MiB.
         max_listed_targets: transfer targets that are listed in a model's instruction; an agent with more targets gets a tool to
             find them. Default 64.
         max_listed_tools: tools of searchable toolsets that a model is shown; an agent with more gets a tool to find them. Default

@@ -54,6 +54,7 @@ class Compiler:
 
     Attributes:
         own_calls: ids of all calls that the agent has made so far.
+        speakers: the agents, itself included, of which it was given events that it sees.
     """
 
     def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
@@ -61,7 +62,17 @@ class Compiler:
         self._branch = branch
         self._warn = warn
         self.own_calls: set[str] = set()
+        self.speakers: set[str] = set()
         self._others_calls: set[str] = set()
+        self._dropped: list[str | None] = []
+
+    def for_newcomer(self, agent: str, warn: Warn | None) -> Compiler:
+        """One that goes on from here for another agent, when neither has spoken: until then both see the same."""
+        made = type(self)(agent, self._branch, warn)
+        made.speakers, made._others_calls = self.speakers.copy(), self._others_calls.copy()
+        for response in self._dropped:
+            made._drop(response)
+        return made
 
     def entry(self, event: Event) -> Entry | None:
         """The event as the agent sees it; None when the agent does not see it."""
@@ -75,6 +86,7 @@ class Compiler:
         return self._other_agents(event, content)
 
     def _own(self, event: Event, content: Content) -> Entry:
+        self.speakers.add(event.author)
         calls = tuple(call.id or "" for call in content.function_calls())
         self.own_calls.update(filter(None, calls))
         self._others_calls.difference_update(calls)
@@ -113,11 +125,17 @@ class Compiler:
                 others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
-            elif self._warn is not None:
-                self._warn(f"agent {self._agent!r}: dropped the response {response.id!r}, which answers no call that it sees")
+            else:
+                self._drop(response.id)
         return tuple(responses), others
 
+    def _drop(self, response: str | None) -> None:
+        self._dropped.append(response)
+        if self._warn is not None:
+            self._warn(f"agent {self._agent!r}: dropped the response {response!r}, which answers no call that it sees")
+
     def _other_agents(self, event: Event, content: Content) -> Entry | None:
+        self.speakers.add(event.author)
         self._others_calls.update(call.id for call in content.function_calls() if call.id)
         quoted = [quote(event.author, part) for part in content.parts if self._is_quoted(event, part)]
         if not quoted:

@@ -50,6 +50,8 @@ class History:
     compiler: ClassVar[type[Compiler]] = Compiler
 
     def __init__(self, agent: str, branch: str | None = None, warn: Warn | None = None) -> None:
+        self._agent = agent
+        self._branch = branch
         self._compiler = self.compiler(agent, branch, warn)
         self._entries: list[Entry] = []
         # By hash, which takes half the memory. Two turns with the same hash only cost one more reading of the log.
@@ -64,6 +66,26 @@ class History:
         self._contents: list[Content] = []
         self._newest_start = 0
         self._is_arranged = True
+
+    def for_newcomer(self, agent: str, warn: Warn | None = None) -> History | None:
+        """The same log for another agent, which shares what is compiled; this one stays as it is.
+
+        Args:
+            warn: called for every function response that was dropped, and will be.
+
+        Returns:
+            None when one of both agents has spoken in it: they see it differently.
+        """
+        speakers = self._compiler.speakers
+        if self._agent in speakers or agent in speakers:
+            return None
+        made = type(self)(agent, self._branch, warn)
+        made._compiler = self._compiler.for_newcomer(agent, warn)
+        # What else is kept is about the agent's own calls, of which there is none.
+        made._entries, made._contents = self._entries.copy(), self._contents.copy()
+        made._newest_start, made._is_arranged = self._newest_start, self._is_arranged
+        made._cut_turns = self._cut_turns.copy()
+        return made
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from actors import Event
-from actors.agent.session_view import EVENT_OVERHEAD, AgentView
+from actors.agent.first_sights import EVENT_OVERHEAD
+from actors.agent.session_view import AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent

@@ -1,0 +1,103 @@
+"""Logs as agents see them that have not spoken yet: the same for all of them, so what one has compiled serves the next.
+
+In a sequence of a thousand agents each reads the log once. Compiled anew by each, it would cost the more the later one comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from actors.messages.session import SessionKey
+from actors.rules.capacity.eviction import CacheEviction
+from actors.rules.prompt.history import History
+
+EVENT_OVERHEAD = 500
+"""Bytes that a compiled event takes beside what it has on the wire, by measurement."""
+
+MIN_EVENTS = 32
+"""A shorter log is compiled by every agent: most sessions have one agent, or few, and are short when these come."""
+
+SHARE = 4
+"""One part in so many of the memory for views is had beside it for these logs."""
+
+IDLE_S = 60.0
+"""A log in which no new agent has spoken for so long is evicted when another one is used."""
+
+
+class SightKey(NamedTuple):
+    """What a log is seen from: a branch of a session, and whether as much of it is kept as include_contents="none" shows."""
+
+    session: SessionKey
+    branch: str | None
+    latest_only: bool
+
+
+class FirstSight(NamedTuple):
+    """The log of a session as agents see it that have not spoken in it.
+
+    Attributes:
+        history: the compiled log, which nobody changes.
+        seq: the last event that was taken in.
+        generation: of the log.
+        size: bytes that its entries have on the wire.
+    """
+
+    history: History
+    seq: int
+    generation: str
+    size: int
+
+
+class FirstSights:
+    """The logs that the agents of a process have compiled for each other: the one that was used least recently goes first.
+
+    Args:
+        max_bytes: of all views of the process.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._cache: CacheEviction[SightKey] = CacheEviction(max_bytes // SHARE, IDLE_S)
+        self._kept: dict[SightKey, FirstSight] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, key: SightKey) -> FirstSight | None:
+        """What an agent may begin with that has not spoken."""
+        return self._kept.get(key)
+
+    def keep(self, key: SightKey, seen: FirstSight) -> None:
+        """Keep a log for the next agent, if it is long enough, and evict others to make room."""
+        if seen.seq < MIN_EVENTS:
+            return
+        now_s = asyncio.get_running_loop().time()
+        self._kept[key] = seen
+        self._cache.use(key, seen.size + EVENT_OVERHEAD * len(seen.history), now_s)
+        for other in self._cache.surplus(now_s):
+            if other == key:
+                # A session may be larger than the cache: the latest one stays all the same.
+                return
+            self._cache.drop_key(other)
+            del self._kept[other]
+
+
+class Sights:
+    """What one view has of all these.
+
+    Args:
+        of_process: all of them.
+        key: what the view sees its log from.
+    """
+
+    def __init__(self, of_process: FirstSights, key: SightKey) -> None:
+        self._of_process = of_process
+        self._key = key
+
+    def find(self) -> FirstSight | None:
+        """What an agent may begin with that has not spoken."""
+        return self._of_process.find(self._key)
+
+    def keep(self, seen: FirstSight) -> None:
+        """Keep the log for the next agent."""
+        self._of_process.keep(self._key, seen)
