@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import LlmAgent
+from tests.benchmarks.depth import CALLS, ToolCallingModel, look
+from tests.benchmarks.recorded import record
+from tests.benchmarks.workloads import ROOT
 from tests.capacity import unit_costs
 from tests.capacity.cluster import Cluster, ClusterError
 from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate
@@ -106,6 +110,18 @@ def test_a_turn_that_is_alone_has_a_pass_for_each_message_and_many_share_them() 
     crowd = simulate(COSTS, Cluster(databases=0), Load(sessions=64, turns=1_280))
     assert all(crowd.passes[part] < 0.5 * alone.passes[part] for part in alone.passes)
     assert crowd.commits < 0.2
+
+
+def test_a_turn_sends_and_commits_what_a_real_one_does() -> None:
+    plain, calling = record(), record(LlmAgent(name=ROOT, model=ToolCallingModel(), tools=[look]))
+    load = Load(sessions=1, turns=20)
+    assert plain.calls.keys() - {"Poll"} == {"StartTurn", "OpenTurn", "Invoke", "Append"}
+    for real, conversation in ((plain, Conversation()), (calling, Conversation(tool_calls=CALLS))):
+        simulated = simulate(COSTS, ROOM, load, conversation)
+        assert simulated.commits == real.commits
+        # A pass for each request, but the poll that waits, and one for each transaction.
+        requests = sum(number for name, number in real.calls.items() if name in ("OpenTurn", "Append"))
+        assert simulated.passes[SESSION] == requests + real.commits
 
 
 def test_a_turn_waits_for_its_model_and_its_tools_and_they_take_no_cpu_of_their_own() -> None:

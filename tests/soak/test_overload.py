@@ -21,8 +21,8 @@ from tests.support.overload import Ask, Connections, Tally, bears_per_s, of_runt
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving_process
 
-TIMES, SECONDS = 3, 12
-BEARS_S = 4
+TIMES, SECONDS = 3, 120
+BEARS_S = 10
 WAITING = 200
 """Turns that may wait: about as many as are served in a tenth of a second."""
 
