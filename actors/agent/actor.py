@@ -16,7 +16,7 @@ from actors.actor import Actor, Handler
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
-from actors.agent.session_views import SessionViews
+from actors.agent.views.session_views import SessionViews
 from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow

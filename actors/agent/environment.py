@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from actors.agent.rate_limited_model import LimiterClient
-from actors.agent.session_views import ViewMemory
 from actors.agent.toolsets import OpenToolsets
+from actors.agent.views.session_views import ViewMemory
 from actors.definitions.flows.plan import PlanSource, no_plans
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process

@@ -10,7 +10,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.event_writer import EventWriter
 from actors.agent.llm_budget import LlmBudget
 from actors.agent.session_reader import SessionReader
-from actors.agent.session_view import AgentView
+from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import ArtifactAccess, MemoryAccess
 from actors.interfaces.session import LogAccess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from actors.agent.session_view import AgentView
+from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
 from actors.messages.content import Content
@@ -43,7 +43,7 @@ class SessionReader:
         message = self._message
         self._view.begin_run(message.turn)
         if message.fresh and self._compiles and await self._follows():
-            self.state = self._view.state
+            self.state = self._view.state.value
         elif message.fresh:
             self._is_stale = True
             self.state = decode(message.state, dict)
@@ -80,7 +80,7 @@ class SessionReader:
         async for fetched in self._pages(self._view.seq, self._view.generation, before_seq):
             self._view.take_in(fetched)
         self._view.end_reading()
-        self.state = self._view.state
+        self.state = self._view.state.value
 
     async def refresh_state(self, state_seq: int) -> None:
         """Fetch the state, if code may read it, and it changed after it was last read.
@@ -90,11 +90,11 @@ class SessionReader:
         """
         self._is_stale = True
         turn = self._message.turn
-        if self._view.knows_state(turn, state_seq):
-            self.state = self._view.state
+        if self._view.state.is_current(turn, state_seq):
+            self.state = self._view.state.value
         elif self._reads_state:
             fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
-            self.state = self._view.read_state(turn, fetched)
+            self.state = self._view.state.read(turn, fetched)
 
     def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
         """Take in an event that the run has stored.
@@ -107,7 +107,7 @@ class SessionReader:
         self._view.settle()
         self.state.update(changed)
         if changed:
-            self._view.changed_state(event.seq, before_seq)
+            self._view.state.change(event.seq, before_seq)
         if self._is_stale or not self._view.add_own(event, size):
             # Others wrote in between, or the log was never read: the next `view` fetches what is missing.
             self._is_stale = True

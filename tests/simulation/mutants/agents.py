@@ -12,7 +12,7 @@ import msgspec
 from actors.agent.event_writer import EventWriter
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
-from actors.agent.session_view import AgentView
+from actors.agent.views.session_view import AgentView
 from actors.behaviours.llm.run import LlmRun
 from actors.behaviours.workflow import run as workflow
 from actors.messages import protocol as p
@@ -97,7 +97,7 @@ def events_along_may_have_gaps() -> AbstractContextManager[object]:
     def lenient(events: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent] | None:
         return [stored for stored in events if stored.seq > seq]
 
-    return mock.patch("actors.agent.session_view.following", lenient)
+    return mock.patch("actors.agent.views.session_view.following", lenient)
 
 
 def events_of_transfers_are_left_out() -> AbstractContextManager[object]:

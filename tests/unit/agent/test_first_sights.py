@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.agent.first_sights import MIN_EVENTS, SHARE, FirstSight, FirstSights, SightKey
+from actors.agent.views.first_sights import MIN_EVENTS, SHARE, FirstSight, FirstSights, SightKey
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD
 from actors.rules.prompt.history import History

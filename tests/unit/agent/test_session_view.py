@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from actors import Event
-from actors.agent.first_sights import EVENT_OVERHEAD
-from actors.agent.session_view import AgentView
+from actors.agent.views.first_sights import EVENT_OVERHEAD
+from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.base import StoredEvent
@@ -93,7 +93,7 @@ def test_a_new_view_follows_a_log_from_its_first_event_on() -> None:
     view = AgentView("me", None)
     assert not view.follow(fresh(3, before=1))
     assert view.follow(fresh(3, before=2, after=1))
-    assert (texts(view), view.seq, view.generation, view.state) == (["1", "2", "3", "4"], 4, "g", {"seq": 3})
+    assert (texts(view), view.seq, view.generation, view.state.value) == (["1", "2", "3", "4"], 4, "g", {"seq": 3})
 
 
 def test_what_a_view_has_already_is_not_taken_in_again_and_what_is_missing_is_not_left_out() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from actors.agent.first_sights import EVENT_OVERHEAD, FirstSight, Sights
+from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
+from actors.agent.views.viewed_state import ViewedState
 from actors.messages.codec import decode, decode_event
 from actors.messages.event import Event
-from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
 from actors.messages.protocol.runs import Invoke
@@ -34,7 +34,7 @@ class AgentView:
         seq: the last event taken in.
         generation: of the log, which a rewind changes.
         history: the compiled log.
-        state: all scopes by prefixed keys.
+        state: the session's state as it was last read.
     """
 
     def __init__(
@@ -58,10 +58,7 @@ class AgentView:
         self.seq = 0
         self.generation = ""
         self.history = make(agent, branch, logger.warning)
-        self.state: JsonObject = {}
-        # The turn and its epoch in which the state was read, and the last change that is in it.
-        self._state_of: tuple[str, int] | None = None
-        self._state_seq = 0
+        self.state = ViewedState()
         # The turn and its epoch whose message was followed, and may not be on disk.
         self._followed: tuple[str, int] | None = None
 
@@ -128,7 +125,7 @@ class AgentView:
         if not self._keeps_all:
             # A long log comes in pages: no more than one of them is ever held.
             self._drop_unseen()
-        self.state = decode(fetched.state, dict)
+        self.state.value = decode(fetched.state, dict)
 
     def follow(self, message: Invoke) -> bool:
         """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
@@ -142,7 +139,7 @@ class AgentView:
         self.generation = turn.generation
         for stored in events:
             self._add(stored)
-        self.state = decode(message.state, dict)
+        self.state.value = decode(message.state, dict)
         self._followed = None if message.after else (turn.invocation_id, turn.epoch)
         return True
 
@@ -152,29 +149,6 @@ class AgentView:
             return False
         self._take(event, size)
         return True
-
-    def read_state(self, turn: TurnRef, fetched: Fetched) -> JsonObject:
-        """Take in the state alone, and return it."""
-        self.state = decode(fetched.state, dict)
-        self._state_of = (turn.invocation_id, turn.epoch)
-        self._state_seq = fetched.state_seq
-        return self.state
-
-    def changed_state(self, seq: int, before_seq: int) -> None:
-        """The agent has changed the state itself.
-
-        Args:
-            seq: the place of the change.
-            before_seq: the place of the last change before it. If that is not known here, the state has to be read again.
-        """
-        self._state_seq = seq if before_seq == self._state_seq else -1
-
-    def knows_state(self, turn: TurnRef, state_seq: int) -> bool:
-        """True if the state was read in this turn, and the last known change, at `state_seq`, is in it.
-
-        A state that was read in another turn may be outdated: other sessions change the user's and the app's state.
-        """
-        return self._state_of == (turn.invocation_id, turn.epoch) and state_seq <= self._state_seq
 
     def _add(self, stored: StoredEvent) -> None:
         self._take(decode_event(stored.raw, stored.seq), len(stored.raw))

@@ -37,7 +37,7 @@ class FirstSight(NamedTuple):
     """The log of a session as agents see it that have not spoken in it.
 
     Attributes:
-        history: the compiled log, which nobody changes.
+        history: the compiled log, which is not changed any more.
         seq: the last event that was taken in.
         generation: of the log.
         size: bytes that its entries have on the wire.
@@ -64,7 +64,7 @@ class FirstSights:
         return len(self._kept)
 
     def find(self, key: SightKey) -> FirstSight | None:
-        """What an agent may begin with that has not spoken."""
+        """The log that an agent may begin with that has not spoken."""
         return self._kept.get(key)
 
     def keep(self, key: SightKey, seen: FirstSight) -> None:
@@ -95,7 +95,7 @@ class Sights:
         self._key = key
 
     def find(self) -> FirstSight | None:
-        """What an agent may begin with that has not spoken."""
+        """The log that an agent may begin with that has not spoken."""
         return self._of_process.find(self._key)
 
     def keep(self, seen: FirstSight) -> None:

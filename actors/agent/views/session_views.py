@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.agent.first_sights import FirstSights, SightKey, Sights
-from actors.agent.session_view import AgentView
+from actors.agent.views.first_sights import FirstSights, SightKey, Sights
+from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
@@ -33,7 +33,7 @@ class ViewMemory:
         self._sights: FirstSights | None = None
 
     def sights(self, max_bytes: int) -> FirstSights:
-        """What the agents of the process have compiled for those that come after them."""
+        """The logs that the agents of the process have compiled for those that come after them."""
         if self._sights is None:
             self._sights = FirstSights(max_bytes)
         return self._sights

@@ -1,0 +1,1 @@
+"""What agents remember of the sessions in which they spoke."""
