@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from actors import Content, Event, LlmAgent, LlmRequest, LlmResponse, LoopAgent, RunConfig, SequentialAgent
-from actors.agent import session_view
+from actors.agent.views import session_view
 from actors.messages.codec import decode_event
 from runtime import Runtime
 
