@@ -30,6 +30,9 @@ REFUSED_MS = 50
 AGAIN = 0.8
 """The share of its rate that a deployment has at once when the load is over; the host itself varies by as much."""
 
+CACHE_MB = 16
+"""What each process may keep of sessions: so little that the first half fills it."""
+
 MOST_MB = 20
 """By how much a process may grow in the second half of the time."""
 
@@ -51,7 +54,7 @@ async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwa
 ) -> None:
     agent = _agent()
     store = tmp_path / "sessions.db"
-    settings = Settings(max_waiting_turns=WAITING)
+    settings = Settings(max_waiting_turns=WAITING, max_cache_bytes=CACHE_MB * MB)
     deploy = Deploy("local" if way == "local" else "ray", tmp_path)
     usual, much = Tally(), Tally()
     async with (

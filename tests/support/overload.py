@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 
 import msgspec
 
@@ -15,6 +16,11 @@ from tests.benchmarks.figures import percentile
 from tests.support.servers.web_load import RETRY_AFTER, Caller, turn_request
 
 SESSIONS, USERS = 400, 40
+"""Sessions that are spoken to at a time, and users in all."""
+
+TURNS_EACH = 8
+"""Turns of a session, after which another one takes its place: so long is the history of the last turn as that of the first."""
+
 AT_ONCE = 64
 """Turns under way while the rate is measured that a deployment bears."""
 
@@ -26,8 +32,8 @@ class Refused(Exception):
     """A turn was refused. Argument: after how many seconds to ask again."""
 
 
-Ask = Callable[[int], Awaitable[None]]
-"""Runs a turn to its end, in the session of that number. Raises Refused."""
+Ask = Callable[[], Awaitable[None]]
+"""Runs a turn to its end, in the session whose turn it is. Raises Refused."""
 
 
 class Tally(msgspec.Struct):
@@ -54,11 +60,11 @@ class Tally(msgspec.Struct):
         return f"{self.answered} answered, {answered}; {len(self.refused_ms)} refused, {refused}; {dict(self.errors)}"
 
 
-async def one(ask: Ask, number: int, tally: Tally) -> None:
+async def one(ask: Ask, tally: Tally) -> None:
     """Run one turn, and note what becomes of it."""
     began_s = time.perf_counter()
     try:
-        await ask(number)
+        await ask()
     except Refused as refused:
         tally.refused_ms.append((time.perf_counter() - began_s) * 1_000)
         tally.waits_s.append(float(refused.args[0]))
@@ -73,13 +79,11 @@ async def bears_per_s(ask: Ask, seconds: float, tally: Tally) -> float:
     """The turns a second that end while always as many are under way."""
     began_s, before = time.perf_counter(), tally.answered
 
-    async def work(first: int) -> None:
-        number = first
+    async def work() -> None:
         while time.perf_counter() - began_s < seconds:
-            await one(ask, number, tally)
-            number += AT_ONCE
+            await one(ask, tally)
 
-    await asyncio.gather(*(work(first) for first in range(AT_ONCE)))
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
     return (tally.answered - before) / (time.perf_counter() - began_s)
 
 
@@ -89,7 +93,7 @@ async def overload(ask: Ask, per_s: float, seconds: float, tally: Tally) -> None
     began_s, number = time.perf_counter(), 0
     while (now_s := time.perf_counter() - began_s) < seconds:
         while number < now_s * per_s:
-            task = asyncio.create_task(one(ask, number, tally))
+            task = asyncio.create_task(one(ask, tally))
             asked.add(task)
             task.add_done_callback(asked.discard)
             number += 1
@@ -97,12 +101,21 @@ async def overload(ask: Ask, per_s: float, seconds: float, tally: Tally) -> None
     await asyncio.gather(*asked)
 
 
+def _places() -> Iterator[tuple[str, str]]:
+    """User and session of one turn after the other."""
+    for number in count():
+        session = number // (SESSIONS * TURNS_EACH) * SESSIONS + number % SESSIONS
+        yield f"u{session % USERS}", f"s{session}"
+
+
 def of_runtime(rt: Runtime) -> Ask:
     """Asks a Runtime."""
+    places = _places()
 
-    async def ask(number: int) -> None:
+    async def ask() -> None:
+        user, session = next(places)
         try:
-            await rt.run(user_id=f"u{number % USERS}", session_id=f"s{number % SESSIONS}", message="go on")
+            await rt.run(user_id=user, session_id=session, message="go on")
         except OverloadedError as error:
             raise Refused(error.retry_after_s) from error
 
@@ -133,11 +146,13 @@ class Connections:
 
 def of_server(connections: Connections, app: str) -> Ask:
     """Asks a server over HTTP."""
+    places = _places()
 
-    async def ask(number: int) -> None:
-        path = f"/v1/apps/{app}/sessions/s{number % SESSIONS}/turns?user=u{number % USERS}"
+    async def ask() -> None:
+        user, session = next(places)
+        path = f"/v1/apps/{app}/sessions/{session}/turns?user={user}"
         status, head, body = await connections.exchange(turn_request(path, "go on"))
-        if status == 429 and (told := RETRY_AFTER.search(head)):
+        if status in (429, 503) and (told := RETRY_AFTER.search(head)):
             raise Refused(float(told[1]))
         if status != 200:
             raise RuntimeError(status, body)

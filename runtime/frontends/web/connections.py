@@ -88,9 +88,12 @@ class HttpConnections:
         return HttpConnection(self, *args, **named)
 
     def add(self, connection: HttpConnection) -> None:
-        """Take a connection, for which an older one may have to go. Where none may, it is refused itself."""
+        """Take a connection, for which an older one may have to go: one without credentials, whose client waits for no answer.
+
+        Where none may, it is refused itself.
+        """
         if len(self._all) >= self._most:
-            oldest = next((each for each in self._all if not each.is_known), None)
+            oldest = next((each for each in self._all if not (each.is_known or each.is_asking)), None)
             if oldest is None:
                 connection.refuse(503, _TOO_MANY, f"this server has {self._most} connections, which is its limit")
                 return
@@ -185,9 +188,14 @@ class HttpConnection(H11Protocol):
         return self.client[0] if self.client is not None else ""
 
     @property
+    def is_asking(self) -> bool:
+        """A request of its waits for an answer."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
     def had_time(self) -> bool:
         """All that it said early is read, and no request of its waits for an answer."""
-        return self.looks > 1 and (self.cycle is None or self.cycle.response_complete)
+        return self.looks > 1 and not self.is_asking
 
     def know(self) -> None:
         """Valid credentials have come over it."""

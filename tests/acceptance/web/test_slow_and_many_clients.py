@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -181,6 +182,27 @@ def test_known_connections_are_not_closed_for_others(rt: Runtime) -> None:
         for each in busy:
             each.sendall(b"x" * 999)
             assert answer(each)[0] == 201
+
+
+def test_a_request_that_waits_for_its_answer_is_not_given_up_for_another_connection(rt: Runtime) -> None:
+    auth = SlowAuth()
+    asked = b"GET /v1/apps HTTP/1.1\r\n" + HOST + b"\r\n"
+    with serving(app_for(rt, auth=auth), ConnectionLimits(max_connections=1)) as url, connected(url, asked) as first:
+        assert auth.is_asked.wait(TIMEOUT_S)
+        with connected(url) as other:
+            assert answer(other) == (503, "TooManyConnectionsError")
+        auth.may_answer.set()
+        assert answer(first)[0] == 200
+
+
+class SlowAuth:
+    def __init__(self) -> None:
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    async def __call__(self, request: object) -> Principal:
+        self.is_asked.set()
+        await asyncio.to_thread(self.may_answer.wait, TIMEOUT_S)
+        return Principal()
 
 
 def test_bodies_of_all_requests_have_so_much_memory(rt: Runtime) -> None:
