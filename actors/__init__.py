@@ -27,6 +27,18 @@ if TYPE_CHECKING:
         Supervision,
     )
     from actors.definitions.flows import Flow, FlowAgent, Task
+    from actors.definitions.graphs import (
+        DEFAULT_ROUTE,
+        START,
+        Edge,
+        FunctionNode,
+        Graph,
+        JoinNode,
+        NodeContext,
+        RetryConfig,
+        Workflow,
+        node,
+    )
     from actors.definitions.planners import BasePlanner, BuiltInPlanner, PlanReActPlanner
     from actors.definitions.tools import (
         BuiltInCodeExecutor,
@@ -58,6 +70,7 @@ if TYPE_CHECKING:
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
     from actors.messages.event import Event, EventActions, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
+    from actors.messages.graph import NodeInfo
     from actors.messages.limits import ModelLimits
     from actors.messages.llm.fields import GenerateContentConfig
     from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
@@ -67,6 +80,8 @@ if TYPE_CHECKING:
     from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
 
 __all__ = [
+    "DEFAULT_ROUTE",
+    "START",
     "Agent",
     "AgentTool",
     "AllComplete",
@@ -82,6 +97,7 @@ __all__ = [
     "Cancelled",
     "Content",
     "CustomAgent",
+    "Edge",
     "Event",
     "EventActions",
     "Example",
@@ -94,10 +110,13 @@ __all__ = [
     "FlowMark",
     "FunctionCall",
     "FunctionDeclaration",
+    "FunctionNode",
     "FunctionResponse",
     "FunctionTool",
     "GenerateContentConfig",
+    "Graph",
     "InvocationContext",
+    "JoinNode",
     "LlmAgent",
     "LlmRequest",
     "LlmResponse",
@@ -109,6 +128,8 @@ __all__ = [
     "MemoryEntry",
     "Model",
     "ModelLimits",
+    "NodeContext",
+    "NodeInfo",
     "Outcome",
     "ParallelAgent",
     "Part",
@@ -118,6 +139,7 @@ __all__ = [
     "Plugin",
     "PreloadMemoryTool",
     "ReadonlyContext",
+    "RetryConfig",
     "RunConfig",
     "SequentialAgent",
     "Session",
@@ -130,12 +152,14 @@ __all__ = [
     "Toolset",
     "Transfer",
     "Usage",
+    "Workflow",
     "code_execution",
     "create_tasks",
     "exit_loop",
     "google_search",
     "load_artifacts",
     "load_memory",
+    "node",
     "preload_memory",
     "tool",
     "url_context",
@@ -157,6 +181,8 @@ _MODULES = {
     "Cancelled": "actors.messages.protocol.outcomes",
     "Content": "actors.messages.content",
     "CustomAgent": "actors.definitions.agents",
+    "DEFAULT_ROUTE": "actors.definitions.graphs",
+    "Edge": "actors.definitions.graphs",
     "Event": "actors.messages.event",
     "EventActions": "actors.messages.event",
     "Example": "actors.definitions.tools",
@@ -169,10 +195,13 @@ _MODULES = {
     "FlowMark": "actors.messages.flow",
     "FunctionCall": "actors.messages.content",
     "FunctionDeclaration": "actors.messages.llm.model",
+    "FunctionNode": "actors.definitions.graphs",
     "FunctionResponse": "actors.messages.content",
     "FunctionTool": "actors.definitions.tools",
     "GenerateContentConfig": "actors.messages.llm.fields",
+    "Graph": "actors.definitions.graphs",
     "InvocationContext": "actors.interfaces.context",
+    "JoinNode": "actors.definitions.graphs",
     "LlmAgent": "actors.definitions.agents",
     "LlmRequest": "actors.messages.llm.model",
     "LlmResponse": "actors.messages.llm.model",
@@ -184,6 +213,8 @@ _MODULES = {
     "MemoryEntry": "actors.messages.memory",
     "Model": "actors.interfaces.model",
     "ModelLimits": "actors.messages.limits",
+    "NodeContext": "actors.definitions.graphs",
+    "NodeInfo": "actors.messages.graph",
     "Outcome": "actors.messages.protocol.outcomes",
     "ParallelAgent": "actors.definitions.agents",
     "Part": "actors.messages.content",
@@ -193,7 +224,9 @@ _MODULES = {
     "Plugin": "actors.definitions.agents",
     "PreloadMemoryTool": "actors.definitions.tools",
     "ReadonlyContext": "actors.definitions.tools",
+    "RetryConfig": "actors.definitions.graphs",
     "RunConfig": "actors.messages.config",
+    "START": "actors.definitions.graphs",
     "SequentialAgent": "actors.definitions.agents",
     "Session": "actors.messages.session",
     "Supervision": "actors.definitions.agents",
@@ -205,12 +238,14 @@ _MODULES = {
     "Toolset": "actors.definitions.tools",
     "Transfer": "actors.messages.protocol.outcomes",
     "Usage": "actors.messages.event",
+    "Workflow": "actors.definitions.graphs",
     "code_execution": "actors.definitions.tools",
     "create_tasks": "actors.definitions.tools",
     "exit_loop": "actors.definitions.tools",
     "google_search": "actors.definitions.tools",
     "load_artifacts": "actors.definitions.tools",
     "load_memory": "actors.definitions.tools",
+    "node": "actors.definitions.graphs",
     "preload_memory": "actors.definitions.tools",
     "tool": "actors.definitions.tools",
     "url_context": "actors.definitions.tools",

@@ -16,11 +16,13 @@ from actors.actor import Actor, Handler
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
+from actors.agent.node_invocation import GraphInvocation, NodeInvocation
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
+from actors.behaviours.graph.run import run_graph
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
@@ -32,6 +34,7 @@ from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
+from actors.messages.topology import GRAPH
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import failure, failure_event
 from actors.rules.tracing.ids import parse_traceparent
@@ -100,7 +103,12 @@ class AgentActor(Actor):
     def _invocation(self, message: p.Invoke) -> type[Invocation]:
         if message.work is not None:
             return RoundInvocation
-        return ControllerInvocation if self._spec.definition.kind == "flow" else Invocation
+        kind = self._spec.definition.kind
+        if kind == GRAPH:
+            return GraphInvocation
+        if message.node is not None:
+            return NodeInvocation
+        return ControllerInvocation if kind == "flow" else Invocation
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
         trace = parse_traceparent(message.traceparent)
@@ -123,7 +131,7 @@ class AgentActor(Actor):
         finally:
             run.telemetry.end_run()
         if isinstance(outcome, p.Finished):
-            outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed)
+            outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed, output=run.output_of(outcome))
         elif isinstance(outcome, p.Transfer):
             outcome = msgspec.structs.replace(outcome, events=run.writer.along.events)
         return msgspec.structs.replace(
@@ -148,6 +156,8 @@ class AgentActor(Actor):
             return await run_round(spec, model, run, message.work, plan)
         if isinstance(run, ControllerInvocation):
             return await run_lifecycle(spec, run, lambda: run_flow(spec, run, self._environment.plans))
+        if isinstance(run, GraphInvocation):
+            return await run_lifecycle(spec, run, lambda: run_graph(spec, run))
         behave = _SUPERVISORS[kind]
         return await run_lifecycle(spec, run, lambda: behave(spec, run))
 

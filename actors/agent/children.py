@@ -14,6 +14,7 @@ from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.flow import Work
+from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping
 from actors.refs.runner import RunnerRef
 from actors.rules.routing.branches import tool_branch, tool_root
@@ -109,6 +110,24 @@ class Children:
                 await self.stop(branch)
             raise
         return outcome, await self._reader.tool_answer(branch, asked.seq)
+
+    async def run_node(self, name: str, task: NodeTask, branch: str | None, *, resume: bool) -> p.AnyOutcome:
+        """Run an agent as a node of a graph: see GraphContext.run_node."""
+        outcome = await self._runner.run_child(
+            p.RunChild(
+                turn=self._message.turn,
+                parent=self._spec.name,
+                child=name,
+                branch=branch,
+                node=task,
+                resume=resume,
+                notes=self._writer.notes_with(None),
+                place=task.path,
+            )
+        )
+        if outcome.escalated:
+            self._writer.note_escalation()
+        return outcome
 
     async def run_round(self, name: str, work: Work, note: Event | None) -> p.AnyOutcome:
         """Have an agent do a round of a flow: see ControllerContext.work_round."""

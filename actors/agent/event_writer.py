@@ -20,6 +20,7 @@ from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
+from actors.messages.graph import NodeInfo
 from actors.messages.json_types import StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
@@ -27,7 +28,7 @@ from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.delivery.events_along import EventsAlong
 
-_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow")
+_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow", "node_info")
 """Fields that a plugin's replacement of an event cannot change."""
 
 
@@ -63,6 +64,7 @@ class EventWriter:
         self._closes = message.closes
         work = message.work
         self._mark = FlowMark(run=work.run, tasks=work.tasks, round=work.round) if work is not None else None
+        self._node = message.node
         self._session = session
         self._reader = reader
         self._counts = counts
@@ -95,47 +97,63 @@ class EventWriter:
             event = await self._shown_to(hooks, context, event)
         return await self.record(event, is_last=is_last)
 
-    async def emit_both(self, context: Context, first: Event, second: Event) -> Event:
-        """Show two events to plugins, and store them together: see Context."""
+    async def emit_all(self, context: Context, events: Sequence[Event]) -> Sequence[Event]:
+        """Show complete events to plugins, and store them together, or none of them: see Context."""
         hooks = self._spec.hooks("on_event_callback")
-        shown = [await self._shown_to(hooks, context, event) if hooks else event for event in (first, second)]
-        events = [self.addressed(event) for event in shown]
-        if any(event.actions.state_delta for event in events):
-            # Rare, and state has its own way into the log.
-            return [await self.record(event) for event in events][-1]
-        self._refuse_if_stopped()
-        await self._partials.flush()
-        raws = [encoded(event, self._spec.limits) for event in events]
-        appended = await self._append(p.Append(turn=self._turn, events=raws, notes=self._notes))
-        self._stored(events[0], raws[0], appended, {})
-        after_first = msgspec.structs.replace(appended, first_seq=appended.first_seq + 1)
-        return self._stored(events[1], raws[1], after_first, {})
+        return await self.record_all([await self._shown_to(hooks, context, event) for event in events] if hooks else events)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
-        self._refuse_if_stopped()
-        changed = stored_delta(event.actions.state_delta) if event.actions.state_delta else {}
-        temp = only_temp(changed) if changed else {}
-        if changed:
-            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
-            event = msgspec.structs.replace(event, actions=actions)
-        event = self.addressed(event)
-        raw = encoded(event, self._spec.limits)
         if event.partial:
-            self._counts["partials"] += 1
-            await self._partials.send(raw)
-            return event
+            return await self._deliver(event)
+        [stored] = await self.record_all([event], is_last=is_last)
+        return stored
+
+    async def record_all(self, events: Sequence[Event], *, is_last: bool = False) -> Sequence[Event]:
+        """Store events together that plugins do not see: otherwise like `emit_all`."""
+        self._refuse_if_stopped()
+        temp: StateDelta = {}
+        complete: list[tuple[Event, StateDelta]] = []
+        for event in events:
+            event, changed = self._without_temp(event, temp)
+            complete.append((self.addressed(event), changed))
+        raws = [encoded(event, self._spec.limits) for event, _ in complete]
         await self._partials.flush()
         self.has_closed = is_last and bool(self._closes)
         append = p.Append(
             turn=self._turn,
-            events=[raw],
+            events=raws,
             temp=temp,
             outcome=p.Finished(agent=self._spec.name) if self.has_closed else None,
             selected=self._closes,
             notes=self._notes,
         )
-        return self._stored(event, raw, await self._append(append), changed)
+        appended = await self._append(append)
+        seq, before_seq, stored = appended.first_seq, appended.state_seq, []
+        for (event, changed), raw in zip(complete, raws, strict=True):
+            stored.append(self._stored(event, raw, seq, changed, before_seq))
+            before_seq = seq if changed else before_seq
+            seq += 1
+        return stored
+
+    async def _deliver(self, event: Event) -> Event:
+        self._refuse_if_stopped()
+        event = self.addressed(self._without_temp(event, {})[0])
+        self._counts["partials"] += 1
+        await self._partials.send(encoded(event, self._spec.limits))
+        return event
+
+    @staticmethod
+    def _without_temp(event: Event, temp: StateDelta) -> tuple[Event, StateDelta]:
+        """The event without `temp:` keys, which go into `temp`; and all that it changes of the state."""
+        if not event.actions.state_delta:
+            return event, {}
+        changed = stored_delta(event.actions.state_delta)
+        if changed:
+            temp.update(only_temp(changed))
+            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+            event = msgspec.structs.replace(event, actions=actions)
+        return event, changed
 
     async def ask(self, branch: str, content: Content) -> p.StoredEvent:
         """Store the user's message to an agent that is run as a tool on a branch of its own."""
@@ -184,7 +202,7 @@ class EventWriter:
         )
 
     def addressed(self, event: Event) -> Event:
-        """Return the event with its ids, author, time and branch; in a round of a flow also with the round's tasks."""
+        """Return the event with its ids, author, time and branch; with the tasks of a round of a flow, or the node of a graph."""
         return msgspec.structs.replace(
             event,
             id=event.id or new_event_id(),
@@ -194,16 +212,24 @@ class EventWriter:
             timestamp=event.timestamp or now_s(),
             branch=event.branch or self._branch,
             flow=event.flow or self._mark,
+            node_info=event.node_info or self._node_info(event),
         )
 
-    def _stored(self, event: Event, raw: bytes, appended: p.Appended, changed: StateDelta) -> Event:
-        stored = msgspec.structs.replace(event, seq=appended.first_seq)
+    def _node_info(self, event: Event) -> NodeInfo | None:
+        if self._node is None or event.author == USER:
+            return None
+        says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
+        output_for = self._node.output_for if says else ()
+        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=says and event.output is None)
+
+    def _stored(self, event: Event, raw: bytes, seq: int, changed: StateDelta, before_seq: int) -> Event:
+        stored = msgspec.structs.replace(event, seq=seq)
         self._counts["events"] += 1
         if event.actions.escalate:
             self.note_escalation()
         if changed:
             self.state_seq = stored.seq
-        self._reader.add_own(stored, len(raw), changed, appended.state_seq)
+        self._reader.add_own(stored, len(raw), changed, before_seq)
         self.along.add(p.StoredEvent(stored.seq, raw), changes_state=bool(changed))
         return stored
 

@@ -18,12 +18,15 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
-from actors.messages.json_types import JsonMapping, JsonObject
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """The hooks of an agent that is neither a model's nor custom."""
+
+_READS_STATE = ("custom", "graph")
+"""The kinds of agents whose own code reads the state, whatever hooks they have."""
 
 
 class Invocation:
@@ -77,15 +80,19 @@ class Invocation:
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
         self._noted: JsonMapping = self.progress
-        kind = spec.definition.kind
-        reads_state = kind == "custom" or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
-        self.reader = SessionReader(session, message, view, compiles=kind == "llm", reads_state=reads_state)
+        self.reader = self._reader(spec, message, environment, view)
         self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, counts)
         self.give_back: Callable[[], None] = lambda: None
+
+    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
+        """The reader of the log and of the state for the run."""
+        kind = spec.definition.kind
+        reads_state = kind in _READS_STATE or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
+        return SessionReader(environment.session, message, view, compiles=kind == "llm", reads_state=reads_state)
 
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins.
@@ -95,11 +102,11 @@ class Invocation:
         """
         if self.is_resumed:
             # After a rewind the log is another one, and is read from its start.
-            self.done = [event async for event in self.reader.events(since) if event.seq > since and self._is_own(event)]
+            self.done = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
             self.writer.recall(self.done)
         await self.reader.begin_run()
 
-    def _is_own(self, event: Event) -> bool:
+    def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""
         return (
             event.author == self.agent_name
@@ -107,6 +114,10 @@ class Invocation:
             and event.invocation_id == self.invocation_id
             and event.actions.agent_state is None
         )
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output of the run for the nodes of a graph that come after it; None: it is no node."""
+        return None
 
     @property
     def state(self) -> JsonMapping:
@@ -121,9 +132,9 @@ class Invocation:
         """Store or deliver an event: see Context."""
         return await self.writer.emit(self, event, is_last=is_last)
 
-    async def emit_both(self, first: Event, second: Event) -> Event:
-        """Store two events together: see Context."""
-        return await self.writer.emit_both(self, first, second)
+    async def emit_all(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Store events together: see Context."""
+        return await self.writer.emit_all(self, events)
 
     async def take_llm_call(self) -> None:
         """Count one model call: see Context."""

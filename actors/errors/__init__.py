@@ -57,8 +57,10 @@ from actors.errors.tree.turns import (
     LlmCallsLimitExceededError,
     McpServerError,
     McpToolError,
+    NodeTimeoutError,
     OutputSchemaError,
     PluginFailedError,
+    StarvedJoinError,
     TaskFailedError,
     TemplateError,
     ToolAgentError,
@@ -67,6 +69,7 @@ from actors.errors.tree.turns import (
     TurnCancelledError,
     TurnError,
     TurnTimeoutError,
+    WorkflowDataError,
 )
 
 __all__ = [
@@ -97,6 +100,7 @@ __all__ = [
     "ModelResponseError",
     "ModelServiceError",
     "NoMemoryError",
+    "NodeTimeoutError",
     "NotCarriedOverError",
     "NotEncodableError",
     "OutputSchemaError",
@@ -112,6 +116,7 @@ __all__ = [
     "SessionBusyError",
     "SessionExistsError",
     "SessionNotFoundError",
+    "StarvedJoinError",
     "StoreConflictError",
     "StoreError",
     "StoreInUseError",
@@ -129,6 +134,7 @@ __all__ = [
     "UnknownAgentError",
     "UnknownFunctionCallError",
     "UnknownModelError",
+    "WorkflowDataError",
     "WriterReplacedError",
     "name_and_args",
     "rebuild",

@@ -12,6 +12,7 @@ from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
+from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
@@ -199,8 +200,12 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def emit_both(self, first: Event, second: Event) -> Event:
-        """Store two complete events together, or neither. Returns the second as it was stored. Raises like `emit`."""
+    async def emit_all(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Store complete events together, or none of them.
+
+        Returns:
+            The events as they were stored. Raises like `emit`.
+        """
         ...
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
@@ -261,6 +266,44 @@ class SupervisorContext(Context, Protocol):
 
     async def stop_child(self, name: str) -> None:
         """Stop the run of a child, and all below it; returns when they have ended. Raises FencedError."""
+        ...
+
+
+class GraphContext(Context, Protocol):
+    """What the behaviour of a graph is given.
+
+    Attributes:
+        task: what it is asked as a node of another graph; None: it answers the user's message.
+        clock: the time by which it waits before it tries a node again.
+        progress: its last note, when the run goes on after a pause or a loss; else empty.
+    """
+
+    task: NodeTask | None
+    clock: Clock
+    progress: JsonMapping
+
+    async def note(self, progress: JsonMapping) -> None:
+        """Store how far the run is. Raises FencedError."""
+        ...
+
+    async def record_all(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Store events that plugins do not see: otherwise like `emit_all`."""
+        ...
+
+    async def run_node(self, name: str, task: NodeTask, *, branch: str | None, resume: bool) -> AnyOutcome:
+        """Run an agent as a node, and return how its run ended; a Finished has its output.
+
+        Args:
+            branch: on which it runs.
+            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def stop_child(self, name: str) -> None:
+        """Stop the run of a node, and all below it; returns when they have ended. Raises FencedError."""
         ...
 
 

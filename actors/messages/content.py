@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.errors import InvalidMessageError
+from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject
-from actors.messages.plain_form import from_plain
 from actors.messages.shown import Shown
 
 

@@ -15,7 +15,8 @@ import msgspec
 
 from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse
 from actors.messages.flow import FlowMark
-from actors.messages.json_types import JsonObject, Progress, StateDelta
+from actors.messages.graph import NodeInfo, Route
+from actors.messages.json_types import JsonObject, JsonValue, Progress, StateDelta
 from actors.messages.shown import Shown
 
 USER = "user"
@@ -50,6 +51,7 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
         skip_summarization: True ends the agent's run without another model call.
         rewind_before_invocation_id: the turn before which the session was rewound.
         agent_state: how far the agent's run is, in the agent's own words.
+        route: of a node of a graph, the route or routes that the graph takes from it; None for none.
         requested_tool_confirmations: by id, the calls in the event's content that are run only if the user agrees, and earlier
             calls whose tools ask for that. A function response of the user decides about such a call, and is not its result.
         requested_inputs: by id, the calls of the agent, in this event or earlier, that wait for the user's answer to a question.
@@ -63,6 +65,7 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     skip_summarization: bool | None = None
     rewind_before_invocation_id: str | None = None
     agent_state: Progress | None = None
+    route: Route | list[Route] | None = None
     requested_tool_confirmations: dict[str, JsonObject] = {}
     requested_inputs: dict[str, RequestedInput] = {}
 
@@ -128,6 +131,8 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         custom_metadata: a JSON object of the model, of RunConfig, of a supervisor's decision, or with a request's fingerprint.
         actions: what the event does besides being read.
         flow: what the event says of a flow; None when it belongs to none.
+        node_info: the node of a graph that it comes from; None when it comes from none.
+        output: what a node gives to the nodes after it, as plain data; None for nothing.
     """
 
     id: str = ""
@@ -149,6 +154,8 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
     custom_metadata: JsonObject | None = None
     actions: EventActions = NO_ACTIONS
     flow: FlowMark | None = None
+    node_info: NodeInfo | None = None
+    output: JsonValue = None
 
     @property
     def text(self) -> str:

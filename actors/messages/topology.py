@@ -11,10 +11,11 @@ import msgspec
 
 from actors.errors import UnknownAgentError
 from actors.errors.suggestions import did_you_mean
-from actors.messages.byte_strings import ByteStrings, as_numbers, numbers
+from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 
 LLM = "llm"
 CUSTOM = "custom"
+GRAPH = "graph"
 
 KEPT = 4_096
 """Nodes that stay decoded, for the next time that they are asked for."""
@@ -28,7 +29,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     Attributes:
         name: the agent's name.
-        kind: llm, custom, sequential, parallel, loop or flow.
+        kind: llm, custom, sequential, parallel, loop, graph or flow.
         description: the agent's description.
         parent: the name of its parent; None for the root, and for a tool agent, which stands beside the tree.
         children: the names of its children, in order.

@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 import typing
+from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
 
@@ -20,8 +21,13 @@ import runtime
 import runtime.testing
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Constants first, as ruff has them."""
+    return sorted(names, key=lambda name: (not name.isupper(), name))
+
+
 def test_all_is_sorted_and_complete() -> None:
-    assert actors.__all__ == sorted(actors.__all__)
+    assert actors.__all__ == in_order(actors.__all__)
     assert set(dir(actors)) >= set(actors.__all__)
     assert {name for name in actors.__all__ if getattr(actors, name, None) is None} == set()
     with pytest.raises(AttributeError, match="module 'actors' has no attribute 'nothing'"):
@@ -39,7 +45,7 @@ def test_a_name_is_loaded_when_it_is_used(module: str, unused: str) -> None:
 def test_all_of_every_package_is_sorted_and_holds_nothing_that_is_not_there() -> None:
     for module in modules():
         names = getattr(module, "__all__", [])
-        assert list(names) == sorted(names), module.__name__
+        assert list(names) == in_order(names), module.__name__
         assert [name for name in names if not hasattr(module, name)] == []
 
 

@@ -34,6 +34,8 @@ MADE_BY_ACTORS = {
         "FlowMark",
         "LlmRequest",
         "MapResult",
+        "NodeContext",
+        "NodeInfo",
         "Outcome",
         "Paused",
     ),

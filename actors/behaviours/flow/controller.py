@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.behaviours.flow.chance import seeded_draw
+from actors.behaviours.chance import seeded_draw
 from actors.behaviours.lifecycle import stored_failure
 from actors.behaviours.llm.prompt import Templates
 from actors.definitions.flows.plan import FlowPlan, PlanSource

@@ -169,7 +169,7 @@ class _Round:
             event = msgspec.structs.replace(event, actions=actions, flow=msgspec.structs.replace(self._mark(), llm_calls=0))
             if together_with is None:
                 return await self._context.emit(event)
-            return await self._context.emit_both(together_with, event)
+            return (await self._context.emit_all([together_with, event]))[-1]
 
         results, event = await store_responses(await self._tools.run(calls, decided, answers), store)
         if event is None:

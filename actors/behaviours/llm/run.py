@@ -161,7 +161,7 @@ class LlmRun:
         async def store(event: Event) -> Event:
             if together_with is None:
                 return await self._context.emit(event)
-            return await self._context.emit_both(together_with, event)
+            return (await self._context.emit_all([together_with, event]))[-1]
 
         results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)

@@ -73,7 +73,8 @@ class Placement(ShownByChanges, BaseModel):
 
 
 class BaseAgent(ShownByChanges, BaseModel):
-    """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent or FlowAgent.
+    """A node of the tree. Use one of its kinds: LlmAgent, CustomAgent, SequentialAgent, ParallelAgent, LoopAgent,
+    Graph or FlowAgent.
 
     A definition is frozen and holds no state of a run: one object may serve any number of sessions.
 
@@ -94,7 +95,7 @@ class BaseAgent(ShownByChanges, BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-    kind: ClassVar[Literal["custom", "flow", "llm", "sequential", "parallel", "loop"]]
+    kind: ClassVar[Literal["custom", "flow", "graph", "llm", "sequential", "parallel", "loop"]]
     callback_points: ClassVar[Sequence[str]] = ("before_agent_callback", "after_agent_callback")
 
     name: str

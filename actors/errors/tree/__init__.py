@@ -30,6 +30,9 @@
     │   ├── ToolAgentError
     │   ├── McpServerError
     │   ├── McpToolError
+    │   ├── WorkflowDataError
+    │   ├── NodeTimeoutError
+    │   ├── StarvedJoinError
     │   ├── FlowLimitExceededError
     │   ├── FlowStalledError
     │   ├── TaskFailedError

@@ -69,6 +69,27 @@ class McpToolError(TurnError):
     sentence = "{0} has failed: {1}"
 
 
+class WorkflowDataError(TurnError, ValueError):
+    """A node of a graph cannot be given what its function takes. Arguments: path of the node's run, what does not fit."""
+
+    sentence = "node {0} cannot run: {1}"
+
+
+class NodeTimeoutError(TurnError, TimeoutError):
+    """A node of a graph took longer than it may. Arguments: node, its timeout in seconds."""
+
+    sentence = "Node {0!r} timed out after {1} seconds."
+
+
+class StarvedJoinError(TurnError):
+    """A join of a graph waits for nodes that will not run any more. Arguments: graph, join, names of these nodes."""
+
+    sentence = (
+        "join {1!r} of graph {0!r} can never run: it waits for {2}, and no more node runs. Lead every route to it, or give the "
+        "nodes after a route a way of their own"
+    )
+
+
 class FlowLimitExceededError(TurnError):
     """A flow has reached a limit and is not done. Arguments: flow, field of the limit, limit, tasks that are left."""
 

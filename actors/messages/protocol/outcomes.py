@@ -34,9 +34,15 @@ class Outcome(Shown, Message, frozen=True, kw_only=True):
 
 
 class Finished(Outcome, frozen=True, kw_only=True):
-    """The run came to its end. `closed`: its last event has closed the turn, too."""
+    """The run came to its end.
+
+    Attributes:
+        closed: its last event has closed the turn, too.
+        output: of a graph, or an agent that is a node of one: what it gives to the nodes after it; None for nothing.
+    """
 
     closed: bool = False
+    output: JsonValue = None
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):

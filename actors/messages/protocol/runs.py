@@ -11,6 +11,7 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.flow import Work
+from actors.messages.graph import NodeTask
 from actors.messages.json_types import Progress
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 
@@ -37,6 +38,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
         since: the seq after which the run's own events stand, with `resume`.
         work: the run is this round of a flow.
+        node: the run is this run of a node of a graph.
         notes: of the supervisors above, as far as these do not know yet that they are stored: they go with all that the run
             stores, until one of its appends is acknowledged.
         traceparent: the run's span, under which the process tells what it does; "" without telemetry.
@@ -61,6 +63,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     resume: bool = False
     since: int = 0
     work: Work | None = None
+    node: NodeTask | None = None
     notes: Sequence[Note] = ()
     traceparent: str = ""
 
@@ -80,6 +83,7 @@ class RunChild(Message, frozen=True, kw_only=True):
         user_event: what the child is asked, already stored; None: the message that opened the turn.
         resume, since: see Invoke.
         work: the round of a flow that the child does; it may stand anywhere in the tree.
+        node: the run of a node of a graph that the child does.
         notes: see Invoke. The last one says that the child begins, if that is noted.
         traceparent: of the tool call that asks for the run; "" without one.
         place: tells the runs apart that the asking run wants of one child; the same when it asks again after a loss.
@@ -93,6 +97,7 @@ class RunChild(Message, frozen=True, kw_only=True):
     resume: bool = False
     since: int = 0
     work: Work | None = None
+    node: NodeTask | None = None
     notes: Sequence[Note] = ()
     place: str = ""
     traceparent: str = ""

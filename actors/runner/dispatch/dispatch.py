@@ -65,6 +65,7 @@ class Dispatch:
                 asked=message.child,
                 place=message.place,
                 traceparent=message.traceparent,
+                node=message.node,
             )
             for agent in agents
         ]

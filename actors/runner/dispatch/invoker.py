@@ -12,7 +12,7 @@ from actors.errors import ActorLostError, ClusterError, FencedError
 from actors.interfaces.transport import Directory, Link
 from actors.messages import protocol as p
 from actors.messages.flow import CONTROLLER, Work
-from actors.messages.topology import CUSTOM
+from actors.messages.topology import CUSTOM, GRAPH
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
 from actors.rules.routing.branches import tool_root
@@ -113,7 +113,9 @@ class Invoker:
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
         resume_at = self._routing.resume_at(turn, run.agent) if tool_root(run.branch) is None else ()
         # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
-        resume = resume or (bool(resume_at) and self._routing.topology[run.agent].kind == CUSTOM)
+        # A graph goes on from its events, and so do its nodes.
+        kind = self._routing.topology[run.agent].kind
+        resume = resume or (bool(resume_at) and (kind in (CUSTOM, GRAPH) or run.node is not None))
         # A round of a flow has one model call, which is counted beforehand; if the round does not make it, it is given back.
         work_calls = min(1, turn.llm_calls_left()) if work is not None else 0
         return _Order(resume, resume_at, work, work_calls)
@@ -129,7 +131,7 @@ class Invoker:
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
         node = self._routing.topology[run.agent]
-        is_custom = node.kind == CUSTOM
+        is_custom = node.kind in (CUSTOM, GRAPH)
         after_seq = turn.after_seq(run) if order.resume else 0
         progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
         if turn.message.flow and run.agent == CONTROLLER:
@@ -154,6 +156,7 @@ class Invoker:
             resume=order.resume,
             since=after_seq,
             work=order.work,
+            node=run.node,
             notes=run.notes,
             traceparent=turn.trace.traceparent(run),
         )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from actors.interfaces.transport import Link
+from actors.messages.graph import NodeTask
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
 from actors.rules.routing.branches import is_below_branch, tool_root
 
@@ -21,7 +22,7 @@ class Run:
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
         asked: the agent that `parent` has asked for: this one, or one that has transferred to it; "" without a parent.
-        place, traceparent: see RunChild.
+        place, traceparent, node: see RunChild.
         before: the run that has transferred to this one; None: it is the first for what was asked.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
         notes: see RunChild.
@@ -43,6 +44,7 @@ class Run:
         place: str = "",
         traceparent: str = "",
         before: Run | None = None,
+        node: NodeTask | None = None,
     ) -> None:
         self.agent = agent
         self.branch = branch
@@ -54,6 +56,7 @@ class Run:
         self.place = place
         self.traceparent = traceparent
         self.before = before
+        self.node = node
         self.span_id = ""
         self.number = 0
         self.link: Link | None = None
@@ -61,13 +64,23 @@ class Run:
 
     @property
     def is_tool(self) -> bool:
-        """True when `parent` has asked for this agent as a tool."""
+        """True when `parent` has asked for this agent as a tool, or as a node of a graph."""
+        if self.node is not None:
+            return True
         return self.parent is not None and self.asked == self.agent and tool_root(self.branch) != tool_root(self.parent.branch)
 
     def transferred(self, to: str, seq: int) -> Run:
         """The run of the agent that this one has transferred to, with the event at `seq`."""
         return Run(
-            to, self.branch, self.user_event, self.parent, seq, asked=self.asked, traceparent=self.traceparent, before=self
+            to,
+            self.branch,
+            self.user_event,
+            self.parent,
+            seq,
+            asked=self.asked,
+            traceparent=self.traceparent,
+            before=self,
+            node=self.node,
         )
 
     def repeated(self) -> Run:
@@ -83,6 +96,7 @@ class Run:
             self.place,
             self.traceparent,
             self.before,
+            self.node,
         )
 
     def is_below(self, other: Run) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -12,7 +12,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors import AgentTool, BaseAgent, CallbackContext, Event, LlmAgent, LongRunningFunctionTool, RunConfig, ToolContext
+from actors import (
+    START,
+    AgentTool,
+    BaseAgent,
+    CallbackContext,
+    Content,
+    Event,
+    FunctionNode,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    NodeContext,
+    RetryConfig,
+    RunConfig,
+    ToolContext,
+)
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, decisions_in, restart
@@ -145,9 +161,56 @@ def look() -> str:
     return "seen"
 
 
+def graphs() -> BaseAgent:
+    """Functions, a generator, agents with tools, a join, a circle, and a graph in the graph."""
+
+    def begin(ctx: NodeContext) -> str:
+        return f"round {ctx.run_id}"
+
+    async def yields(ctx: NodeContext, node_input: str) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("first", role="model"))
+        yield Event(content=Content.of_text("second", role="model"), output=node_input)
+        ctx.state["yielded"] = True
+
+    def again(ctx: NodeContext, node_input: object) -> object:
+        ctx.state["rounds"] = ctx.state.get("rounds", 0) + 1
+        ctx.route = "again" if ctx.state["rounds"] < 2 else "done"
+        return node_input
+
+    def fail_first(ctx: NodeContext, node_input: object) -> object:
+        if ctx.attempt_count == 1:
+            raise ValueError("at first")
+        return node_input
+
+    tried = FunctionNode(fail_first, retry_config=RetryConfig(max_attempts=3, initial_delay=5))
+    below = Graph(name="below", edges=[(START, counter("b"), tried)])
+    both = JoinNode("both")
+    edges = [(START, begin, (counter("a"), yields, below), both, again, {"again": begin, "done": talker("last")})]
+    return Graph(name="graph", edges=edges)
+
+
+def graph_pausing() -> BaseAgent:
+    """One agent waits for the user, and what does not need it goes on."""
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
+    both = JoinNode("both")
+    below = Graph(name="below", edges=[(START, wait)])
+    return Graph(name="graph", edges=[(START, (below, counter("x")), both, counter("b"))])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
-    for tree in (transfers, nested, side_by_side, pausing, questioning, supervised, supervised_side_by_side, asking)
+    for tree in (
+        transfers,
+        nested,
+        side_by_side,
+        pausing,
+        questioning,
+        supervised,
+        supervised_side_by_side,
+        asking,
+        graphs,
+        graph_pausing,
+    )
 }
 
 
@@ -190,6 +253,8 @@ def about(event: Event) -> str | None:
 
 
 def _told(event: Event) -> str:
+    if event.node_info is not None:
+        return f"{event.node_info} {event.text} {event.output} {event.actions} {event.error_code}"
     if event.text:
         return short([event])[0]
     if decisions_in([event]):

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from actors import Content, Event, Flow, FlowMark, LlmAgent, Task, TaskChange
-from actors.behaviours.flow.chance import seeded_draw
+from actors.behaviours.chance import seeded_draw
 from actors.behaviours.flow.round import task_tools
 from actors.errors import DefinitionError
 from actors.messages.event import USER

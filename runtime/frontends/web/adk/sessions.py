@@ -12,8 +12,8 @@ from starlette.responses import Response
 from actors.errors import SessionNotFoundError
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonObject
-from actors.messages.plain_form import from_plain
 from actors.messages.session import Session
 from runtime.frontends.web.adk.events import adk_events
 from runtime.frontends.web.adk.forms import MemoryUpdate, NewAdkSession, NewArtifact, SessionForm, SessionUpdate, body_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.behaviours.flow.chance import seeded_draw
+from actors.behaviours.chance import seeded_draw
 from actors.messages.flow import COMPLETE, FlowMark, TaskChange, TaskNode
 from actors.rules.flow.board import Board
 from actors.rules.flow.task_graph import cycle

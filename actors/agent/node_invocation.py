@@ -1,0 +1,187 @@
+"""Runs in a graph, as their behaviours see them: of a graph itself, and of agents that are its nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from actors.agent.environment import AgentEnvironment
+from actors.agent.invocation import Invocation
+from actors.agent.session_reader import SessionReader
+from actors.agent.views.session_view import AgentView
+from actors.behaviours.graph.run import ASKED
+from actors.definitions.agents.output_type import output_type
+from actors.definitions.tree.spec import AgentSpec
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.messages.graph import NodeTask
+from actors.messages.json_types import JsonValue, StateDelta
+from actors.refs.session import SessionRef
+from actors.rules.prompt.history import History
+from actors.rules.routing.branches import is_below_branch
+
+
+class NodeReader(SessionReader):
+    """Reads the log as an agent sees it that is a node: its input, and the events of its own run.
+
+    Args:
+        task: what the agent is asked.
+        asked: the same, as the user's message.
+        agent, branch: whose run it is.
+
+    Attributes:
+        history: what the agent sees.
+        answer: the output of the run's last final response, without one its text; None so far.
+    """
+
+    def __init__(
+        self, session: SessionRef, message: p.Invoke, view: AgentView, task: NodeTask, asked: Content, agent: str
+    ) -> None:
+        super().__init__(session, message, view, compiles=False, reads_state=True)
+        self._path = task.path
+        self._invocation_id = message.turn.invocation_id
+        self.history = History(agent, message.branch)
+        self.answer: JsonValue = None
+        self._see(Event(author=USER, invocation_id=self._invocation_id, branch=message.branch, content=asked))
+
+    async def view(self, answered: Iterable[str | None]) -> History:
+        """Return what the agent sees."""
+        return self.history
+
+    async def recall(self, since: int) -> list[Event]:
+        """Take in what the run had stored before it was lost or paused, and what the user has answered; return its own events."""
+        own = []
+        async for event in self.events(since):
+            if event.invocation_id != self._invocation_id or event.seq <= since:
+                continue
+            if event.node_info is not None and event.node_info.path == self._path:
+                self._see(event)
+                own.append(event)
+            elif event.author == USER and any(event.function_responses()):
+                self._see(event)
+        return own
+
+    def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
+        """Take in an event that the run has stored: see SessionReader."""
+        super().add_own(event, size, changed, before_seq)
+        self._see(event)
+
+    def _see(self, event: Event) -> None:
+        self.history.add(event)
+        if event.author != USER and event.content is not None and event.is_final_response():
+            self.answer = event.output if event.output is not None else event.text
+
+
+class NodeInvocation(Invocation):
+    """The run of an agent that is a node of a graph."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        environment: AgentEnvironment,
+        view: AgentView,
+        counts: dict[str, int],
+    ) -> None:
+        assert message.node is not None
+        self._task: NodeTask = message.node
+        super().__init__(spec, message, environment, view, counts)
+        self._spec = spec
+
+    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
+        self._seen = NodeReader(
+            environment.session, message, view, self._task, asked_of(self._task, self.user_content), spec.name
+        )
+        return self._seen
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation."""
+        if self.is_resumed:
+            self.done = await self._seen.recall(since)
+            self.writer.recall(self.done)
+        if not (self.done and any(self.user_content.function_responses())):
+            self.user_content = asked_of(self._task, self.user_content)
+        await self.reader.begin_run()
+
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
+        """Store or deliver an event, a final response with its output in the form of the agent's output_schema: see Context."""
+        schema = getattr(self._spec.definition, "output_schema", None)
+        if schema is not None and event.text and not event.partial and event.is_final_response():
+            event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
+        return await super().emit(event, is_last=is_last)
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: that of its last final response, or the text."""
+        return self._seen.answer
+
+
+class GraphInvocation(Invocation):
+    """The run of a graph. Implements `GraphContext` of actors.interfaces.context.
+
+    Attributes:
+        task: see GraphContext.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        environment: AgentEnvironment,
+        view: AgentView,
+        counts: dict[str, int],
+    ) -> None:
+        super().__init__(spec, message, environment, view, counts)
+        self.task = message.node
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation.
+
+        After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
+        """
+        asked = self.progress.get(ASKED)
+        if self.task is None and asked is not None:
+            async for event in self.reader.events(asked - 1):
+                self.user_content = event.content or self.user_content
+                break
+        await super().begin_run(since)
+
+    def is_own(self, event: Event) -> bool:
+        """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""
+        if event.author != self.agent_name or event.invocation_id != self.invocation_id:
+            return False
+        if event.actions.agent_state is not None:
+            return False
+        if self.task is not None:
+            return event.node_info is not None and is_below(event.node_info.path, self.task.path)
+        return self.branch is None or is_below_branch(event.branch, self.branch)
+
+    async def record_all(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Store events that plugins do not see: see GraphContext."""
+        return await self.writer.record_all(events)
+
+    async def run_node(self, name: str, task: NodeTask, *, branch: str | None, resume: bool) -> p.AnyOutcome:
+        """Run an agent as a node: see GraphContext."""
+        outcome = await self.children.run_node(name, task, branch, resume=resume)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: the behaviour of the graph knows it."""
+        return outcome.output
+
+
+def is_below(path: str, of: str) -> bool:
+    """True for the path of a node's run, and those of all runs in it."""
+    return path == of or path.startswith(f"{of}/")
+
+
+def asked_of(task: NodeTask, user_content: Content) -> Content:
+    """The question to an agent that is a node: the user's message, a text as it is, other data as JSON."""
+    if task.content is not None:
+        return task.content
+    if task.data is None:
+        return user_content
+    return Content.of_text(task.data if isinstance(task.data, str) else json.dumps(task.data, ensure_ascii=False))

@@ -1,0 +1,1 @@
+"""What a graph does: its nodes, one by one and together."""

@@ -1,0 +1,23 @@
+"""Graphs: agents and functions as nodes, and the edges between them."""
+
+from actors.definitions.graphs.context import NodeContext
+from actors.definitions.graphs.edges import Edge
+from actors.definitions.graphs.graph import Graph
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode, RetryConfig, node
+from actors.rules.graph.shape import DEFAULT_ROUTE, START
+
+Workflow = Graph
+"""google-adk's name of a Graph."""
+
+__all__ = [
+    "DEFAULT_ROUTE",
+    "START",
+    "Edge",
+    "FunctionNode",
+    "Graph",
+    "JoinNode",
+    "NodeContext",
+    "RetryConfig",
+    "Workflow",
+    "node",
+]

@@ -1,0 +1,140 @@
+"""The edges of a graph, as they are written and one by one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode
+from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
+from actors.messages.graph import Route
+from actors.messages.shown import shown
+from actors.rules.graph.shape import START
+
+Node = BaseAgent | FunctionNode | JoinNode
+"""What a graph runs."""
+
+
+class AgentName(NamedTuple):
+    """An agent among the nodes, in the actor of the graph: the rest of it is in its own."""
+
+    name: str
+
+
+class Edge:
+    """From one node to another.
+
+    Args:
+        from_node: START, or a node.
+        to_node: a node. A plain function counts as FunctionNode, once for all edges of the graph.
+        route: the route, or the list of routes, with which the edge is followed; None: always.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, from_node: object, to_node: object, route: Route | Sequence[Route] | None = None) -> None:
+        self.from_node = from_node
+        self.to_node = to_node
+        self.route = route
+
+    def __repr__(self) -> str:
+        routes = f", route={self.route!r}" if self.route is not None else ""
+        return f"Edge({name_of_end(self.from_node)} → {name_of_end(self.to_node)}{routes})"
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """All routes of the edge; none where it is always followed."""
+        if self.route is None:
+            return ()
+        if isinstance(self.route, bool | int | str):
+            return (self.route,)
+        return tuple(self.route)
+
+
+def name_of_end(end: object) -> str:
+    """The name of a node of an edge."""
+    return end if isinstance(end, str) else str(getattr(end, "name", ""))
+
+
+class EdgeReader:
+    """Reads edges as they are written: chains, fan-outs and routes; each function becomes one node."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, FunctionNode] = {}
+        # An id names a function only as long as that lives.
+        self._kept: list[object] = []
+
+    def read(self, given: object) -> tuple[Edge, ...]:
+        """All edges.
+
+        Args:
+            given: a sequence of Edges and of chains, tuples such as `(START, a, (b, c), join, {"yes": d, DEFAULT_ROUTE: e})`. A
+                tuple in a chain is all of these nodes, a dictionary says which route leads to which node, or tuple of nodes.
+
+        Raises:
+            DefinitionError: it is none of these; the message shows what it is.
+        """
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise DefinitionError(f"edges is a list of Edges and of tuples of nodes, not {shown(given)}")
+        return tuple(edge for each in given for edge in self._one(each))
+
+    def _one(self, given: object) -> Iterator[Edge]:
+        if isinstance(given, Edge):
+            yield Edge(self._node(given.from_node), self._node(given.to_node), _checked_route(given.route))
+        elif isinstance(given, tuple | list) and len(given) > 1:
+            yield from self._chain(given)
+        else:
+            raise DefinitionError(
+                f"{shown(given)} is no edge: write Edge(from_node=…, to_node=…), or a tuple of two nodes or more"
+            )
+
+    def _chain(self, chain: Sequence[object]) -> Iterator[Edge]:
+        for before, after in pairwise(chain):
+            if isinstance(before, Mapping) and isinstance(after, Mapping):
+                raise DefinitionError(
+                    f"two dictionaries of routes in a row, {shown(before)} and {shown(after)}: no node says the second"
+                )
+            sources = [one for each in before.values() for one in _all(each)] if isinstance(before, Mapping) else _all(before)
+            if isinstance(after, Mapping):
+                if not after:
+                    raise DefinitionError("an empty dictionary of routes leads nowhere: give it routes, or leave it out")
+                yield from (
+                    Edge(self._node(source), self._node(target), _checked_route(route))
+                    for source in sources
+                    for route, targets in after.items()
+                    for target in _all(targets)
+                )
+            else:
+                yield from (Edge(self._node(source), self._node(target)) for source in sources for target in _all(after))
+
+    def _node(self, given: object) -> object:
+        if isinstance(given, str) and given in (START, "START"):
+            return START
+        if isinstance(given, Node):
+            return given
+        if callable(given) and not inspect.isclass(given):
+            return self._function_node(given)
+        raise DefinitionError(
+            f"{shown(given)} is no node of a graph: these are agents, functions, FunctionNodes, JoinNodes, and START"
+        )
+
+    def _function_node(self, function: Callable[..., object]) -> FunctionNode:
+        if id(function) not in self._nodes:
+            self._kept.append(function)
+            self._nodes[id(function)] = FunctionNode(function)
+        return self._nodes[id(function)]
+
+
+def _all(given: object) -> Sequence[object]:
+    return given if isinstance(given, tuple | list) else (given,)
+
+
+def _checked_route(route: object) -> Route | tuple[Route, ...] | None:
+    if route is None or isinstance(route, bool | int | str):
+        return route
+    if isinstance(route, Sequence) and route and all(isinstance(each, bool | int | str) for each in route):
+        return tuple(route)
+    raise DefinitionError(f"{shown(route)} is no route: a route is a text, a whole number or a bool, or a list of these")

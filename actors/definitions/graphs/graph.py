@@ -1,0 +1,107 @@
+"""The agent that runs a graph of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Never
+
+from pydantic import Field
+
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.custom import CustomAgent
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, Node, name_of_end
+from actors.definitions.graphs.nodes import JoinNode
+from actors.errors import DefinitionError
+from actors.rules.graph.shape import START, Arrow, Shape, flaws
+
+
+class Graph(BaseAgent):
+    """Runs its nodes along edges: agents, functions and joins; one after the other, side by side, by routes, in circles.
+
+    An agent that is a node is asked what the node before has given, sees nothing else of the conversation, and its answer is its
+    output. The output of the graph is that of the last of its terminal nodes. A graph may be a node of another one.
+
+    Attributes:
+        edges: as they were written, one by one: see EdgeReader.read.
+        max_concurrency: so many nodes run at a time; None, the default: all that can.
+        sub_agents: the agents among the nodes; they stand in `edges`, and are given there only.
+
+    Raises:
+        AgentTreeError: no agent can have that name.
+        DefinitionError: the graph cannot run; the message says why.
+    """
+
+    kind: ClassVar[Literal["graph"]] = "graph"
+
+    edges: Sequence[Any] = ()
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+    def __init__(self, *unnamed: Never, **fields: Any) -> None:
+        edges = EdgeReader().read(fields.get("edges", ()))
+        agents = [each for each in _distinct(edges) if isinstance(each, BaseAgent)]
+        given = fields.pop("sub_agents", None)
+        if given is not None and [id(each) for each in given] != [id(each) for each in agents]:
+            raise DefinitionError(f"Graph {fields.get('name')!r}: its agents stand in its edges, so leave sub_agents out")
+        super().__init__(*unnamed, **{**fields, "edges": edges, "sub_agents": agents})
+        self._check()
+
+    def _check(self) -> None:
+        named: dict[str, object] = {}
+        for each in _distinct(self.edges):
+            if named.setdefault(name_of_end(each), each) is not each:
+                raise DefinitionError(
+                    f"graph {self.name!r} has two nodes called {name_of_end(each)!r}: names are unique, so rename one"
+                )
+            if isinstance(each, BaseAgent):
+                self._check_agent(each)
+        for flaw in flaws(self.shape):
+            raise DefinitionError(f"graph {self.name!r} {flaw}")
+
+    def _check_agent(self, agent: BaseAgent) -> None:
+        where = f"graph {self.name!r}: agent {agent.name!r}"
+        if not isinstance(agent, LlmAgent | CustomAgent | Graph):
+            raise DefinitionError(
+                f"{where} is a {type(agent).__name__}, which cannot be a node: its nodes are LlmAgents, CustomAgents and Graphs. "
+                "Give its agents edges of their own"
+            )
+        if isinstance(agent, LlmAgent | CustomAgent) and agent.sub_agents:
+            raise DefinitionError(f"{where} has sub_agents, to which a node cannot hand over: make them nodes")
+        if isinstance(agent, LlmAgent) and "include_contents" in agent.model_fields_set and agent.include_contents != "none":
+            raise DefinitionError(
+                f"{where} has include_contents={agent.include_contents!r}: a node sees its input and its own run only"
+            )
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The graph without what its nodes do."""
+        arrows = [Arrow(name_of_end(edge.from_node), name_of_end(edge.to_node), edge.routes) for edge in self.edges]
+        return Shape(arrows, {name for name, each in self.nodes.items() if isinstance(each, JoinNode)})
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node | AgentName]:
+        """The nodes by name."""
+        return {each.name: each for each in _distinct(self.edges)}
+
+    def alone(self) -> BaseAgent:
+        """The same definition with its agents by name only, as it is sent to the graph's actor."""
+        names: dict[int, AgentName] = {id(each): AgentName(each.name) for each in self.sub_agents}
+        edges = tuple(
+            Edge(names.get(id(edge.from_node), edge.from_node), names.get(id(edge.to_node), edge.to_node), edge.route)
+            for edge in self.edges
+        )
+        alone = self.unchecked_copy(sub_agents=(), edges=edges)
+        for cached in ("shape", "nodes"):
+            alone.__dict__.pop(cached, None)
+        return alone
+
+
+def _distinct(edges: Sequence[Edge]) -> Iterator[Any]:
+    """Each node once, in the order of the edges."""
+    seen: set[int] = set()
+    for edge in edges:
+        for end in (edge.from_node, edge.to_node):
+            if end != START and id(end) not in seen:
+                seen.add(id(end))
+                yield end

@@ -1,0 +1,238 @@
+"""What stands in the edges of a graph besides agents: functions and joins."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Never, overload
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actors.definitions.agents.base import BaseAgent, wrongly_defined
+from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.shown import ShownByChanges
+from actors.definitions.graphs.context import NodeContext
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.context import CallbackContext, ReadonlyContext
+from actors.errors import DefinitionError
+from actors.errors.calls import explains_wrong_calls
+from actors.errors.user_code import UserFunction
+from actors.messages.shown import shown
+
+
+class RetryConfig(ShownByChanges, BaseModel):
+    """How often, and when, a node is tried again that has failed.
+
+    Attributes:
+        max_attempts: runs of the node in all; 0 and 1 try nothing again. Default 5.
+        initial_delay: seconds before the second attempt; default 1.
+        max_delay: the longest wait in seconds; default 60.
+        backoff_factor: each wait is so many times the one before; default 2.
+        jitter: the share of a wait by which chance makes it longer or shorter, 0 to 1; default 1.
+        exceptions: only errors of these classes, or of classes below them, by name or as classes; None, the default: all.
+
+    Raises:
+        DefinitionError: a field is unknown or wrong; the message names it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_attempts: int = Field(default=5, ge=0)
+    initial_delay: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    max_delay: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    backoff_factor: float = Field(default=2.0, ge=0, allow_inf_nan=False)
+    jitter: float = Field(default=1.0, ge=0, le=1)
+    exceptions: Sequence[str | type[BaseException]] | None = None
+
+    def __init__(self, *unnamed: Never, **fields: object) -> None:
+        refuse_unnamed(type(self), unnamed, "max_attempts")
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise DefinitionError(wrongly_defined(type(self), None, error)) from error
+
+    def is_meant(self, error: BaseException) -> bool:
+        """True when the node is tried again after such an error."""
+        if self.exceptions is None:
+            return True
+        names = {each if isinstance(each, str) else each.__name__ for each in self.exceptions}
+        return any(each.__name__ in names for each in type(error).__mro__)
+
+    def delay_s(self, failed: int, chance: float) -> float:
+        """Seconds before the next attempt.
+
+        Args:
+            failed: attempts that have failed, from 1.
+            chance: from 0 to 1, evenly distributed.
+        """
+        delay = min(self.initial_delay * self.backoff_factor ** (failed - 1), self.max_delay)
+        return max(0.0, delay * (1 + self.jitter * (2 * chance - 1)))
+
+
+class NodeParameter(typing.NamedTuple):
+    """A parameter of a node's function that is filled from the input or from the state.
+
+    Attributes:
+        annotation: its type; Any without one.
+        is_required: it has no default.
+    """
+
+    annotation: Any
+    is_required: bool
+
+
+class FunctionNode:
+    """A node that calls a function: sync, async, or a generator of either kind.
+
+    The function takes `node_input`, what the node before has given; a NodeContext, as `ctx` or by its annotation; and every other
+    parameter from the session's state, by its name. What it returns is the output of the node: plain data or a pydantic object.
+    None is no output, a Content is shown and is no output. A generator yields outputs, at most one, and Events.
+
+    Args:
+        func: the function. It runs in the graph's actor; one that is sync, and no generator, in a thread.
+        name: of the node; by default the function's name.
+        retry_config: tries it again when it fails; default None.
+        timeout: seconds for one attempt; default None, for no limit.
+
+    Raises:
+        DefinitionError: it cannot be called so; the message says why.
+    """
+
+    @explains_wrong_calls
+    def __init__(
+        self,
+        func: UserFunction,
+        *,
+        name: str | None = None,
+        retry_config: RetryConfig | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if not callable(func) or isinstance(func, type):
+            raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
+        self.func = func
+        self.name = check_node_name(name if name is not None else str(getattr(func, "__name__", "")))
+        if retry_config is not None and not isinstance(retry_config, RetryConfig):
+            raise DefinitionError(f"node {self.name!r}: retry_config is a RetryConfig, not {shown(retry_config)}")
+        if timeout is not None and not timeout > 0:
+            raise DefinitionError(f"node {self.name!r}: timeout is a number of seconds above 0, not {shown(timeout)}")
+        self.retry_config = retry_config
+        self.timeout = timeout
+        self.form = _form(func)
+        self._returns = _returned_class(func)
+        self.context_parameter, self.parameters = _parameters(self.name, func)
+
+    def checked_output(self, output: object) -> object:
+        """The output, as the pydantic class that the function says that it returns. Raises ValidationError (pydantic)."""
+        if self._returns is None:
+            return output
+        return self._returns.model_validate(output).model_dump(exclude_none=True)
+
+    def retry_delay_s(self, error: BaseException, attempt: int, chance: float) -> float | None:
+        """Seconds until the node is tried again that has failed; None: it is not.
+
+        Args:
+            attempt: the one that has failed, from 1.
+            chance: from 0 to 1, evenly distributed.
+        """
+        retry = self.retry_config
+        if retry is None or attempt >= retry.max_attempts or not retry.is_meant(error):
+            return None
+        return retry.delay_s(attempt, chance)
+
+    def __repr__(self) -> str:
+        return f"FunctionNode({self.name})"
+
+
+class JoinNode:
+    """A node that runs when each node before it has ended; its output is theirs, by their names.
+
+    Args:
+        name: of the node.
+
+    Raises:
+        DefinitionError: no node can have that name.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, name: str) -> None:
+        self.name = check_node_name(name)
+
+    def __repr__(self) -> str:
+        return f"JoinNode({self.name})"
+
+
+@overload
+def node(given: UserFunction, /) -> FunctionNode: ...
+@overload
+def node(
+    *, name: str | None = None, retry_config: RetryConfig | None = None, timeout: float | None = None
+) -> Callable[[UserFunction], FunctionNode]: ...
+@explains_wrong_calls
+def node(
+    given: UserFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry_config: RetryConfig | None = None,
+    timeout: float | None = None,
+) -> FunctionNode | Callable[[UserFunction], FunctionNode]:
+    """Make a function a node, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
+
+    Raises:
+        DefinitionError: it can be none.
+    """
+    if isinstance(given, BaseAgent | Tool | JoinNode):
+        raise DefinitionError(f"node() makes functions nodes: {shown(given)} stands in the edges of a Graph as it is")
+    if given is not None:
+        return FunctionNode(given, name=name, retry_config=retry_config, timeout=timeout)
+    return lambda function: FunctionNode(function, name=name, retry_config=retry_config, timeout=timeout)
+
+
+def check_node_name(name: object) -> str:
+    """The name, if a node can have it. Raises DefinitionError."""
+    if not isinstance(name, str) or not name.isidentifier() or len(name) > 256:
+        raise DefinitionError(f"{shown(name)} is no name of a node: give one, a Python identifier of at most 256 characters")
+    return name
+
+
+def _form(function: UserFunction) -> Literal["async generator", "generator", "coroutine", "blocking"]:
+    """The way in which a function gives what it gives."""
+    called = function if inspect.isroutine(function) else type(function).__call__
+    if inspect.isasyncgenfunction(called):
+        return "async generator"
+    if inspect.isgeneratorfunction(called):
+        return "generator"
+    return "coroutine" if inspect.iscoroutinefunction(called) else "blocking"
+
+
+def _returned_class(function: UserFunction) -> type[BaseModel] | None:
+    try:
+        returned = typing.get_type_hints(function).get("return")
+    except (NameError, TypeError):
+        return None
+    return returned if isinstance(returned, type) and issubclass(returned, BaseModel) else None
+
+
+def _parameters(name: str, function: UserFunction) -> tuple[str | None, dict[str, NodeParameter]]:
+    """The parameter that takes the context, None without one; and all others."""
+    called = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        hints = typing.get_type_hints(called, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise DefinitionError(f"node {name!r}: an annotation cannot be resolved: {error}") from error
+    context, parameters = None, {}
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = hints.get(parameter.name, Any)
+        if parameter.name == "ctx" or annotation in (NodeContext, CallbackContext, ReadonlyContext):
+            context = parameter.name
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise DefinitionError(f"node {name!r}: parameter {parameter.name!r} must be an ordinary named one")
+        else:
+            try:
+                pydantic.TypeAdapter(annotation)
+            except pydantic.errors.PydanticUserError as error:
+                raise DefinitionError(f"node {name!r}: nothing can be checked to be a {annotation!r}: {error}") from error
+            parameters[parameter.name] = NodeParameter(annotation, parameter.default is parameter.empty)
+    return context, parameters

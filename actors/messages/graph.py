@@ -1,0 +1,54 @@
+"""What events say of the nodes of a graph, and what a graph gives to an agent that is one of them (semantics.md section 8).
+
+The events of a graph with a `NodeInfo`, in the order of the log, are its whole state: what has ended is in them, and all else
+begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.messages.content import Content
+from actors.messages.json_types import JsonValue
+from actors.messages.shown import Shown
+
+Route = bool | int | str
+"""What a node says and edges ask for. Type and value count: 1 is not True, and not "1"."""
+
+
+class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """The node that an event comes from.
+
+    Attributes:
+        path: the runs from the outermost graph to the node: `wf@1/a@2` is the second run of node `a` in `wf`.
+        output_for: the paths of the graphs whose output the event's is, too: of those that end with this node.
+        message_as_output: the text of the content is the output.
+        attempt: the run has failed for the so-manieth time, and is tried again; 0 for every other event.
+        has_ended: the run is over; what the graph does next follows from that.
+        handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
+    """
+
+    path: str
+    output_for: Sequence[str] = ()
+    message_as_output: bool = False
+    attempt: int = 0
+    has_ended: bool = False
+    handed_on: JsonValue = None
+
+
+class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One run of an agent as a node: it is asked this, and sees nothing of the conversation.
+
+    Attributes:
+        path: of the node's run, see NodeInfo.
+        content: the user's message, for a node behind START; None for any other.
+        data: what the node before has given; None for nothing.
+        output_for: see NodeInfo.
+    """
+
+    path: str
+    content: Content | None = None
+    data: JsonValue = None
+    output_for: Sequence[str] = ()

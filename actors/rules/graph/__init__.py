@@ -1,0 +1,1 @@
+"""Graphs: which nodes run next."""

@@ -1,0 +1,154 @@
+"""The shape of a graph: its nodes by name, and the arrows between them, which may ask for routes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from actors.messages.graph import Route
+
+START = "__START__"
+"""Where a graph begins."""
+
+DEFAULT_ROUTE = "__DEFAULT__"
+"""The route of an arrow that is followed when no other one that asks for a route is."""
+
+
+class Arrow(NamedTuple):
+    """From one node to another.
+
+    Attributes:
+        routes: it is followed when the node has said one of them; none: always.
+    """
+
+    source: str
+    target: str
+    routes: tuple[Route, ...] = ()
+
+
+class Shape:
+    """A graph without what its nodes do.
+
+    Args:
+        arrows: in the order in which they were written.
+        joins: the nodes that wait for all before them.
+
+    Attributes:
+        nodes: the names of all nodes, in the order in which arrows name them.
+        joins: by name, the nodes before each join, in the order of the arrows.
+    """
+
+    def __init__(self, arrows: Sequence[Arrow], joins: Collection[str]) -> None:
+        self.arrows = tuple(arrows)
+        self._exits: dict[str, list[Arrow]] = {}
+        before: dict[str, dict[str, None]] = {name: {} for name in joins}
+        names: dict[str, None] = {}
+        for arrow in arrows:
+            self._exits.setdefault(arrow.source, []).append(arrow)
+            names.update({arrow.source: None, arrow.target: None})
+            if arrow.target in before:
+                before[arrow.target][arrow.source] = None
+        names.pop(START, None)
+        self.nodes: Sequence[str] = tuple(names)
+        self.joins: Mapping[str, Sequence[str]] = {name: tuple(sources) for name, sources in before.items()}
+
+    def is_terminal(self, node: str) -> bool:
+        """True when nothing comes after a node."""
+        return node not in self._exits
+
+    def followed(self, node: str, routes: Sequence[Route]) -> list[Arrow]:
+        """The arrows to follow when a node has ended: each once, in the order in which they were written.
+
+        Args:
+            routes: what it has said.
+        """
+        exits = self._exits.get(node, [])
+        asked = [arrow for arrow in exits if any(is_same_route(one, other) for one in arrow.routes for other in routes)]
+        if not asked:
+            asked = [arrow for arrow in exits if DEFAULT_ROUTE in arrow.routes]
+        return [arrow for arrow in exits if not arrow.routes or arrow in asked]
+
+
+def is_same_route(one: Route, other: Route) -> bool:
+    """True for the same value of the same type."""
+    return type(one) is type(other) and one == other
+
+
+def flaws(shape: Shape) -> Iterator[str]:
+    """Why a graph cannot run, as sentences that follow its name; nothing for a good one."""
+    arrows = shape.arrows
+    if not arrows:
+        return
+    if all(arrow.source != START for arrow in arrows):
+        yield "has no edge from START, so no node would ever run: add one, (START, first)"
+    for arrow in arrows:
+        if arrow.target == START:
+            yield f"has an edge from {arrow.source!r} to START: nothing comes before START"
+        if arrow.source == START and arrow.routes:
+            yield f"has an edge from START to {arrow.target!r} with a route: START says none, so it would never be followed"
+        if DEFAULT_ROUTE in arrow.routes and len(arrow.routes) > 1:
+            yield f"has DEFAULT_ROUTE beside other routes on the edge to {arrow.target!r}: give it an edge of its own"
+    yield from _doubled(arrows)
+    reached = _reached(shape)
+    lost = [node for node in shape.nodes if node not in reached]
+    if lost:
+        yield f"has nodes that no way from START leads to: {', '.join(map(repr, lost))}"
+    circle = _circle([arrow for arrow in arrows if not arrow.routes])
+    if circle:
+        yield f"runs in a circle for ever: {' → '.join(circle)}. Give one of these edges a route"
+
+
+def _doubled(arrows: Sequence[Arrow]) -> Iterator[str]:
+    said: Counter[tuple[str, str, type[Route], Route]] = Counter()
+    pairs = Counter((arrow.source, arrow.target) for arrow in arrows)
+    for arrow in arrows:
+        pair = arrow.source, arrow.target
+        if pairs[pair] > 1 and not arrow.routes:
+            yield f"has several edges from {pair[0]!r} to {pair[1]!r}, one without a route: that one is always followed"
+            pairs[pair] = 1
+        for route in arrow.routes:
+            said[(*pair, type(route), route)] += 1
+    for (source, target, _, route), times in said.items():
+        if times > 1:
+            yield f"has several edges from {source!r} to {target!r} with the route {route!r}: keep one"
+
+
+def _reached(shape: Shape) -> set[str]:
+    reached, waiting = {START}, [START]
+    after: dict[str, list[str]] = {}
+    for arrow in shape.arrows:
+        after.setdefault(arrow.source, []).append(arrow.target)
+    while waiting:
+        for target in after.get(waiting.pop(), ()):
+            if target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    return reached
+
+
+def _circle(arrows: Sequence[Arrow]) -> list[str]:
+    """The nodes of one circle of arrows, the first one again at its end; empty without one."""
+    after: dict[str, list[str]] = {}
+    for arrow in arrows:
+        after.setdefault(arrow.source, []).append(arrow.target)
+    done: set[str] = set()
+    for first in after:
+        if first in done:
+            continue
+        # Depth first, without recursion: a graph may be a chain of thousands.
+        path, iterators = [first], [iter(after[first])]
+        on_path = {first}
+        while path:
+            target = next(iterators[-1], None)
+            if target is None:
+                on_path.discard(path[-1])
+                done.add(path.pop())
+                iterators.pop()
+            elif target in on_path:
+                return [*path[path.index(target) :], target]
+            elif target not in done and target in after:
+                path.append(target)
+                on_path.add(target)
+                iterators.append(iter(after[target]))
+    return []

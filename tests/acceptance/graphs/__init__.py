@@ -1,0 +1,1 @@
+"""Graphs through the public API, on both engines."""

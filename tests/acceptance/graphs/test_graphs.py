@@ -1,0 +1,346 @@
+"""What runs in a graph, in which order, and with which input (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pydantic
+import pytest
+
+from actors import (
+    DEFAULT_ROUTE,
+    START,
+    Content,
+    CustomAgent,
+    Edge,
+    Event,
+    EventActions,
+    FunctionNode,
+    Graph,
+    InvocationContext,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    LoopAgent,
+    NodeContext,
+    RetryConfig,
+    node,
+)
+from actors.errors import AgentFailedError
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.agents.workflow_agents import answer
+from tests.support.runtimes import Deploy, run_turn, stored
+
+
+def ends(events: Sequence[Event]) -> dict[str, Any]:
+    """Output by path, of each node that gave one."""
+    return {event.node_info.path: event.output for event in events if event.node_info is not None and event.output is not None}
+
+
+def texts(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if event.text]
+
+
+def double(node_input: int) -> int:
+    return 2 * node_input
+
+
+def add_one(node_input: int) -> int:
+    return node_input + 1
+
+
+def test_a_chain_hands_on_what_each_function_returns(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, double, add_one)])) as rt:
+        events = run_turn(rt, "20")
+        assert ends(events) == {"wf@1/double@1": 40, "wf@1/add_one@1": 41}
+        assert [list(event.node_info.output_for) for event in events if event.node_info] == [[], ["wf@1"]]
+        assert [event.author for event in events] == ["wf", "wf"]
+        # Each turn begins at START, and counts anew.
+        assert ends(run_turn(rt, "1")) == {"wf@1/double@1": 2, "wf@1/add_one@1": 3}
+
+
+def test_a_join_waits_for_all_and_has_their_outputs_in_the_order_of_the_edges(deploy: Deploy) -> None:
+    async def slow(node_input: int) -> str:
+        await asyncio.sleep(0.05)
+        return f"slow {node_input}"
+
+    both = JoinNode("both")
+    graph = Graph(name="wf", edges=[(START, double, (slow, add_one), both)])
+    with deploy(graph) as rt:
+        events = run_turn(rt, "1")
+    assert ends(events)["wf@1/both@1"] == {"slow": "slow 2", "add_one": 3}
+    assert list(ends(events)["wf@1/both@1"]) == ["slow", "add_one"]
+    assert {event.node_info.path: event.branch for event in events if event.node_info} == {
+        "wf@1/double@1": None,
+        "wf@1/slow@1": "slow@1",
+        "wf@1/add_one@1": "add_one@1",
+        "wf@1/both@1": None,
+    }
+
+
+def test_routes_choose_the_edge_and_a_circle_ends_by_one(deploy: Deploy) -> None:
+    def count(ctx: NodeContext) -> int:
+        ctx.state["n"] = ctx.state.get("n", 0) + 1
+        ctx.route = "again" if ctx.state["n"] < 3 else "done"
+        number: int = ctx.state["n"]
+        return number
+
+    def last(node_input: int) -> str:
+        return f"after {node_input}"
+
+    with deploy(Graph(name="wf", edges=[(START, count), (count, {"again": count, "done": last})])) as rt:
+        events = run_turn(rt, "go")
+        assert ends(events) == {"wf@1/count@1": 1, "wf@1/count@2": 2, "wf@1/count@3": 3, "wf@1/last@1": "after 3"}
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("a", {"a"}),
+        (["a", "b"], {"a", "b"}),
+        (1, {"one"}),
+        (True, {"yes"}),
+        ("1", {"other"}),
+        ([], {"other"}),
+        (None, {"other"}),
+    ],
+)
+def test_a_route_is_followed_by_value_and_type(deploy: Deploy, said: Any, expected: set[str]) -> None:
+    def choose() -> Event:
+        return Event(output="x", actions=EventActions(route=said))
+
+    def named(name: str) -> FunctionNode:
+        return FunctionNode(lambda: name, name=name)
+
+    routes: list[tuple[Any, str]] = [("a", "a"), ("b", "b"), (1, "one"), (True, "yes"), (DEFAULT_ROUTE, "other")]
+    edges = [Edge(choose, named(name), route) for route, name in routes]
+    with deploy(Graph(name="wf", edges=[(START, choose), *edges])) as rt:
+        found = ends(run_turn(rt, "go"))
+    assert {path.removeprefix("wf@1/").removesuffix("@1") for path in found} - {"choose"} == expected
+
+
+def test_an_agent_in_a_graph_sees_its_input_and_its_own_run_only(deploy: Deploy) -> None:
+    writer = ScriptedModel(["a poem", "another"])
+    critic = ScriptedModel(["weak", "good"])
+    graph = Graph(
+        name="wf",
+        edges=[(START, LlmAgent(name="writer", model=writer), LlmAgent(name="critic", model=critic, output_key="verdict"))],
+    )
+    with deploy(graph) as rt:
+        events = run_turn(rt, "Write!")
+        assert [(event.author, event.text) for event in events if event.text] == [("writer", "a poem"), ("critic", "weak")]
+        run_turn(rt, "Write more!")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"verdict": "good"}
+    asked = [[content.text for content in request.contents] for model in (writer, critic) for request in model.requests]
+    assert asked == [["Write!"], ["Write more!"], ["a poem"], ["another"]]
+
+
+class Facts(pydantic.BaseModel):
+    year: int
+
+
+def test_data_goes_into_an_agent_as_json_and_out_of_it_by_its_output_schema(deploy: Deploy) -> None:
+    def place() -> dict[str, str]:
+        return {"city": "Köln"}
+
+    def later(node_input: Facts) -> int:
+        return node_input.year + 1
+
+    model = ScriptedModel(['{"year": 50}'])
+    with deploy(Graph(name="wf", edges=[(START, place, LlmAgent(name="m", model=model, output_schema=Facts), later)])) as rt:
+        assert ends(run_turn(rt, "go")) == {"wf@1/place@1": {"city": "Köln"}, "wf@1/m@1": {"year": 50}, "wf@1/later@1": 51}
+    assert [content.text for content in model.requests[0].contents] == ['{"city": "Köln"}']
+
+
+def test_the_tools_of_an_agent_run_in_its_node(deploy: Deploy) -> None:
+    def look() -> str:
+        """Look it up."""
+        return "seen"
+
+    model = ScriptedModel([{"call": "look"}, "I have seen it"])
+    with deploy(Graph(name="wf", edges=[(START, LlmAgent(name="m", model=model, tools=[look]))])) as rt:
+        events = run_turn(rt, "go")
+    assert {event.node_info.path for event in events if event.node_info} == {"wf@1/m@1"}
+    assert len(model.requests[1].contents) == 3
+
+
+def test_a_graph_in_a_graph_gives_the_output_of_its_terminal_node(deploy: Deploy) -> None:
+    below = Graph(name="below", edges=[(START, double, add_one)])
+    with deploy(Graph(name="wf", edges=[(START, below, FunctionNode(double, name="last"))])) as rt:
+        events = run_turn(rt, "1")
+    assert ends(events) == {"wf@1/below@1/double@1": 2, "wf@1/below@1/add_one@1": 3, "wf@1/last@1": 6}
+    by_path = {event.node_info.path: event for event in events if event.node_info is not None}
+    assert by_path["wf@1/below@1/add_one@1"].author == "below"
+    assert list(by_path["wf@1/below@1/add_one@1"].node_info.output_for) == ["wf@1/below@1"]  # type: ignore[union-attr]
+
+
+class Speaker(CustomAgent):
+    async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+        asked = context.user_content.text
+        yield Event(content=Content.of_text(f"{asked} heard", role="model"))
+
+
+def test_a_custom_agent_is_a_node(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, double, Speaker(name="speaker"), named_node("last"))])) as rt:
+        assert ends(run_turn(rt, "1"))["wf@1/last@1"] == "last(2 heard)"
+
+
+def named_node(name: str) -> FunctionNode:
+    def call(node_input: Any) -> str:
+        return f"{name}({getattr(node_input, 'text', node_input)})"
+
+    return FunctionNode(call, name=name)
+
+
+def test_functions_get_state_by_name_and_their_context(deploy: Deploy) -> None:
+    def remember(ctx: NodeContext, node_input: str) -> None:
+        ctx.state["who"] = node_input
+
+    def greet(who: str, greeting: str = "Hello") -> str:
+        return f"{greeting} {who}"
+
+    def where(ctx: NodeContext) -> list[object]:
+        return [ctx.node_path, ctx.run_id, ctx.attempt_count, ctx.session_id]
+
+    with deploy(Graph(name="wf", edges=[(START, remember, greet, where)])) as rt:
+        found = ends(run_turn(rt, "Ada"))
+    assert found == {"wf@1/greet@1": "Hello Ada", "wf@1/where@1": ["wf@1/where@1", "1", 1, "s1"]}
+
+
+def test_generators_show_messages_and_pieces_and_give_one_output(deploy: Deploy) -> None:
+    def speak() -> Iterator[object]:
+        yield Event(content=Content.of_text("so"), partial=True)
+        yield Content.of_text("so it is", role="model")
+        yield 3
+
+    with deploy(Graph(name="wf", edges=[(START, speak, double)])) as rt:
+        events = run_turn(rt, "go")
+        assert [(event.text, bool(event.partial)) for event in events if event.text] == [("so", True), ("so it is", False)]
+        assert ends(events) == {"wf@1/speak@1": 3, "wf@1/double@1": 6}
+
+
+def test_a_second_output_fails_the_node(deploy: Deploy) -> None:
+    def speak() -> Iterator[int]:
+        yield 1
+        yield 2
+
+    with deploy(Graph(name="wf", edges=[(START, speak)])) as rt, pytest.raises(AgentFailedError, match="a second output"):
+        run_turn(rt, "go")
+
+
+def test_a_failing_node_ends_the_graph_with_one_event_that_has_what_it_wrote(deploy: Deploy) -> None:
+    def fail(ctx: NodeContext) -> None:
+        ctx.state["tried"] = True
+        raise ValueError("no luck")
+
+    async def slow() -> str:
+        await asyncio.sleep(30)
+        return "never"
+
+    with deploy(Graph(name="wf", edges=[(START, (fail, slow), JoinNode("both"))])) as rt:
+        with pytest.raises(AgentFailedError, match="no luck"):
+            run_turn(rt, "go")
+        failed = [event for event in stored(rt) if event.error_code is not None]
+        assert [(event.error_code, event.error_message, event.author) for event in failed] == [("ValueError", "no luck", "wf")]
+        assert failed[0].node_info is not None
+        assert failed[0].node_info.path == "wf@1/fail@1"
+        assert failed[0].actions.state_delta == {"tried": True}
+
+
+def test_a_node_is_tried_again_as_often_as_it_may(deploy: Deploy) -> None:
+    @node(retry_config=RetryConfig(max_attempts=3, initial_delay=0.01, exceptions=[KeyError]))
+    def unsteady(ctx: NodeContext) -> str:
+        if ctx.attempt_count < 3:
+            raise KeyError(ctx.attempt_count)
+        return f"attempt {ctx.attempt_count}"
+
+    @node(retry_config=RetryConfig(max_attempts=3, initial_delay=0.01, exceptions=["KeyError"]))
+    def wrong() -> None:
+        raise ValueError("not tried again")
+
+    with deploy(Graph(name="wf", edges=[(START, unsteady, wrong)])) as rt:
+        with pytest.raises(AgentFailedError, match="not tried again"):
+            run_turn(rt, "go")
+        log = stored(rt)
+        assert [event.error_code for event in log if event.error_code] == ["KeyError", "KeyError", "ValueError"]
+        assert ends(log) == {"wf@1/unsteady@1": "attempt 3"}
+
+
+def test_a_node_that_takes_too_long_is_stopped(deploy: Deploy) -> None:
+    @node(timeout=0.05)
+    async def slow() -> None:
+        await asyncio.sleep(30)
+
+    with deploy(Graph(name="wf", edges=[(START, slow)])) as rt:
+        with pytest.raises(Exception, match=r"Node 'slow' timed out after 0\.05 seconds"):
+            run_turn(rt, "go")
+        assert [event.error_code for event in stored(rt) if event.error_code] == ["NodeTimeoutError"]
+
+
+def test_a_join_that_can_never_run_fails_and_says_so(deploy: Deploy) -> None:
+    def choose(ctx: NodeContext) -> None:
+        ctx.route = "a"
+
+    a, b, both = named_node("a"), named_node("b"), JoinNode("both")
+    with deploy(Graph(name="wf", edges=[(START, choose, {"a": a, "b": b}), ((a, b), both)])) as rt:
+        with pytest.raises(Exception, match="join 'both' of graph 'wf' can never run: it waits for 'b'"):
+            run_turn(rt, "go")
+        assert [event.error_code for event in stored(rt) if event.error_code] == ["StarvedJoinError"]
+
+
+def test_so_many_nodes_run_at_a_time(deploy: Deploy) -> None:
+    running: list[int] = [0, 0]
+
+    def counted(name: str) -> FunctionNode:
+        async def run() -> int:
+            running[0] += 1
+            running[1] = max(running)
+            await asyncio.sleep(0.01)
+            running[0] -= 1
+            return running[1]
+
+        return FunctionNode(run, name=name)
+
+    with deploy(Graph(name="wf", edges=[(START, tuple(counted(f"n{i}") for i in range(5)))], max_concurrency=2)) as rt:
+        found = ends(run_turn(rt, "go"))
+    assert len(found) == 5
+    assert max(found.values()) == 2
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def test_a_graph_waits_for_an_answer_and_goes_on_behind_it(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "h has heard"), (".*", {"call": "ask"})])
+    asking = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(ask)])
+    both = JoinNode("both")
+    first = named_node("first")
+    with deploy(Graph(name="wf", edges=[(START, first, (asking, named_node("beside")), both, named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+        assert ends(events) == {"wf@1/first@1": "first(go)", "wf@1/beside@1": "beside(first(go))"}
+        [waiting] = [event for event in events if event.long_running_tool_ids]
+        assert waiting.author == "h"
+        events = run_turn(rt, answer(rt, "h"))
+        # What had ended does not run again.
+        assert texts(events) == ["h has heard"]
+        assert ends(events)["wf@1/both@1"] == {"h": "h has heard", "beside": "beside(first(go))"}
+        assert len({event.invocation_id for event in stored(rt)}) == 1
+
+
+def test_a_graph_stands_below_other_agents(deploy: Deploy) -> None:
+    graph = Graph(name="wf", edges=[(START, named_node("first"), LlmAgent(name="m", model=ScriptedModel(["one", "two"])))])
+    host = LlmAgent(name="host", model=ScriptedModel([{"transfer": "wf"}]), sub_agents=[graph])
+    with deploy(host) as rt:
+        assert texts(run_turn(rt, "go")) == ["one"]
+        assert rt.tree("wf").kind == "graph"
+    looped = Graph(name="wf", edges=[(START, LlmAgent(name="m", model=ScriptedModel(["one", "two"])))])
+    with deploy(LoopAgent(name="lp", sub_agents=[looped], max_iterations=2), app_name="looped") as rt:
+        assert texts(run_turn(rt, "go")) == ["one", "two"]

@@ -1,0 +1,189 @@
+"""Graphs of the notation, built of this project's classes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from actors import (
+    DEFAULT_ROUTE,
+    START,
+    BaseAgent,
+    Content,
+    Edge,
+    FunctionCall,
+    FunctionTool,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    Part,
+    ToolContext,
+)
+from actors.testing import ScriptedModel
+from tests.graph.words import Counted, NotPlayable, Spec, node_of, type_of
+
+
+def good() -> str:
+    """Works."""
+    return "g"
+
+
+def foo(x: int) -> int:
+    """Adds one."""
+    return x + 1
+
+
+def put(key: str, value: str, tool_context: ToolContext) -> str:
+    """Writes the state."""
+    tool_context.state[key] = value
+    return "ok"
+
+
+def boom() -> str:
+    """Fails."""
+    raise ValueError("kaput")
+
+
+def later() -> None:
+    """Takes long."""
+
+
+def pending() -> dict[str, str]:
+    """Takes long, and says so."""
+    return {"status": "pending"}
+
+
+def danger(x: int) -> str:
+    """Is to be confirmed."""
+    return f"did {x}"
+
+
+_TOOLS = {
+    "good": FunctionTool(good), "foo": FunctionTool(foo), "put": FunctionTool(put), "boom": FunctionTool(boom),
+    "later": LongRunningFunctionTool(later), "pending": LongRunningFunctionTool(pending),
+    "danger": FunctionTool(danger, require_confirmation=True),
+}  # fmt: skip
+
+
+class Built:
+    """The tree of a case.
+
+    Args:
+        case: in the notation.
+        folder: of the case.
+
+    Attributes:
+        models: by agent.
+        root: the root.
+
+    Raises:
+        NotPlayable: it has something that is not played yet.
+        DefinitionError: it cannot be built.
+    """
+
+    def __init__(self, case: Spec, folder: Path) -> None:
+        self.models: dict[str, ScriptedModel] = {}
+        self._script: Mapping[str, Sequence[Any]] = case.get("script", {})
+        self._counted = Counted(folder)
+        graph = case["graph"]
+        self.root: BaseAgent = self._agent(graph["n"], graph) if graph.get("k") == "llm" else self._graph(graph["n"], graph)
+
+    def _graph(self, name: str, spec: Spec) -> Graph:
+        for option in ("retry", "timeout", "rerun", "in_schema", "out_schema", "state_schema", "wait"):
+            if spec.get(option) is not None:
+                raise NotPlayable(f"{option} of a workflow")
+        nodes = {each: self._node(each, given) for each, given in spec["nodes"].items()}
+        return Graph(name=name, edges=[_edge(edge, nodes) for edge in spec["edges"]], max_concurrency=spec.get("max"))
+
+    def _node(self, name: str, spec: Spec) -> object:
+        match spec.get("k"):
+            case "wf":
+                return self._graph(name, spec)
+            case "llm":
+                return self._agent(name, spec)
+            case "join":
+                if "in" in spec:
+                    raise NotPlayable("schema of a join")
+                return JoinNode(name)
+        return node_of(name, spec, self._counted)
+
+    def _agent(self, name: str, spec: Spec) -> LlmAgent:
+        if spec.get("mode") not in (None, "single_turn") or any(spec.get(key) for key in ("in", "sub", "retry", "timeout")):
+            raise NotPlayable(f"options of an agent {sorted(spec)}")
+        given: dict[str, Any] = {}
+        for key, field in (("key", "output_key"), ("inc", "include_contents"), ("ins", "instruction"), ("desc", "description")):
+            if key in spec:
+                given[field] = spec[key]
+        if "schema" in spec:
+            given["output_schema"] = type_of(spec["schema"])
+        for key in ("before", "after"):
+            if key in spec:
+                given[f"{key}_agent_callback"] = _says(spec[key])
+        if not all(isinstance(tool, str) and tool in _TOOLS for tool in spec.get("tools", ())):
+            raise NotPlayable("tools that are nodes")
+        self.models[name] = ScriptedModel(_replies(name, self._script.get(name, ())))
+        tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
+        return LlmAgent(name=name, model=self.models[name], tools=tools, **given)
+
+
+def _says(text: str) -> Any:
+    return lambda callback_context: Content.of_text(text, role="model")
+
+
+def _edge(edge: Any, nodes: Mapping[str, object]) -> object:
+    def end(given: Any) -> Any:
+        if isinstance(given, list):
+            return tuple(map(end, given))
+        if isinstance(given, dict):
+            return {DEFAULT_ROUTE if key == "default" else key: end(value) for key, value in given.items()}
+        return START if given == "START" else nodes[given]
+
+    if isinstance(edge, dict):
+        return Edge(end(edge["from"]), end(edge["to"]), edge.get("route"))
+    return tuple(map(end, edge))
+
+
+def _replies(agent: str, script: Sequence[Any]) -> list[Any]:
+    replies: list[Any] = []
+    calls = 0
+
+    def part(given: Any) -> Part:
+        nonlocal calls
+        if isinstance(given, str):
+            return Part(text=given)
+        if "thought" in given:
+            return Part(text=given["thought"], thought=True)
+        if "to" in given:
+            name, args = "transfer_to_agent", {"agent_name": given["to"]}
+        elif "finish" in given:
+            raise NotPlayable("finish_task")
+        else:
+            name, args = given["call"], given.get("args", {})
+        calls += 1
+        return Part(function_call=FunctionCall(id=f"fc-{agent}-{calls}", name=name, args=args))
+
+    for given in script:
+        if isinstance(given, dict) and "error" in given:
+            replies.append(ValueError(given["error"]))
+        elif isinstance(given, dict) and "stream" in given:
+            replies.append({"stream": given["stream"]})
+        else:
+            parts = given["parts"] if isinstance(given, dict) and "parts" in given else [given]
+            replies.append(Content(role="model", parts=[part(each) for each in parts]))
+    return replies
+
+
+def shown_part(part: Part) -> str:
+    """A part as the notation shows the contents of a call."""
+    if part.function_call is not None:
+        return f"<call {part.function_call.name} {_json(part.function_call.args)}>"
+    if part.function_response is not None:
+        return f"<resp {part.function_response.name} {_json(part.function_response.response)}>"
+    return part.text or ""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

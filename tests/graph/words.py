@@ -1,0 +1,284 @@
+"""The functions that stand in the graphs of the notation, by their kind."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import create_model
+
+from actors import Content, Event, EventActions, NodeContext, RetryConfig
+from actors.definitions.graphs import FunctionNode
+
+Spec = Mapping[str, Any]
+
+_TYPES: dict[str, Any] = {
+    "int": int,
+    "str": str,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+    "list[int]": list[int],
+    "list[str]": list[str],
+}
+
+
+class NotPlayable(Exception):
+    """The notation has something that is not played yet. Argument: it."""
+
+
+def txt(value: object) -> str:
+    """A value as the words of the notation show it."""
+    value = plain(value)
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def plain(value: object) -> Any:
+    """A value, the user's content as its text."""
+    return value.text if isinstance(value, Content) else value
+
+
+def type_of(given: Any, name: str = "Given") -> Any:
+    """A type of the notation: its name, or the fields of a class."""
+    if isinstance(given, str):
+        return _TYPES[given]
+    fields: dict[str, Any] = {
+        key: (type_of(each[0]), each[1]) if isinstance(each, list) else (type_of(each), ...) for key, each in given.items()
+    }
+    return create_model(name, **fields)
+
+
+class Counted:
+    """Counts runs in the life of a case, also those of processes that were lost: each is a line of a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def next(self, name: str) -> int:
+        """The number of this run, from 1."""
+        path = self._folder / f"{name}.count"
+        descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        try:
+            os.write(descriptor, b".")
+        finally:
+            os.close(descriptor)
+        return path.stat().st_size
+
+
+def node_of(name: str, spec: Spec, counted: Counted) -> FunctionNode:
+    """The node of a spec.
+
+    Raises:
+        NotPlayable: of a kind that is not played yet.
+    """
+    for option in ("rerun", "wait", "confirm", "par"):
+        if spec.get(option) and spec.get("k") != "ask":
+            raise NotPlayable(option)
+    retry = None
+    if (given := spec.get("retry")) is not None:
+        named = {"max": "max_attempts", "delay": "initial_delay", "factor": "backoff_factor", "exc": "exceptions"}
+        retry = RetryConfig(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
+    kind = spec.get("k", "tag")
+    if kind not in _MAKERS:
+        raise NotPlayable(kind)
+    return FunctionNode(_MAKERS[kind](name, spec, counted), name=name, retry_config=retry, timeout=spec.get("timeout"))
+
+
+def _tag(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def tag(node_input: Any) -> str:
+        return f"{name}({txt(node_input)})"
+
+    return tag
+
+
+def _echo(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda node_input: plain(node_input)
+
+
+def _upper(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda node_input: txt(node_input).upper()
+
+
+def _raw(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda node_input: node_input
+
+
+def _const(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda: spec.get("v")
+
+
+def _model(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    made = create_model("Made", x=(Any, ...), y=(Any, None))
+    return lambda: made(x=spec.get("v", 1))
+
+
+def _say(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda node_input: Content.of_text(f"{name} says {txt(node_input)}", role="model")
+
+
+def _put(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def put(ctx: NodeContext, node_input: Any) -> Any:
+        ctx.state[spec["key"]] = spec["v"] if "v" in spec else plain(node_input)
+        return spec.get("out")
+
+    return put
+
+
+def _add(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def add(ctx: NodeContext) -> Any:
+        ctx.state[spec["key"]] = ctx.state.get(spec["key"], 0) + spec.get("v", 1)
+        return ctx.state[spec["key"]]
+
+    return add
+
+
+def _push(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def push(ctx: NodeContext, node_input: Any) -> Any:
+        ctx.state[spec["key"]] = [*ctx.state.get(spec["key"], []), txt(node_input)]
+        return plain(node_input)
+
+    return push
+
+
+def _read(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda ctx: f"{name}[{txt(ctx.state.get(spec['key']))}]"
+
+
+def _where(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    return lambda ctx: {"path": ctx.node_path, "run": ctx.run_id, "attempt": ctx.attempt_count, "branch": ctx.branch}
+
+
+def _out(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def out(ctx: NodeContext, node_input: Any) -> None:
+        ctx.output = f"{name}({txt(node_input)})"
+
+    return out
+
+
+def _bind(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    parameters, arguments, names = [], {}, {}
+    for index, (key, given) in enumerate(spec["params"].items()):
+        names[f"t{index}"] = type_of(given[0] if isinstance(given, list) else given)
+        parameters.append(f"{key}: t{index}" + (f" = d{index}" if isinstance(given, list) else ""))
+        names[f"d{index}"] = given[1] if isinstance(given, list) else None
+        arguments[key] = key
+    source = f"def bound({', '.join(parameters)}):\n    return {{{', '.join(f'{key!r}: {key}' for key in arguments)}}}"
+    exec(source, names)
+    bound: Callable[..., Any] = names["bound"]
+    return bound
+
+
+def _typed(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def typed(node_input: Any) -> str:
+        dump = getattr(node_input, "model_dump", None)
+        return f"{name}({txt(dump() if dump is not None else node_input)})"
+
+    typed.__annotations__["node_input"] = type_of(spec["in"])
+    return typed
+
+
+def _returns(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def returns() -> Any:
+        return spec["v"]
+
+    returns.__annotations__["return"] = type_of(spec["as"])
+    return returns
+
+
+def _route(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    def chosen(ctx: NodeContext, node_input: Any) -> Any:
+        if "seq" in spec:
+            number = ctx.state.get(f"n_{name}", 0)
+            ctx.state[f"n_{name}"] = number + 1
+            return spec["seq"][min(number, len(spec["seq"]) - 1)]
+        by = spec.get("by")
+        if by is None:
+            return spec.get("to")
+        if by == "input":
+            return txt(node_input)
+        return plain(node_input) if by == "value" else ctx.state.get(by)
+
+    def route(ctx: NodeContext, node_input: Any) -> Any:
+        to = chosen(ctx, node_input)
+        output = spec["out"] if "out" in spec else plain(node_input)
+        output = None if output is False else output
+        if spec.get("ctx"):
+            ctx.route = to
+            return output
+        return Event(output=output, actions=EventActions(route=to))
+
+    return route
+
+
+def _fail(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+
+    async def fail(ctx: NodeContext, node_input: Any) -> str:
+        if "when" in spec and txt(node_input) != spec["when"]:
+            await asyncio.sleep(spec.get("ms", 0) / 1_000)
+            return f"{name}({txt(node_input)})"
+        number = counted.next(name)
+        if "key" in spec:
+            ctx.state[spec["key"]] = number
+        if number <= spec.get("times", 1):
+            raise getattr(builtins, spec.get("error", "ValueError"))(f"boom {name}")
+        await asyncio.sleep(spec.get("ms", 0) / 1_000)
+        return f"{name}({txt(node_input)})"
+
+    return fail
+
+
+def _sleep(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    async def sleep(node_input: Any) -> str:
+        await asyncio.sleep(spec["ms"] / 1_000)
+        return f"{name}({txt(node_input)})"
+
+    return sleep
+
+
+def _gen(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    if any(isinstance(item, dict) and "ask" in item for item in spec["items"]):
+        raise NotPlayable("ask in gen")
+
+    async def gen(ctx: NodeContext) -> AsyncIterator[Any]:
+        for item in spec["items"]:
+            if not isinstance(item, dict):
+                yield item
+            elif "raise" in item:
+                raise ValueError(item["raise"])
+            elif "set" in item:
+                for key, value in item["set"].items():
+                    ctx.state[key] = value
+            else:
+                yield _event(item)
+
+    return gen
+
+
+def _event(item: Spec) -> Event:
+    return Event(
+        author=item.get("author", ""),
+        branch=item.get("branch"),
+        content=Content.of_text(item["msg"], role="model") if "msg" in item else None,
+        output=item.get("out"),
+        partial=item.get("partial", False),
+        actions=EventActions(
+            route=item.get("route"),
+            state_delta=item.get("state", {}),
+            escalate=item.get("escalate"),
+            skip_summarization=item.get("skip"),
+        ),
+    )
+
+
+_MAKERS: dict[str, Callable[[str, Spec, Counted], Callable[..., Any]]] = {
+    made.__name__.removeprefix("_"): made
+    for made in (_tag, _echo, _upper, _raw, _const, _model, _say, _put, _add, _push, _read, _where, _out, _bind, _typed, _returns)
+} | {"route": _route, "fail": _fail, "sleep": _sleep, "gen": _gen}
