@@ -20,6 +20,7 @@ from actors.messages.event import USER, Event
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonValue, StateDelta
 from actors.refs.session import SessionRef
+from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_below_branch
 
@@ -42,14 +43,31 @@ class NodeReader(SessionReader):
     ) -> None:
         super().__init__(session, message, view, compiles=False, reads_state=True)
         self._path = task.path
+        self._agent = agent
+        self._recalled: list[Event] = []
         self._invocation_id = message.turn.invocation_id
         self.history = History(agent, message.branch)
         self.answer: JsonValue = None
-        self._see(Event(author=USER, invocation_id=self._invocation_id, branch=message.branch, content=asked))
+        self._sees_conversation = task.sees_conversation
+        self._is_given_nothing = task.content is None and task.data is None
+        self._asked = Event(author=USER, invocation_id=self._invocation_id, branch=message.branch, content=asked)
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return what the agent sees."""
         return self.history
+
+    async def begin_run(self) -> None:
+        """Bring the state up to date, and see what came before the input: see SessionReader."""
+        await super().begin_run()
+        if self._sees_conversation:
+            async for event in self.events(0):
+                is_earlier = event.author == self._agent and event.invocation_id != self._invocation_id
+                if is_earlier or (event.author == USER and not any(event.function_responses())):
+                    self.history.add(msgspec.structs.replace(event, branch=None))
+        if not (self._sees_conversation and self._is_given_nothing):
+            self.history.add(self._asked)
+        for event in self._recalled:
+            self._see(event)
 
     async def recall(self, since: int) -> list[Event]:
         """Take in what the run had stored before it was lost or paused, and what the user has answered; return its own events."""
@@ -58,10 +76,10 @@ class NodeReader(SessionReader):
             if event.invocation_id != self._invocation_id or event.seq <= since:
                 continue
             if event.node_info is not None and event.node_info.path == self._path:
-                self._see(event)
+                self._recalled.append(event)
                 own.append(event)
             elif event.author == USER and any(event.function_responses()):
-                self._see(event)
+                self._recalled.append(event)
         return own
 
     def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
@@ -122,7 +140,7 @@ class GraphInvocation(Invocation):
     """The run of a graph. Implements `GraphContext` of actors.interfaces.context.
 
     Attributes:
-        task: see GraphContext.
+        task, answers: see GraphContext.
     """
 
     def __init__(
@@ -135,6 +153,7 @@ class GraphInvocation(Invocation):
     ) -> None:
         super().__init__(spec, message, environment, view, counts)
         self.task = message.node
+        self.answers = UserAnswers()
 
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation.
@@ -146,7 +165,16 @@ class GraphInvocation(Invocation):
             async for event in self.reader.events(asked - 1):
                 self.user_content = event.content or self.user_content
                 break
-        await super().begin_run(since)
+        if self.is_resumed:
+            own = []
+            async for event in self.reader.events(since):
+                if event.author == USER and event.invocation_id == self.invocation_id:
+                    self.answers.add(event)
+                elif event.seq > since and self.is_own(event):
+                    own.append(event)
+            self.done = own
+            self.writer.recall(own)
+        await self.reader.begin_run()
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""
@@ -179,9 +207,10 @@ def is_below(path: str, of: str) -> bool:
 
 
 def asked_of(task: NodeTask, user_content: Content) -> Content:
-    """The question to an agent that is a node: the user's message, a text as it is, other data as JSON."""
+    """The question to an agent that is a node: the user's message, lists and dictionaries as JSON, all else as its text."""
     if task.content is not None:
         return task.content
     if task.data is None:
         return user_content
-    return Content.of_text(task.data if isinstance(task.data, str) else json.dumps(task.data, ensure_ascii=False))
+    is_nested = isinstance(task.data, list | dict)
+    return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))

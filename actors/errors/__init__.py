@@ -14,7 +14,14 @@ from actors.errors.tree.cluster import (
     PlacementError,
     RuntimeClosedError,
 )
-from actors.errors.tree.definitions import AgentTreeError, DefinitionError, NotCarriedOverError, UnknownModelError
+from actors.errors.tree.definitions import (
+    AgentTreeError,
+    DefinitionError,
+    GraphValidationError,
+    NotCarriedOverError,
+    UnknownModelError,
+    WorkflowConfigurationError,
+)
 from actors.errors.tree.models import (
     ModelConfigurationError,
     ModelError,
@@ -89,6 +96,7 @@ __all__ = [
     "FlowNotFoundError",
     "FlowStalledError",
     "ForkedProcessError",
+    "GraphValidationError",
     "InvalidIdError",
     "InvalidMessageError",
     "InvocationNotFoundError",
@@ -134,6 +142,7 @@ __all__ = [
     "UnknownAgentError",
     "UnknownFunctionCallError",
     "UnknownModelError",
+    "WorkflowConfigurationError",
     "WorkflowDataError",
     "WriterReplacedError",
     "name_and_args",

@@ -18,6 +18,7 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
+from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 
@@ -274,11 +275,13 @@ class GraphContext(Context, Protocol):
 
     Attributes:
         task: what it is asked as a node of another graph; None: it answers the user's message.
+        answers: what the user has answered in the turn, when the run goes on after a pause or a loss.
         clock: the time by which it waits before it tries a node again.
         progress: its last note, when the run goes on after a pause or a loss; else empty.
     """
 
     task: NodeTask | None
+    answers: UserAnswers
     clock: Clock
     progress: JsonMapping
 

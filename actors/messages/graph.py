@@ -27,6 +27,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         message_as_output: the text of the content is the output.
         attempt: the run has failed for the so-manieth time, and is tried again; 0 for every other event.
         has_ended: the run is over; what the graph does next follows from that.
+        is_note: the event says nothing but that: readers may leave it out.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
     """
 
@@ -35,20 +36,23 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     message_as_output: bool = False
     attempt: int = 0
     has_ended: bool = False
+    is_note: bool = False
     handed_on: JsonValue = None
 
 
 class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One run of an agent as a node: it is asked this, and sees nothing of the conversation.
+    """One run of an agent as a node: it is asked this.
 
     Attributes:
         path: of the node's run, see NodeInfo.
         content: the user's message, for a node behind START; None for any other.
         data: what the node before has given; None for nothing.
         output_for: see NodeInfo.
+        sees_conversation: it sees what the user has said in the session, too, and what it has answered in earlier turns.
     """
 
     path: str
     content: Content | None = None
     data: JsonValue = None
     output_for: Sequence[str] = ()
+    sees_conversation: bool = False

@@ -99,6 +99,8 @@ class Built:
         return Graph(name=name, edges=[_edge(edge, nodes) for edge in spec["edges"]], max_concurrency=spec.get("max"))
 
     def _node(self, name: str, spec: Spec) -> object:
+        if spec.get("par"):
+            raise NotPlayable("par")
         match spec.get("k"):
             case "wf":
                 return self._graph(name, spec)
@@ -182,7 +184,17 @@ def shown_part(part: Part) -> str:
         return f"<call {part.function_call.name} {_json(part.function_call.args)}>"
     if part.function_response is not None:
         return f"<resp {part.function_response.name} {_json(part.function_response.response)}>"
-    return part.text or ""
+    return _sorted_json(part.text or "")
+
+
+def _sorted_json(text: str) -> str:
+    """The text; JSON in it with sorted keys."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return _json(json.loads(text))
+    except ValueError:
+        return text
 
 
 def _json(value: object) -> str:

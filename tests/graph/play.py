@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from actors import Content, Event, FunctionResponse, Part
-from actors.errors import DefinitionError, RaygroveError
+from actors.errors import DefinitionError, GraphValidationError, RaygroveError, RequestError, WorkflowConfigurationError
 from actors.messages.event import USER
 from runtime import Runtime
 from tests.graph.build import Built, shown_part
@@ -34,31 +34,50 @@ def play(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
     except NotPlayable as error:
         return {"id": case["id"], "failed": str(error)}
     except DefinitionError as error:
-        return {"id": case["id"], "error": "ValidationError", "inner": type(error).__name__, "said": str(error)}
+        return {"id": case["id"], "error": "ValidationError", "inner": _inner(error)}
     if case.get("area") == "definition":
         return {"id": case["id"], "error": None}
-    with Deploy(engine, folder)(built.root) as rt:
-        return _Player(case, built, rt).play()
+    player = _Player(case, built, Deploy(engine, folder))
+    try:
+        return player.play()
+    finally:
+        player.close()
+
+
+def _inner(error: DefinitionError) -> str:
+    """The class that google-adk has inside, which has the name of ours where we have one."""
+    is_ours = isinstance(error, GraphValidationError | WorkflowConfigurationError)
+    return type(error).__name__ if is_ours else "ValueError"
 
 
 class _Player:
     """Plays the turns of one case."""
 
-    def __init__(self, case: Spec, built: Built, rt: Runtime) -> None:
+    def __init__(self, case: Spec, built: Built, deploy: Deploy) -> None:
         self._case = case
         self._built = built
-        self._rt = rt
+        self._deploy = deploy
+        self._rt: Runtime = deploy(built.root)
+        self._rt.start()
         self._invocations: list[str] = []
         self._turns: list[list[dict[str, Any]]] = []
         self._inv: list[int | None] = []
         self._raises: dict[str, str] = {}
 
+    def close(self) -> None:
+        """End the Runtime."""
+        self._rt.close()
+
     def play(self) -> dict[str, Any]:
         """The result."""
         self._rt.sessions.create(USER_ID, SESSION_ID, state=self._case.get("state", {}))
         for index, turn in enumerate(self._case["turns"]):
-            if isinstance(turn, dict) and {"restart", "resume", "stop", "state"} & turn.keys():
+            if isinstance(turn, dict) and {"resume", "stop", "state"} & turn.keys():
                 return {"id": self._case["id"], "failed": f"turn {sorted(turn)}"}
+            if isinstance(turn, dict) and turn.get("restart"):
+                self.close()
+                self._rt = self._deploy(self._built.root)
+                self._rt.start()
             self._turn(index, turn)
         session = self._rt.sessions.get(USER_ID, SESSION_ID)
         assert session is not None
@@ -86,7 +105,8 @@ class _Player:
             for event in self._rt.run(user_id=USER_ID, session_id=SESSION_ID, message=_message(turn)):
                 events.append(event)
         except RaygroveError as error:
-            self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else type(error).__name__
+            refused = "ValueError" if isinstance(error, RequestError) else type(error).__name__
+            self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else refused
         shown = [_shown(event) for event in events if event.author != USER and not _is_note(event)]
         self._turns.append(shown)
         self._invocations.append(events[0].invocation_id if shown else "")
@@ -115,12 +135,7 @@ def _is_fixed(text: str) -> bool:
 
 
 def _is_note(event: Event) -> bool:
-    if event.actions.agent_state is not None:
-        return True
-    if event.content is not None or event.output is not None or event.error_code is not None:
-        return False
-    actions = event.actions
-    return not (actions.state_delta or actions.route is not None or actions.escalate or actions.skip_summarization)
+    return event.actions.agent_state is not None or (event.node_info is not None and event.node_info.is_note)
 
 
 def _shown(event: Event) -> dict[str, Any]:
@@ -134,7 +149,7 @@ def _shown(event: Event) -> dict[str, Any]:
         "b": event.branch,
         "t": text,
         "thought": thought,
-        "c": [[call.name, call.id, dict(call.args)] for call in event.function_calls()],
+        "c": [[call.name, call.id, _without_nulls(call.args)] for call in event.function_calls()],
         "r": [[answer.name, answer.id, dict(answer.response)] for answer in event.function_responses()],
         "out": _cut(event.output),
         "for": list(info.output_for) if info is not None else [],
@@ -152,6 +167,12 @@ def _shown(event: Event) -> dict[str, Any]:
     return {
         key: value for key, value in shown.items() if not _is_nothing(value) or (key in ("out", "route") and value is not None)
     }
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return value
 
 
 def _is_nothing(value: object) -> bool:

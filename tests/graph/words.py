@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from actors import Content, Event, EventActions, NodeContext, RetryConfig
+from actors import Content, Event, EventActions, NodeContext, RequestInput, RetryConfig
 from actors.definitions.graphs import FunctionNode
 
 Spec = Mapping[str, Any]
@@ -46,7 +46,7 @@ def plain(value: object) -> Any:
     return value.text if isinstance(value, Content) else value
 
 
-def type_of(given: Any, name: str = "Given") -> Any:
+def type_of(given: Any, name: str = "Schema") -> Any:
     """A type of the notation: its name, or the fields of a class."""
     if isinstance(given, str):
         return _TYPES[given]
@@ -79,8 +79,8 @@ def node_of(name: str, spec: Spec, counted: Counted) -> FunctionNode:
     Raises:
         NotPlayable: of a kind that is not played yet.
     """
-    for option in ("rerun", "wait", "confirm", "par"):
-        if spec.get(option) and spec.get("k") != "ask":
+    for option in ("wait", "confirm", "par"):
+        if spec.get(option):
             raise NotPlayable(option)
     retry = None
     if (given := spec.get("retry")) is not None:
@@ -89,7 +89,13 @@ def node_of(name: str, spec: Spec, counted: Counted) -> FunctionNode:
     kind = spec.get("k", "tag")
     if kind not in _MAKERS:
         raise NotPlayable(kind)
-    return FunctionNode(_MAKERS[kind](name, spec, counted), name=name, retry_config=retry, timeout=spec.get("timeout"))
+    return FunctionNode(
+        _MAKERS[kind](name, spec, counted),
+        name=name,
+        retry_config=retry,
+        timeout=spec.get("timeout"),
+        rerun_on_resume=spec.get("rerun", False),
+    )
 
 
 def _tag(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
@@ -244,15 +250,14 @@ def _sleep(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
 
 
 def _gen(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
-    if any(isinstance(item, dict) and "ask" in item for item in spec["items"]):
-        raise NotPlayable("ask in gen")
-
     async def gen(ctx: NodeContext) -> AsyncIterator[Any]:
         for item in spec["items"]:
             if not isinstance(item, dict):
                 yield item
             elif "raise" in item:
                 raise ValueError(item["raise"])
+            elif "ask" in item:
+                yield RequestInput(interrupt_id=item["ask"])
             elif "set" in item:
                 for key, value in item["set"].items():
                     ctx.state[key] = value
@@ -260,6 +265,31 @@ def _gen(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
                 yield _event(item)
 
     return gen
+
+
+def _ask(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
+    schema = type_of(spec["schema"]) if "schema" in spec else None
+
+    async def ask(ctx: NodeContext, node_input: Any) -> AsyncIterator[Any]:
+        if spec.get("count"):
+            ctx.state[f"runs_{name}"] = ctx.state.get(f"runs_{name}", 0) + 1
+        ids = [each.replace("{run}", ctx.run_id) for each in spec.get("ids", [spec.get("id", name)])]
+        given = ctx.resume_inputs
+        missing = [each for each in ids if each not in given]
+        if spec.get("rerun") and spec.get("until") is not None and given and txt(given[ids[0]]) != txt(spec["until"]):
+            missing = ids[:1]
+        missing = missing if spec.get("rerun") else ids
+        for each in missing[:1] if spec.get("one") else missing:
+            asked = spec.get("msg", f"{spec.get('ids', [spec.get('id', name)])[ids.index(each)]}?")
+            yield RequestInput(interrupt_id=each, message=asked, payload=spec.get("payload"), response_schema=schema)
+        if missing or spec.get("silent"):
+            return
+        if spec.get("as_route"):
+            yield Event(output=plain(node_input), actions=EventActions(route=txt(given[ids[0]])))
+            return
+        yield f"{name}({','.join(txt(given[each]) for each in ids)})"
+
+    return ask
 
 
 def _event(item: Spec) -> Event:
@@ -281,4 +311,4 @@ def _event(item: Spec) -> Event:
 _MAKERS: dict[str, Callable[[str, Spec, Counted], Callable[..., Any]]] = {
     made.__name__.removeprefix("_"): made
     for made in (_tag, _echo, _upper, _raw, _const, _model, _say, _put, _add, _push, _read, _where, _out, _bind, _typed, _returns)
-} | {"route": _route, "fail": _fail, "sleep": _sleep, "gen": _gen}
+} | {"route": _route, "fail": _fail, "sleep": _sleep, "gen": _gen, "ask": _ask}

@@ -9,20 +9,25 @@ from typing import Any, NamedTuple
 import msgspec
 import pydantic
 
+from actors.behaviours.graph.node_attempt import NodeAttempt, routes, routes_of
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import FunctionNode, NodeParameter
+from actors.definitions.graphs.request_input import RequestInput
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import GraphContext
 from actors.messages.codec import plain
-from actors.messages.content import Content
+from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import NodeInfo, Route
-from actors.messages.json_types import JsonValue, StateDelta
+from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.graph.progress import Given
 from actors.rules.recovery.failures import failure_event
+
+REQUEST_INPUT = "adk_request_input"
+"""The function that the user answers when a node has asked something; google-adk's name."""
 
 INPUT = "node_input"
 """The parameter that takes what the node before has given."""
@@ -36,12 +41,14 @@ class NodeEnd(NamedTuple):
         output: what it gives to the nodes after it; None for nothing.
         routes: what it has said.
         is_note: the events say nothing but that the run is over.
+        waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
     """
 
     events: Sequence[Event]
     output: JsonValue = None
     routes: Sequence[Route] = ()
     is_note: bool = False
+    waits: Sequence[str] = ()
 
 
 class NodeCall:
@@ -55,8 +62,8 @@ class NodeCall:
         info: says in each event of the run which node it is from.
         given: its input.
         branch: of its events.
-        attempt: from 1.
-        stored_before: so many events of the attempt the log has.
+        attempt: what the log has of it.
+        answers: the user's to its questions.
         context: the graph's run.
     """
 
@@ -66,8 +73,8 @@ class NodeCall:
         info: NodeInfo,
         given: Given,
         branch: str | None,
-        attempt: int,
-        stored_before: int,
+        attempt: NodeAttempt,
+        answers: JsonMapping,
         context: GraphContext,
     ) -> None:
         self._node = node
@@ -75,7 +82,9 @@ class NodeCall:
         self._given = given
         self._context = context
         self._branch = branch
-        self._stored_before = stored_before
+        self._stored_before = attempt.events
+        self._asked: list[str] = []
+        self._held: list[Event] = []
         self._routes: Sequence[Route] = ()
         self._output: JsonValue = None
         self._has_output = False
@@ -84,7 +93,8 @@ class NodeCall:
         self._of_node = NodeContext(
             node_path=info.path,
             run_id=info.path.rpartition("@")[2],
-            attempt_count=attempt,
+            attempt_count=attempt.number,
+            resume_inputs=answers,
             artifacts=context.artifacts,
             memory=context.memory,
             **facts,
@@ -127,16 +137,24 @@ class NodeCall:
             return
         if not event.partial:
             event = self._with_actions(event)
-        if not self._stored_before:
-            await self._context.emit(event)
-        elif not event.partial:
+        if event.partial:
+            if not self._stored_before:
+                await self._context.emit(event)
+        elif self._asked:
+            # Stored with all that follows, so that the log never has some of the questions only.
+            self._held.append(event)
+        elif self._stored_before:
             self._stored_before -= 1
+        else:
+            await self._context.emit(event)
 
     def _event(self, given: object) -> Event | None:
         """A value that the function has returned or yielded, as an event; None for nothing."""
         if given is None:
             return None
-        if isinstance(given, Event):
+        if isinstance(given, RequestInput):
+            event = self._question(given)
+        elif isinstance(given, Event):
             event = given
         elif isinstance(given, Content):
             event = Event(content=given)
@@ -145,11 +163,17 @@ class NodeCall:
         if event.output is not None:
             event = self._with_output(event, event.output)
         if event.actions.route is not None:
-            self._routes = _routes(event.actions.route)
+            self._routes = routes_of(event)
         # A node may move itself, and all that comes after it, to another branch.
         self._branch = event.branch or self._branch
         info = self._info if event.output is not None else self._without_output()
         return msgspec.structs.replace(event, author="", branch=self._branch, node_info=info)
+
+    def _question(self, given: RequestInput) -> Event:
+        # The same again when the function is called again after a loss.
+        call_id = given.interrupt_id or f"{self._context.invocation_id} {self._info.path} {len(self._asked) + 1}"
+        self._asked.append(call_id)
+        return question(call_id, given.args)
 
     def _with_output(self, event: Event, output: JsonValue) -> Event:
         if self._has_output:
@@ -185,14 +209,16 @@ class NodeCall:
         if self._of_node.has_output:
             said.append(self._with_output(Event(branch=self._branch), self._of_node.output))
         if self._of_node.route is not None:
-            self._routes = _routes(self._of_node.route)
+            self._routes = routes(self._of_node.route)
             said.append(self._empty(EventActions(route=self._of_node.route)))
         events = [event for event in said if event is not None]
         rest = self._with_actions(events.pop(0) if events else self._empty())
         events.insert(0, rest)
-        is_note = len(events) == 1 and rest == self._empty()
-        events[-1] = ended(events[-1])
-        return NodeEnd(events, self._output, self._routes, is_note)
+        says_nothing = len(events) == 1 and rest == self._empty()
+        if self._asked:
+            return NodeEnd([*self._held, *([] if says_nothing else events)], waits=self._asked)
+        events[-1] = ended(events[-1], is_note=says_nothing)
+        return NodeEnd(events, self._output, self._routes, says_nothing)
 
     def _empty(self, actions: EventActions = NO_ACTIONS) -> Event:
         return Event(branch=self._branch, node_info=self._without_output(), actions=actions)
@@ -211,19 +237,17 @@ class NodeCall:
         return found
 
 
-def ended(event: Event) -> Event:
+def question(call_id: str, args: JsonMapping) -> Event:
+    """The event of a question to the user."""
+    call = FunctionCall(id=call_id, name=REQUEST_INPUT, args=dict(args))
+    return Event(content=Content(role="model", parts=[Part(function_call=call)]), long_running_tool_ids=(call_id,))
+
+
+def ended(event: Event, *, is_note: bool = False) -> Event:
     """The event, as the last one of its node's run."""
     assert event.node_info is not None
-    return msgspec.structs.replace(event, node_info=msgspec.structs.replace(event.node_info, has_ended=True))
-
-
-def routes_of(event: Event) -> Sequence[Route]:
-    """The routes that an event says."""
-    return _routes(event.actions.route) if event.actions.route is not None else ()
-
-
-def _routes(route: Route | list[Route]) -> Sequence[Route]:
-    return route if isinstance(route, list) else [route]
+    info = msgspec.structs.replace(event.node_info, has_ended=True, is_note=is_note)
+    return msgspec.structs.replace(event, node_info=info)
 
 
 def _of_text(adapter: pydantic.TypeAdapter[Any], text: str) -> object:

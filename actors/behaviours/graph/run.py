@@ -14,9 +14,12 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, cast
 
+import msgspec
+
 from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.graph.function_node import NodeCall, NodeEnd, ended, routes_of
+from actors.behaviours.graph.function_node import NodeCall, NodeEnd, ended, question
+from actors.behaviours.graph.node_attempt import NodeAttempt
 from actors.definitions.graphs.edges import AgentName
 from actors.definitions.graphs.graph import Graph
 from actors.definitions.graphs.nodes import FunctionNode
@@ -26,9 +29,10 @@ from actors.errors.tracebacks import whole_traceback
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
 from actors.messages.event import Event
-from actors.messages.graph import NodeInfo, NodeTask, Route
+from actors.messages.graph import NodeInfo, NodeTask
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
+from actors.rules.graph.answers import flaw
 from actors.rules.graph.progress import GraphProgress, NodeRun
 from actors.rules.recovery.failures import failure
 
@@ -56,28 +60,6 @@ _Result = NodeEnd | _NodeFailed | AnyOutcome
 _NodeTask = asyncio.Task[_Result]
 
 
-class _Attempt:
-    """What the log has of the latest attempt of a node's run.
-
-    Args:
-        number: from 1.
-    """
-
-    def __init__(self, number: int = 1) -> None:
-        self.output: JsonValue = None
-        self.routes: Sequence[Route] = ()
-        self.branch: str | None = None
-        self.number = number
-        self.events = 0
-
-    def add(self, event: Event) -> None:
-        """Take in an event of the attempt."""
-        self.events += 1
-        self.output = event.output if event.output is not None else self.output
-        self.routes = routes_of(event) or self.routes
-        self.branch = event.branch or self.branch
-
-
 class GraphRun:
     """One run of a graph."""
 
@@ -91,7 +73,7 @@ class GraphRun:
         self._progress = GraphProgress(self._graph.shape, context.branch, given, self._graph.max_concurrency)
         self._tasks: dict[_NodeTask, NodeRun] = {}
         self._done: asyncio.Queue[_NodeTask] = asyncio.Queue()
-        self._attempts: dict[str, _Attempt] = defaultdict(_Attempt)
+        self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
         self._waiting: list[str] = []
         self._may_have_begun: frozenset[str] = frozenset()
 
@@ -120,11 +102,11 @@ class GraphRun:
             if info is None or not info.path.startswith(prefix):
                 continue
             name = info.path.removeprefix(prefix)
-            if info.attempt:
-                self._attempts[name] = _Attempt(info.attempt + 1)
-                continue
             attempt = self._attempts[name]
-            attempt.add(event)
+            if info.attempt:
+                self._attempts[name] = NodeAttempt(info.attempt + 1, attempt.asked)
+                continue
+            attempt.add(event, self._context.answers)
             if info.has_ended:
                 del self._attempts[name]
                 output = attempt.output if info.handed_on is None else info.handed_on
@@ -161,18 +143,26 @@ class GraphRun:
                 case NodeEnd():
                     ends.append((run, result))
                 case Finished():
-                    ends.append((run, self._agent_end(run, result.output)))
+                    ends.append((run, self._noted_end(run, result.output)))
                 case Paused():
-                    self._waiting.extend(result.call_ids)
-                    self._progress.pause(run.name)
+                    self._pause(run, result.call_ids)
                 case _:
                     stopped = stopped or result
         for is_note, together in groupby(ends, key=lambda each: each[1].is_note):
             events = [event for _, end in together for event in end.events]
+            if not events:
+                continue
             await (self._context.record_all(events) if is_note else self._context.emit_all(events))
         for run, end in ends:
-            self._progress.end(run.name, end.output, end.routes, end.events[-1].branch)
+            if end.waits:
+                self._pause(run, end.waits)
+            else:
+                self._progress.end(run.name, end.output, end.routes, end.events[-1].branch)
         return stopped
+
+    def _pause(self, run: NodeRun, waits: Sequence[str]) -> None:
+        self._waiting.extend(waits)
+        self._progress.pause(run.name)
 
     async def _run_node(self, run: NodeRun) -> _Result:
         node = self._graph.nodes[run.node]
@@ -181,27 +171,36 @@ class GraphRun:
             output_for=self._output_for if self._graph.shape.is_terminal(run.node) else (),
         )
         if isinstance(node, AgentName):
-            return await self._run_agent(run, info)
+            return await self._run_agent(run, node, info)
         if isinstance(node, FunctionNode):
             return await self._run_function(run, node, info)
         output = cast(JsonValue, run.given)
         return NodeEnd([ended(Event(branch=run.branch, node_info=info, output=output))], output)
 
-    async def _run_agent(self, run: NodeRun, info: NodeInfo) -> AnyOutcome:
+    async def _run_agent(self, run: NodeRun, node: AgentName, info: NodeInfo) -> AnyOutcome:
         content = run.given if isinstance(run.given, Content) else None
         data = None if isinstance(run.given, Content) else run.given
-        task = NodeTask(path=info.path, content=content, data=data, output_for=info.output_for)
+        task = NodeTask(
+            path=info.path,
+            content=content,
+            data=data,
+            output_for=info.output_for,
+            sees_conversation=node.sees_conversation,
+        )
         return await self._context.run_node(run.node, task, branch=run.branch, resume=run.name in self._may_have_begun)
 
-    def _agent_end(self, run: NodeRun, output: JsonValue) -> NodeEnd:
-        """The agent has stored what it says; the graph notes that the run is over, and what of it goes on."""
+    def _noted_end(self, run: NodeRun, output: JsonValue) -> NodeEnd:
+        """The log has what the node has said, or the user; the graph notes that the run is over, and what of it goes on."""
         info = NodeInfo(path=f"{self._path}/{run.name}", handed_on=output)
-        return NodeEnd([ended(Event(branch=run.branch, node_info=info))], output, is_note=True)
+        return NodeEnd([ended(Event(branch=run.branch, node_info=info), is_note=True)], output, is_note=True)
 
     async def _run_function(self, run: NodeRun, node: FunctionNode, info: NodeInfo) -> NodeEnd | _NodeFailed:
-        attempt = self._attempts.pop(run.name, None) or _Attempt()
+        answers = self._context.answers
+        attempt = self._attempts.pop(run.name, None) or NodeAttempt()
+        if attempt.waits and (end := self._answered(run, node, info, attempt)) is not None:
+            return end
         while True:
-            call = NodeCall(node, info, run.given, run.branch, attempt.number, attempt.events, self._context)
+            call = NodeCall(node, info, run.given, run.branch, attempt, attempt.inputs(answers), self._context)
             try:
                 return await _within(call, node)
             except FencedError:
@@ -217,7 +216,31 @@ class GraphRun:
                 return _NodeFailed(call.failed(failed, is_retried=False), failed)
             await self._context.emit(call.failed(failed, is_retried=True))
             await self._context.clock.sleep(delay_s)
-            attempt = _Attempt(attempt.number + 1)
+            attempt = NodeAttempt(attempt.number + 1, attempt.asked)
+
+    def _answered(self, run: NodeRun, node: FunctionNode, info: NodeInfo, attempt: NodeAttempt) -> NodeEnd | None:
+        """The end of a run, or its pause, that follows from the answers to its questions; None: the function is called again."""
+        inputs = attempt.inputs(self._context.answers)
+        wrong = {
+            call_id: flaw(inputs[call_id], args.get("response_schema") or {})
+            for call_id, args in attempt.waits.items()
+            if call_id in inputs
+        }
+        again = [call_id for call_id, reason in wrong.items() if reason]
+        if again:
+            questions = [question(call_id, {**attempt.waits[call_id], "error": wrong[call_id]}) for call_id in again]
+            told = [msgspec.structs.replace(event, branch=run.branch, node_info=NodeInfo(path=info.path)) for event in questions]
+            return NodeEnd(told, waits=list(attempt.waits))
+        missing = [call_id for call_id in attempt.waits if call_id not in inputs]
+        if node.rerun_on_resume:
+            if not attempt.is_answered(self._context.answers):
+                return NodeEnd([], waits=missing)
+            attempt.begin_again()
+            return None
+        if missing:
+            return NodeEnd([], waits=missing)
+        output = inputs[next(iter(inputs))] if len(inputs) == 1 else cast(JsonValue, inputs)
+        return self._noted_end(run, output)
 
     async def _stop(self, stopped: _NodeFailed | AnyOutcome) -> AnyOutcome:
         """Stop the nodes that still run, and say in the log that one has failed."""

@@ -4,6 +4,7 @@ from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.edges import Edge
 from actors.definitions.graphs.graph import Graph
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, RetryConfig, node
+from actors.definitions.graphs.request_input import RequestInput
 from actors.rules.graph.shape import DEFAULT_ROUTE, START
 
 Workflow = Graph
@@ -17,6 +18,7 @@ __all__ = [
     "Graph",
     "JoinNode",
     "NodeContext",
+    "RequestInput",
     "RetryConfig",
     "Workflow",
     "node",

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.definitions.tools.context import CallbackContext
 from actors.messages.graph import Route
-from actors.messages.json_types import JsonValue
+from actors.messages.json_types import JsonMapping, JsonValue
 
 _NOTHING = object()
 
@@ -18,14 +18,16 @@ class NodeContext(CallbackContext):
         node_path: the runs from the outermost graph to the node, such as `wf@1/a@2`.
         run_id: the number of this run of the node, as text.
         attempt_count: of the run, from 1.
+        resume_inputs: the user's answers to the questions of this run, by their ids; empty before the first.
         route: the route or routes that the graph takes from the node; None: only edges without a route, or DEFAULT_ROUTE.
     """
 
-    def __init__(self, *, node_path: str, run_id: str, attempt_count: int, **where: Any) -> None:
+    def __init__(self, *, node_path: str, run_id: str, attempt_count: int, resume_inputs: JsonMapping, **where: Any) -> None:
         super().__init__(**where)
         self.node_path = node_path
         self.run_id = run_id
         self.attempt_count = attempt_count
+        self.resume_inputs = resume_inputs
         self.route: Route | list[Route] | None = None
         self._output: object = _NOTHING
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.graph import Route
 from actors.messages.shown import shown
@@ -20,9 +20,14 @@ Node = BaseAgent | FunctionNode | JoinNode
 
 
 class AgentName(NamedTuple):
-    """An agent among the nodes, in the actor of the graph: the rest of it is in its own."""
+    """An agent among the nodes, in the actor of the graph: the rest of it is in its own.
+
+    Attributes:
+        sees_conversation: beside its input it sees what the user has said in the session, and what it has answered itself.
+    """
 
     name: str
+    sees_conversation: bool = False
 
 
 class Edge:
@@ -87,20 +92,20 @@ class EdgeReader:
         elif isinstance(given, tuple | list) and len(given) > 1:
             yield from self._chain(given)
         else:
-            raise DefinitionError(
+            raise GraphValidationError(
                 f"{shown(given)} is no edge: write Edge(from_node=…, to_node=…), or a tuple of two nodes or more"
             )
 
     def _chain(self, chain: Sequence[object]) -> Iterator[Edge]:
         for before, after in pairwise(chain):
             if isinstance(before, Mapping) and isinstance(after, Mapping):
-                raise DefinitionError(
+                raise WorkflowConfigurationError(
                     f"two dictionaries of routes in a row, {shown(before)} and {shown(after)}: no node says the second"
                 )
             sources = [one for each in before.values() for one in _all(each)] if isinstance(before, Mapping) else _all(before)
             if isinstance(after, Mapping):
                 if not after:
-                    raise DefinitionError("an empty dictionary of routes leads nowhere: give it routes, or leave it out")
+                    raise WorkflowConfigurationError("an empty dictionary of routes leads nowhere: give it routes")
                 yield from (
                     Edge(self._node(source), self._node(target), _checked_route(route))
                     for source in sources
@@ -137,4 +142,4 @@ def _checked_route(route: object) -> Route | tuple[Route, ...] | None:
         return route
     if isinstance(route, Sequence) and route and all(isinstance(each, bool | int | str) for each in route):
         return tuple(route)
-    raise DefinitionError(f"{shown(route)} is no route: a route is a text, a whole number or a bool, or a list of these")
+    raise WorkflowConfigurationError(f"{shown(route)} is no route: these are texts, whole numbers, bools, and lists of them")

@@ -13,7 +13,7 @@ from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, Node, name_of_end
 from actors.definitions.graphs.nodes import JoinNode
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, GraphValidationError
 from actors.rules.graph.shape import START, Arrow, Shape, flaws
 
 
@@ -30,7 +30,8 @@ class Graph(BaseAgent):
 
     Raises:
         AgentTreeError: no agent can have that name.
-        DefinitionError: the graph cannot run; the message says why.
+        GraphValidationError: the nodes and edges form no graph that can run; the message says why.
+        DefinitionError: something that is no node stands in it, or an agent that cannot be one.
     """
 
     kind: ClassVar[Literal["graph"]] = "graph"
@@ -51,13 +52,13 @@ class Graph(BaseAgent):
         named: dict[str, object] = {}
         for each in _distinct(self.edges):
             if named.setdefault(name_of_end(each), each) is not each:
-                raise DefinitionError(
+                raise GraphValidationError(
                     f"graph {self.name!r} has two nodes called {name_of_end(each)!r}: names are unique, so rename one"
                 )
             if isinstance(each, BaseAgent):
                 self._check_agent(each)
         for flaw in flaws(self.shape):
-            raise DefinitionError(f"graph {self.name!r} {flaw}")
+            raise GraphValidationError(f"graph {self.name!r} {flaw}")
 
     def _check_agent(self, agent: BaseAgent) -> None:
         where = f"graph {self.name!r}: agent {agent.name!r}"
@@ -68,10 +69,6 @@ class Graph(BaseAgent):
             )
         if isinstance(agent, LlmAgent | CustomAgent) and agent.sub_agents:
             raise DefinitionError(f"{where} has sub_agents, to which a node cannot hand over: make them nodes")
-        if isinstance(agent, LlmAgent) and "include_contents" in agent.model_fields_set and agent.include_contents != "none":
-            raise DefinitionError(
-                f"{where} has include_contents={agent.include_contents!r}: a node sees its input and its own run only"
-            )
 
     @cached_property
     def shape(self) -> Shape:
@@ -86,7 +83,7 @@ class Graph(BaseAgent):
 
     def alone(self) -> BaseAgent:
         """The same definition with its agents by name only, as it is sent to the graph's actor."""
-        names: dict[int, AgentName] = {id(each): AgentName(each.name) for each in self.sub_agents}
+        names: dict[int, AgentName] = {id(each): AgentName(each.name, _sees_conversation(each)) for each in self.sub_agents}
         edges = tuple(
             Edge(names.get(id(edge.from_node), edge.from_node), names.get(id(edge.to_node), edge.to_node), edge.route)
             for edge in self.edges
@@ -95,6 +92,11 @@ class Graph(BaseAgent):
         for cached in ("shape", "nodes"):
             alone.__dict__.pop(cached, None)
         return alone
+
+
+def _sees_conversation(agent: BaseAgent) -> bool:
+    """True where that was asked for: what is the default elsewhere is not for nodes."""
+    return isinstance(agent, LlmAgent) and "include_contents" in agent.model_fields_set and agent.include_contents == "default"
 
 
 def _distinct(edges: Sequence[Edge]) -> Iterator[Any]:

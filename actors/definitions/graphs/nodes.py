@@ -16,7 +16,7 @@ from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, WorkflowConfigurationError
 from actors.errors.calls import explains_wrong_calls
 from actors.errors.user_code import UserFunction
 from actors.messages.shown import shown
@@ -95,6 +95,8 @@ class FunctionNode:
         name: of the node; by default the function's name.
         retry_config: tries it again when it fails; default None.
         timeout: seconds for one attempt; default None, for no limit.
+        rerun_on_resume: it is called again when the user has answered its RequestInput, with `ctx.resume_inputs`; False, the
+            default: the answer is its output.
 
     Raises:
         DefinitionError: it cannot be called so; the message says why.
@@ -108,6 +110,7 @@ class FunctionNode:
         name: str | None = None,
         retry_config: RetryConfig | None = None,
         timeout: float | None = None,
+        rerun_on_resume: bool = False,
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
@@ -119,6 +122,7 @@ class FunctionNode:
             raise DefinitionError(f"node {self.name!r}: timeout is a number of seconds above 0, not {shown(timeout)}")
         self.retry_config = retry_config
         self.timeout = timeout
+        self.rerun_on_resume = rerun_on_resume
         self.form = _form(func)
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
@@ -167,7 +171,11 @@ class JoinNode:
 def node(given: UserFunction, /) -> FunctionNode: ...
 @overload
 def node(
-    *, name: str | None = None, retry_config: RetryConfig | None = None, timeout: float | None = None
+    *,
+    name: str | None = None,
+    retry_config: RetryConfig | None = None,
+    timeout: float | None = None,
+    rerun_on_resume: bool = False,
 ) -> Callable[[UserFunction], FunctionNode]: ...
 @explains_wrong_calls
 def node(
@@ -177,6 +185,7 @@ def node(
     name: str | None = None,
     retry_config: RetryConfig | None = None,
     timeout: float | None = None,
+    rerun_on_resume: bool = False,
 ) -> FunctionNode | Callable[[UserFunction], FunctionNode]:
     """Make a function a node, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
 
@@ -186,14 +195,18 @@ def node(
     if isinstance(given, BaseAgent | Tool | JoinNode):
         raise DefinitionError(f"node() makes functions nodes: {shown(given)} stands in the edges of a Graph as it is")
     if given is not None:
-        return FunctionNode(given, name=name, retry_config=retry_config, timeout=timeout)
-    return lambda function: FunctionNode(function, name=name, retry_config=retry_config, timeout=timeout)
+        return FunctionNode(given, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume)
+    return lambda function: FunctionNode(
+        function, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume
+    )
 
 
 def check_node_name(name: object) -> str:
-    """The name, if a node can have it. Raises DefinitionError."""
+    """The name, if a node can have it. Raises WorkflowConfigurationError."""
     if not isinstance(name, str) or not name.isidentifier() or len(name) > 256:
-        raise DefinitionError(f"{shown(name)} is no name of a node: give one, a Python identifier of at most 256 characters")
+        raise WorkflowConfigurationError(
+            f"{shown(name)} is no name of a node: these are Python identifiers of at most 256 characters"
+        )
     return name
 
 

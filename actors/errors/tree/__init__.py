@@ -3,6 +3,8 @@
     RaygroveError
     ├── DefinitionError              an agent, a tool, a flow or the tree is defined wrongly
     │   ├── AgentTreeError
+    │   ├── GraphValidationError
+    │   ├── WorkflowConfigurationError
     │   ├── NotCarriedOverError      what a program of google-adk asks for has no counterpart; raised while it runs
     │   └── UnknownModelError
     ├── RequestError                 the driver's request is refused, and nothing is stored

@@ -15,6 +15,14 @@ class AgentTreeError(DefinitionError):
     sentence = "failed to create agent tree: {0}"
 
 
+class GraphValidationError(DefinitionError):
+    """The nodes and edges of a graph form none that can run. Arguments: the message."""
+
+
+class WorkflowConfigurationError(DefinitionError):
+    """A node or an edge of a graph is written wrongly. Arguments: the message."""
+
+
 class NotCarriedOverError(DefinitionError):
     """A program written for google-adk has asked for something that has no counterpart here. Arguments: the message."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pydantic
@@ -22,33 +22,15 @@ from actors import (
     InvocationContext,
     JoinNode,
     LlmAgent,
-    LongRunningFunctionTool,
     LoopAgent,
     NodeContext,
     RetryConfig,
     node,
 )
 from actors.errors import AgentFailedError
-from actors.testing import PatternModel, ScriptedModel
-from tests.support.agents.workflow_agents import answer
+from actors.testing import ScriptedModel
+from tests.support.graphs import add_one, double, ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
-
-
-def ends(events: Sequence[Event]) -> dict[str, Any]:
-    """Output by path, of each node that gave one."""
-    return {event.node_info.path: event.output for event in events if event.node_info is not None and event.output is not None}
-
-
-def texts(events: Sequence[Event]) -> list[str]:
-    return [event.text for event in events if event.text]
-
-
-def double(node_input: int) -> int:
-    return 2 * node_input
-
-
-def add_one(node_input: int) -> int:
-    return node_input + 1
 
 
 def test_a_chain_hands_on_what_each_function_returns(deploy: Deploy) -> None:
@@ -192,13 +174,6 @@ def test_a_custom_agent_is_a_node(deploy: Deploy) -> None:
         assert ends(run_turn(rt, "1"))["wf@1/last@1"] == "last(2 heard)"
 
 
-def named_node(name: str) -> FunctionNode:
-    def call(node_input: Any) -> str:
-        return f"{name}({getattr(node_input, 'text', node_input)})"
-
-    return FunctionNode(call, name=name)
-
-
 def test_functions_get_state_by_name_and_their_context(deploy: Deploy) -> None:
     def remember(ctx: NodeContext, node_input: str) -> None:
         ctx.state["who"] = node_input
@@ -314,27 +289,6 @@ def test_so_many_nodes_run_at_a_time(deploy: Deploy) -> None:
     assert max(found.values()) == 2
 
 
-def ask() -> None:
-    """Ask a human."""
-
-
-def test_a_graph_waits_for_an_answer_and_goes_on_behind_it(deploy: Deploy) -> None:
-    model = PatternModel([("tool:", "h has heard"), (".*", {"call": "ask"})])
-    asking = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(ask)])
-    both = JoinNode("both")
-    first = named_node("first")
-    with deploy(Graph(name="wf", edges=[(START, first, (asking, named_node("beside")), both, named_node("last"))])) as rt:
-        events = run_turn(rt, "go")
-        assert ends(events) == {"wf@1/first@1": "first(go)", "wf@1/beside@1": "beside(first(go))"}
-        [waiting] = [event for event in events if event.long_running_tool_ids]
-        assert waiting.author == "h"
-        events = run_turn(rt, answer(rt, "h"))
-        # What had ended does not run again.
-        assert texts(events) == ["h has heard"]
-        assert ends(events)["wf@1/both@1"] == {"h": "h has heard", "beside": "beside(first(go))"}
-        assert len({event.invocation_id for event in stored(rt)}) == 1
-
-
 def test_a_graph_stands_below_other_agents(deploy: Deploy) -> None:
     graph = Graph(name="wf", edges=[(START, named_node("first"), LlmAgent(name="m", model=ScriptedModel(["one", "two"])))])
     host = LlmAgent(name="host", model=ScriptedModel([{"transfer": "wf"}]), sub_agents=[graph])
@@ -344,3 +298,12 @@ def test_a_graph_stands_below_other_agents(deploy: Deploy) -> None:
     looped = Graph(name="wf", edges=[(START, LlmAgent(name="m", model=ScriptedModel(["one", "two"])))])
     with deploy(LoopAgent(name="lp", sub_agents=[looped], max_iterations=2), app_name="looped") as rt:
         assert texts(run_turn(rt, "go")) == ["one", "two"]
+
+
+def test_an_agent_may_see_what_the_user_has_said_before(deploy: Deploy) -> None:
+    model = ScriptedModel(["one", "two"])
+    agent = LlmAgent(name="m", model=model, include_contents="default")
+    with deploy(Graph(name="wf", edges=[(START, named_node("first"), agent)])) as rt:
+        run_turn(rt, "hi")
+        run_turn(rt, "there")
+    assert [content.text for content in model.requests[1].contents] == ["hi", "one", "there", "first(there)"]

@@ -25,6 +25,7 @@ from actors import (
     LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
+    RequestInput,
     RetryConfig,
     RunConfig,
     ToolContext,
@@ -197,6 +198,23 @@ def graph_pausing() -> BaseAgent:
     return Graph(name="graph", edges=[(START, (below, counter("x")), both, counter("b"))])
 
 
+def graph_asking() -> BaseAgent:
+    """Functions ask the user in the middle of what they say; one of them is called again with the answer."""
+
+    async def asks(ctx: NodeContext) -> AsyncIterator[object]:
+        ctx.state["asked"] = ctx.state.get("asked", 0) + 1
+        yield Content.of_text(f"asking {ctx.state['asked']}", role="model")
+        if "h" in ctx.resume_inputs:
+            yield f"heard {ctx.resume_inputs['h']}"
+        else:
+            yield RequestInput(interrupt_id="h", message="Which?")
+            yield Content.of_text("waiting", role="model")
+
+    again = FunctionNode(asks, rerun_on_resume=True)
+    edges = [(START, (again, counter("x")), JoinNode("both"), counter("b"))]
+    return Graph(name="graph", edges=[(START, Graph(name="h", edges=edges), talker("last"))])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -210,6 +228,7 @@ TREES: dict[str, Tree] = {
         asking,
         graphs,
         graph_pausing,
+        graph_asking,
     )
 }
 

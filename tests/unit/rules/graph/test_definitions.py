@@ -55,7 +55,6 @@ def c() -> None:
         ("START", "edges is a list"),
         ([(START, FunctionNode(a, name="n"), FunctionNode(b, name="n"))], "two nodes called 'n'"),
         ([(START, SequentialAgent(name="s"))], "is a SequentialAgent, which cannot be a node"),
-        ([(START, LlmAgent(name="m", model="x", include_contents="default"))], "include_contents='default'"),
         ([(START, LlmAgent(name="m", model="x", sub_agents=[LlmAgent(name="n")]))], "has sub_agents"),
     ],
 )

@@ -1,0 +1,94 @@
+"""What the user has answered to the questions of nodes, and whether it is what was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from actors.messages.event import Event
+from actors.messages.json_types import JsonMapping, JsonValue
+
+
+class UserAnswer(NamedTuple):
+    """An answer. `seq`: the place of the message that has it."""
+
+    seq: int
+    value: JsonValue
+
+
+class UserAnswers:
+    """The answers of a turn, by the id of the call."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, list[UserAnswer]] = {}
+
+    def add(self, message: Event) -> None:
+        """Take in a message of the user."""
+        for response in message.function_responses():
+            if response.id:
+                self._given.setdefault(response.id, []).append(UserAnswer(message.seq, answered(response.response)))
+
+    def after(self, call_id: str, seq: int) -> UserAnswer | None:
+        """The latest answer to a call that came after a place of the log; None without one."""
+        latest = self._given.get(call_id, [None])[-1]
+        return latest if latest is not None and latest.seq > seq else None
+
+
+def answered(response: JsonMapping) -> JsonValue:
+    """The value of a function response: what stands alone under `result`, and what a text has as JSON."""
+    value: JsonValue = response["result"] if set(response) == {"result"} else dict(response)
+    if not isinstance(value, str):
+        return value
+    try:
+        parsed: JsonValue = json.loads(value)
+    except ValueError:
+        return value
+    return parsed
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def flaw(value: JsonValue, schema: JsonMapping, where: str = "the answer") -> str | None:
+    """The first reason why a value is not what a JSON schema asks for; None when it is.
+
+    Looked at are `type`, `enum`, `properties`, `required`, `items` and `anyOf`, which say what people answer.
+    """
+    choices: Sequence[JsonMapping] = schema.get("anyOf", ())
+    if choices and all(flaw(value, choice, where) for choice in choices):
+        return flaw(value, choices[0], where)
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{where} is none of {schema['enum']}"
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind in _TYPES and not _is_of(kind, value):
+        return f"{where} is not of type {kind}"
+    return next(_inside(value, schema, where), None)
+
+
+def _is_of(kind: str, value: JsonValue) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _TYPES[kind])
+
+
+def _inside(value: JsonValue, schema: JsonMapping, where: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield f"{where} lacks {name!r}"
+        for name, inner in schema.get("properties", {}).items():
+            if name in value and (wrong := flaw(value[name], inner, f"{name!r} of {where}")):
+                yield wrong
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for each in value:
+            if wrong := flaw(each, schema["items"], f"an item of {where}"):
+                yield wrong

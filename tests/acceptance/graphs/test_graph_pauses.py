@@ -1,0 +1,107 @@
+"""Graphs that wait for the user (semantics.md section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from actors import (
+    START,
+    Content,
+    Event,
+    FunctionResponse,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    NodeContext,
+    Part,
+    RequestInput,
+    node,
+)
+from actors.testing import PatternModel
+from tests.support.agents.workflow_agents import answer
+from tests.support.graphs import double, ends, named_node, texts
+from tests.support.runtimes import Deploy, run_turn, stored
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def test_a_graph_waits_for_an_answer_and_goes_on_behind_it(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "h has heard"), (".*", {"call": "ask"})])
+    asking = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(ask)])
+    both = JoinNode("both")
+    first = named_node("first")
+    with deploy(Graph(name="wf", edges=[(START, first, (asking, named_node("beside")), both, named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+        assert ends(events) == {"wf@1/first@1": "first(go)", "wf@1/beside@1": "beside(first(go))"}
+        [waiting] = [event for event in events if event.long_running_tool_ids]
+        assert waiting.author == "h"
+        events = run_turn(rt, answer(rt, "h"))
+        # What had ended does not run again.
+        assert texts(events) == ["h has heard"]
+        assert ends(events)["wf@1/both@1"] == {"h": "h has heard", "beside": "beside(first(go))"}
+        assert len({event.invocation_id for event in stored(rt)}) == 1
+
+
+def answers(**values: Any) -> Content:
+    parts = [
+        Part(function_response=FunctionResponse(id=id, name="adk_request_input", response={"result": value}))
+        for id, value in values.items()
+    ]
+    return Content(role="user", parts=parts)
+
+
+def asked(events: Sequence[Event]) -> list[tuple[str | None, Any]]:
+    return [(call.id, call.args) for event in events for call in event.function_calls()]
+
+
+def test_the_answer_to_a_question_is_the_output_of_the_node(deploy: Deploy) -> None:
+    def ask_for_it() -> RequestInput:
+        return RequestInput(interrupt_id="q", message="How many?", response_schema=int)
+
+    with deploy(Graph(name="wf", edges=[(START, ask_for_it, double)])) as rt:
+        events = run_turn(rt, "go")
+        assert asked(events) == [("q", {"message": "How many?", "response_schema": {"type": "integer"}})]
+        # What is no answer is refused, and asked again.
+        [again] = asked(run_turn(rt, answers(q="many")))
+        assert again[1]["error"] == "the answer is not of type integer"
+        events = run_turn(rt, answers(q="21"))
+        assert ends(events) == {"wf@1/double@1": 42}
+        assert len({event.invocation_id for event in stored(rt)}) == 1
+
+
+def test_a_node_that_is_called_again_gets_the_answers_so_far(deploy: Deploy) -> None:
+    @node(rerun_on_resume=True)
+    async def both(ctx: NodeContext) -> AsyncIterator[object]:
+        ctx.state["runs"] = ctx.state.get("runs", 0) + 1
+        missing = [each for each in ("a", "b") if each not in ctx.resume_inputs]
+        for each in missing:
+            yield RequestInput(interrupt_id=each)
+        if not missing:
+            yield ctx.resume_inputs["a"] + ctx.resume_inputs["b"]
+
+    with deploy(Graph(name="wf", edges=[(START, (both, named_node("beside")), JoinNode("join"))])) as rt:
+        assert asked(run_turn(rt, "go")) == [("a", {}), ("b", {})]
+        assert asked(run_turn(rt, answers(a=1))) == [("b", {})]
+        assert ends(run_turn(rt, answers(b=2)))["wf@1/join@1"] == {"both": 3, "beside": "beside(go)"}
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"runs": 3}
+
+
+def test_what_a_node_has_said_beside_its_question_is_not_said_again(deploy: Deploy) -> None:
+    def ask_and_say() -> Iterator[object]:
+        yield Content.of_text("one moment", role="model")
+        yield RequestInput()
+        yield Content.of_text("waiting", role="model")
+
+    with deploy(Graph(name="wf", edges=[(START, ask_and_say, named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+        assert texts(events) == ["one moment", "waiting"]
+        [(call_id, _)] = asked(events)
+        assert call_id is not None
+        events = run_turn(rt, answers(**{call_id: {"yes": True}}))
+        assert (texts(events), ends(events)) == ([], {"wf@1/last@1": "last({'yes': True})"})
