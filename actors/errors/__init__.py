@@ -59,6 +59,7 @@ from actors.errors.tree.stores import (
 )
 from actors.errors.tree.turns import (
     AgentFailedError,
+    DynamicNodeFailError,
     FlowLimitExceededError,
     FlowStalledError,
     LlmCallsLimitExceededError,
@@ -90,6 +91,7 @@ __all__ = [
     "DefinitionError",
     "DeploymentExistsError",
     "DeploymentNotFoundError",
+    "DynamicNodeFailError",
     "EventsLostError",
     "FencedError",
     "FlowLimitExceededError",

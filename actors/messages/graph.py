@@ -27,6 +27,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         message_as_output: the text of the content is the output.
         attempt: the run has failed for the so-manieth time, and is tried again; 0 for every other event.
         has_ended: the run is over; what the graph does next follows from that.
+        has_paused: the function waits for the user, because a run below it does.
         is_note: the event says nothing but that: readers may leave it out.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
     """
@@ -36,6 +37,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     message_as_output: bool = False
     attempt: int = 0
     has_ended: bool = False
+    has_paused: bool = False
     is_note: bool = False
     handed_on: JsonValue = None
 

@@ -21,6 +21,7 @@ from actors import (
     LongRunningFunctionTool,
     Part,
     ToolContext,
+    node,
 )
 from actors.testing import ScriptedModel
 from tests.graph.words import Counted, NotPlayable, Spec, node_of, type_of
@@ -88,6 +89,7 @@ class Built:
         self.models: dict[str, ScriptedModel] = {}
         self._script: Mapping[str, Sequence[Any]] = case.get("script", {})
         self._counted = Counted(folder)
+        self._kids: dict[str, list[BaseAgent]] = {}
         graph = case["graph"]
         self.root: BaseAgent = self._agent(graph["n"], graph) if graph.get("k") == "llm" else self._graph(graph["n"], graph)
 
@@ -96,11 +98,14 @@ class Built:
             if spec.get(option) is not None:
                 raise NotPlayable(f"{option} of a workflow")
         nodes = {each: self._node(each, given) for each, given in spec["nodes"].items()}
-        return Graph(name=name, edges=[_edge(edge, nodes) for edge in spec["edges"]], max_concurrency=spec.get("max"))
+        edges = [_edge(edge, nodes) for edge in spec["edges"]]
+        agents = [agent for each in nodes for agent in self._kids.get(each, ())]
+        return Graph(name=name, edges=edges, max_concurrency=spec.get("max"), sub_agents=agents)
 
     def _node(self, name: str, spec: Spec) -> object:
         if spec.get("par"):
-            raise NotPlayable("par")
+            inner = self._node(name, {key: value for key, value in spec.items() if key not in ("par", "workers")})
+            return node(inner, parallel_worker=True, max_parallel_workers=spec.get("workers"))
         match spec.get("k"):
             case "wf":
                 return self._graph(name, spec)
@@ -110,7 +115,9 @@ class Built:
                 if "in" in spec:
                     raise NotPlayable("schema of a join")
                 return JoinNode(name)
-        return node_of(name, spec, self._counted)
+        kids = {each: self._node(each, given) for each, given in spec.get("kids", {}).items()}
+        self._kids[name] = [each for each in kids.values() if isinstance(each, BaseAgent)]
+        return node_of(name, spec, self._counted, kids)
 
     def _agent(self, name: str, spec: Spec) -> LlmAgent:
         if spec.get("mode") not in (None, "single_turn") or any(spec.get(key) for key in ("in", "sub", "retry", "timeout")):

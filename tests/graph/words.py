@@ -73,13 +73,16 @@ class Counted:
         return path.stat().st_size
 
 
-def node_of(name: str, spec: Spec, counted: Counted) -> FunctionNode:
+def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None = None) -> FunctionNode:
     """The node of a spec.
+
+    Args:
+        kids: the nodes that a `dyn` runs, by name.
 
     Raises:
         NotPlayable: of a kind that is not played yet.
     """
-    for option in ("wait", "confirm", "par"):
+    for option in ("wait", "confirm"):
         if spec.get(option):
             raise NotPlayable(option)
     retry = None
@@ -87,14 +90,14 @@ def node_of(name: str, spec: Spec, counted: Counted) -> FunctionNode:
         named = {"max": "max_attempts", "delay": "initial_delay", "factor": "backoff_factor", "exc": "exceptions"}
         retry = RetryConfig(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
     kind = spec.get("k", "tag")
-    if kind not in _MAKERS:
+    if kind not in _MAKERS and kind != "dyn":
         raise NotPlayable(kind)
     return FunctionNode(
-        _MAKERS[kind](name, spec, counted),
+        _dyn(name, spec, counted, kids or {}) if kind == "dyn" else _MAKERS[kind](name, spec, counted),
         name=name,
         retry_config=retry,
         timeout=spec.get("timeout"),
-        rerun_on_resume=spec.get("rerun", False),
+        rerun_on_resume=spec.get("rerun", kind == "dyn"),
     )
 
 
@@ -290,6 +293,48 @@ def _ask(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
         yield f"{name}({','.join(txt(given[each]) for each in ids)})"
 
     return ask
+
+
+def _dyn(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any]) -> Callable[..., Any]:
+    async def step(ctx: NodeContext, given: Any, value: Any) -> Any:
+        if isinstance(given, list):
+            return list(await asyncio.gather(*(step(ctx, each, value) for each in given)))
+        if isinstance(given, str):
+            return await ctx.run_node(kids[given], value)
+        if "raise" in given:
+            if counted.next(f"{name}-raise") <= given["raise"]:
+                raise ValueError(f"boom {name}")
+            return value
+        if "each" in given:
+            return [await ctx.run_node(kids[given["each"]], item) for item in value]
+        return await run(ctx, given, given.get("in", value))
+
+    async def run(ctx: NodeContext, given: Spec, value: Any) -> Any:
+        options = {"as_output": "use_as_output", "id": "run_id", "sub": "use_sub_branch", "branch": "override_branch"}
+        named = {options[key]: given[key] for key in options if key in given}
+        for _ in range(given.get("max", 10) if "until" in given else 1):
+            try:
+                value = await ctx.run_node(kids[given["run"]], value, **named)
+            except Exception as error:
+                if not given.get("catch"):
+                    raise
+                value = f"caught {type(error).__name__}"
+            if "until" in given and txt(value).endswith(given["until"]):
+                break
+        return value
+
+    async def dyn(ctx: NodeContext, node_input: Any) -> Any:
+        if spec.get("count"):
+            ctx.state[f"runs_{name}"] = ctx.state.get(f"runs_{name}", 0) + 1
+        value, values = plain(node_input), []
+        for given in spec["steps"]:
+            value = await step(ctx, given, value)
+            values.append(value)
+        if spec.get("out") is False:
+            return None
+        return values if spec.get("all") else value
+
+    return dyn
 
 
 def _event(item: Spec) -> Event:

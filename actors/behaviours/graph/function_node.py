@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pydantic
 
+from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.node_attempt import NodeAttempt, routes, routes_of
+from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import FunctionNode, NodeParameter
@@ -33,24 +35,6 @@ INPUT = "node_input"
 """The parameter that takes what the node before has given."""
 
 
-class NodeEnd(NamedTuple):
-    """What a node leaves to the graph.
-
-    Attributes:
-        events: the last ones of the run, not stored yet; the last of them says that the run is over.
-        output: what it gives to the nodes after it; None for nothing.
-        routes: what it has said.
-        is_note: the events say nothing but that the run is over.
-        waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
-    """
-
-    events: Sequence[Event]
-    output: JsonValue = None
-    routes: Sequence[Route] = ()
-    is_note: bool = False
-    waits: Sequence[str] = ()
-
-
 class NodeCall:
     """One attempt of one run.
 
@@ -59,29 +43,29 @@ class NodeCall:
 
     Args:
         node: what to call.
-        info: says in each event of the run which node it is from.
-        given: its input.
-        branch: of its events.
+        place: of the run.
         attempt: what the log has of it.
         answers: the user's to its questions.
         context: the graph's run.
+        below: the runs that it asks for.
     """
 
     def __init__(
         self,
         node: FunctionNode,
-        info: NodeInfo,
-        given: Given,
-        branch: str | None,
+        place: NodePlace,
         attempt: NodeAttempt,
         answers: JsonMapping,
         context: GraphContext,
+        below: DynamicRuns,
     ) -> None:
+        info, branch = place.info, place.branch
         self._node = node
         self._info = info
-        self._given = given
+        self._given = place.given
         self._context = context
-        self._branch = branch
+        self._below = below
+        self.branch = branch
         self._stored_before = attempt.events
         self._asked: list[str] = []
         self._held: list[Event] = []
@@ -95,6 +79,7 @@ class NodeCall:
             run_id=info.path.rpartition("@")[2],
             attempt_count=attempt.number,
             resume_inputs=answers,
+            run_node=below.run,
             artifacts=context.artifacts,
             memory=context.memory,
             **facts,
@@ -125,17 +110,31 @@ class NodeCall:
         result = await in_thread(function, **arguments)
         return self._end(await result if inspect.isawaitable(result) else result)
 
-    def failed(self, failed: Failed, *, is_retried: bool) -> Event:
+    def interrupted(self) -> NodeEnd:
+        """The pause of the run, which a run below it waits for: what the function has written until then is stored."""
+        rest = self._with_actions(self._empty())
+        info = msgspec.structs.replace(self._without_output(), has_paused=True, is_note=rest == self._empty())
+        return NodeEnd([*self._held, msgspec.structs.replace(rest, node_info=info)], waits=[*self._asked, *self._below.waits])
+
+    def failed(self, failed: Failed, *, is_retried: bool = False) -> Event:
         """The event that the attempt leaves when it has failed."""
         attempt = self._of_node.attempt_count if is_retried else 0
         info = msgspec.structs.replace(self._without_output(), attempt=attempt)
-        return msgspec.structs.replace(self._with_actions(failure_event(failed, self._branch)), node_info=info)
+        return msgspec.structs.replace(self._with_actions(failure_event(failed, self.branch)), node_info=info)
+
+    def try_again(self) -> Event:
+        """The event that the attempt leaves when a run below it has failed, and said so."""
+        info = msgspec.structs.replace(self._without_output(), attempt=self._of_node.attempt_count, is_note=True)
+        return msgspec.structs.replace(self._with_actions(self._empty()), node_info=info)
 
     async def _store(self, given: object) -> None:
         event = self._event(given)
         if event is None:
-            return
-        if not event.partial:
+            # To yield None stores what has been written.
+            event = self._with_actions(self._empty())
+            if event == self._empty():
+                return
+        elif not event.partial:
             event = self._with_actions(event)
         if event.partial:
             if not self._stored_before:
@@ -165,9 +164,9 @@ class NodeCall:
         if event.actions.route is not None:
             self._routes = routes_of(event)
         # A node may move itself, and all that comes after it, to another branch.
-        self._branch = event.branch or self._branch
+        self.branch = event.branch or self.branch
         info = self._info if event.output is not None else self._without_output()
-        return msgspec.structs.replace(event, author="", branch=self._branch, node_info=info)
+        return msgspec.structs.replace(event, author="", branch=self.branch, node_info=info)
 
     def _question(self, given: RequestInput) -> Event:
         # The same again when the function is called again after a loss.
@@ -205,9 +204,12 @@ class NodeCall:
 
     def _end(self, returned: object) -> NodeEnd:
         """All that is left to store, in the order in which it is shown: output, route, and what the function has written."""
+        if self._below.output is not None:
+            # That run has said it.
+            returned, self._output = None, self._below.output.output
         said = [self._event(returned)]
         if self._of_node.has_output:
-            said.append(self._with_output(Event(branch=self._branch), self._of_node.output))
+            said.append(self._with_output(Event(branch=self.branch), self._of_node.output))
         if self._of_node.route is not None:
             self._routes = routes(self._of_node.route)
             said.append(self._empty(EventActions(route=self._of_node.route)))
@@ -221,7 +223,7 @@ class NodeCall:
         return NodeEnd(events, self._output, self._routes, says_nothing)
 
     def _empty(self, actions: EventActions = NO_ACTIONS) -> Event:
-        return Event(branch=self._branch, node_info=self._without_output(), actions=actions)
+        return Event(branch=self.branch, node_info=self._without_output(), actions=actions)
 
     def _arguments(self) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -21,7 +21,9 @@ class NodeAttempt:
     Attributes:
         output, routes, branch: what it has said, and where it is.
         events: so many since it began, or was called again after an answer.
-        waits: the questions that it has asked since then.
+        waits: the questions that it has asked since then, with their arguments.
+        has_paused: a run below it has interrupted it, and all that it had written is stored.
+        waits_below: those of runs below it, with their places.
         last_seq: the place of its last event.
     """
 
@@ -31,6 +33,7 @@ class NodeAttempt:
         self.begin_again()
         self.branch: str | None = None
         self.last_seq = 0
+        self.waits_below: dict[str, int] = {}
 
     def begin_again(self) -> None:
         """The function is called again: nothing that it has said before counts."""
@@ -38,12 +41,13 @@ class NodeAttempt:
         self.routes: Sequence[Route] = ()
         self.events = 0
         self.waits: dict[str, JsonMapping] = {}
+        self.has_paused = False
 
     def add(self, event: Event, answers: UserAnswers) -> None:
         """Take in an event of the attempt."""
-        if self.is_answered(answers, event.seq):
-            self.begin_again()
+        self._begin_again_if_answered(event.seq, answers)
         self.events += 1
+        self.has_paused = event.node_info is not None and event.node_info.has_paused
         self.last_seq = event.seq
         self.output = event.output if event.output is not None else self.output
         self.routes = routes_of(event) or self.routes
@@ -53,9 +57,28 @@ class NodeAttempt:
                 self.waits[call.id] = call.args
                 self.asked[call.id] = event.seq
 
+    def add_below(self, event: Event, answers: UserAnswers) -> None:
+        """Take in an event of a run below this one."""
+        self._begin_again_if_answered(event.seq, answers)
+        self.last_seq = event.seq
+        self.waits_below.update(dict.fromkeys(event.long_running_tool_ids, event.seq))
+
+    def unanswered_below(self, answers: UserAnswers) -> list[str]:
+        """The questions of runs below it that wait for their answers."""
+        return [call_id for call_id, asked in self.waits_below.items() if answers.after(call_id, asked) is None]
+
+    def _begin_again_if_answered(self, seq: int, answers: UserAnswers) -> None:
+        if not self.is_answered(answers, seq):
+            return
+        self.begin_again()
+        found = {call_id: answers.after(call_id, asked) for call_id, asked in self.waits_below.items()}
+        for call_id, answer in found.items():
+            if answer is not None and answer.seq < seq:
+                del self.waits_below[call_id]
+
     def is_answered(self, answers: UserAnswers, before_seq: float = inf) -> bool:
         """True when the user has answered one of its questions since its last event, and before a place."""
-        found = (answers.after(call_id, self.last_seq) for call_id in self.waits)
+        found = (answers.after(call_id, self.last_seq) for call_id in (*self.waits, *self.waits_below))
         return any(answer is not None and answer.seq < before_seq for answer in found)
 
     def inputs(self, answers: UserAnswers) -> dict[str, JsonValue]:

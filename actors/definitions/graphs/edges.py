@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.graphs.nodes import FunctionNode, JoinNode
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.graph import Route
 from actors.messages.shown import shown
 from actors.rules.graph.shape import START
 
-Node = BaseAgent | FunctionNode | JoinNode
+Node = BaseAgent | FunctionNode | JoinNode | ParallelWorker
 """What a graph runs."""
 
 
@@ -28,6 +28,10 @@ class AgentName(NamedTuple):
 
     name: str
     sees_conversation: bool = False
+
+
+GraphNode = AgentName | FunctionNode | JoinNode | ParallelWorker
+"""A node in the actor of the graph."""
 
 
 class Edge:
@@ -88,7 +92,7 @@ class EdgeReader:
 
     def _one(self, given: object) -> Iterator[Edge]:
         if isinstance(given, Edge):
-            yield Edge(self._node(given.from_node), self._node(given.to_node), _checked_route(given.route))
+            yield Edge(self._end(given.from_node), self._end(given.to_node), _checked_route(given.route))
         elif isinstance(given, tuple | list) and len(given) > 1:
             yield from self._chain(given)
         else:
@@ -107,17 +111,19 @@ class EdgeReader:
                 if not after:
                     raise WorkflowConfigurationError("an empty dictionary of routes leads nowhere: give it routes")
                 yield from (
-                    Edge(self._node(source), self._node(target), _checked_route(route))
+                    Edge(self._end(source), self._end(target), _checked_route(route))
                     for source in sources
                     for route, targets in after.items()
                     for target in _all(targets)
                 )
             else:
-                yield from (Edge(self._node(source), self._node(target)) for source in sources for target in _all(after))
+                yield from (Edge(self._end(source), self._end(target)) for source in sources for target in _all(after))
 
-    def _node(self, given: object) -> object:
-        if isinstance(given, str) and given in (START, "START"):
-            return START
+    def _end(self, given: object) -> object:
+        return START if isinstance(given, str) and given in (START, "START") else self.node(given)
+
+    def node(self, given: object) -> Node:
+        """A node as it is written, as a node. Raises DefinitionError."""
         if isinstance(given, Node):
             return given
         if callable(given) and not inspect.isclass(given):

@@ -11,8 +11,8 @@ from pydantic import Field
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
-from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, Node, name_of_end
-from actors.definitions.graphs.nodes import JoinNode
+from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of_end
+from actors.definitions.graphs.nodes import JoinNode, ParallelWorker
 from actors.errors import DefinitionError, GraphValidationError
 from actors.rules.graph.shape import START, Arrow, Shape, flaws
 
@@ -26,7 +26,7 @@ class Graph(BaseAgent):
     Attributes:
         edges: as they were written, one by one: see EdgeReader.read.
         max_concurrency: so many nodes run at a time; None, the default: all that can.
-        sub_agents: the agents among the nodes; they stand in `edges`, and are given there only.
+        sub_agents: the agents among the nodes, which need not be given; and others, for functions that `ctx.run_node`.
 
     Raises:
         AgentTreeError: no agent can have that name.
@@ -41,11 +41,11 @@ class Graph(BaseAgent):
 
     def __init__(self, *unnamed: Never, **fields: Any) -> None:
         edges = EdgeReader().read(fields.get("edges", ()))
-        agents = [each for each in _distinct(edges) if isinstance(each, BaseAgent)]
-        given = fields.pop("sub_agents", None)
-        if given is not None and [id(each) for each in given] != [id(each) for each in agents]:
-            raise DefinitionError(f"Graph {fields.get('name')!r}: its agents stand in its edges, so leave sub_agents out")
-        super().__init__(*unnamed, **{**fields, "edges": edges, "sub_agents": agents})
+        agents = {id(each): each for each in map(_agent_of, _distinct(edges)) if each is not None}
+        given = fields.get("sub_agents", ())
+        if isinstance(given, list | tuple):
+            given = [*agents.values(), *(each for each in given if id(each) not in agents)]
+        super().__init__(*unnamed, **{**fields, "edges": edges, "sub_agents": given})
         self._check()
 
     def _check(self) -> None:
@@ -55,8 +55,8 @@ class Graph(BaseAgent):
                 raise GraphValidationError(
                     f"graph {self.name!r} has two nodes called {name_of_end(each)!r}: names are unique, so rename one"
                 )
-            if isinstance(each, BaseAgent):
-                self._check_agent(each)
+        for agent in self.sub_agents:
+            self._check_agent(agent)
         for flaw in flaws(self.shape):
             raise GraphValidationError(f"graph {self.name!r} {flaw}")
 
@@ -77,18 +77,32 @@ class Graph(BaseAgent):
         return Shape(arrows, {name for name, each in self.nodes.items() if isinstance(each, JoinNode)})
 
     @cached_property
-    def nodes(self) -> Mapping[str, Node | AgentName]:
+    def agents(self) -> Mapping[str, AgentName]:
+        """The agents that may run in it, by name."""
+        return {each.name: AgentName(each.name, _sees_conversation(each)) for each in self.sub_agents}
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Any]:
         """The nodes by name."""
         return {each.name: each for each in _distinct(self.edges)}
 
     def alone(self) -> BaseAgent:
         """The same definition with its agents by name only, as it is sent to the graph's actor."""
-        names: dict[int, AgentName] = {id(each): AgentName(each.name, _sees_conversation(each)) for each in self.sub_agents}
+        names = self.agents
+
+        def end(node: object) -> object:
+            if isinstance(node, ParallelWorker) and isinstance(node.node, BaseAgent):
+                return ParallelWorker(names[node.name], max_parallel_workers=node.max_parallel_workers)
+            return names[node.name] if isinstance(node, BaseAgent) else node
+
+        known: dict[int, object] = {}
+        for each in _distinct(self.edges):
+            known[id(each)] = end(each)
         edges = tuple(
-            Edge(names.get(id(edge.from_node), edge.from_node), names.get(id(edge.to_node), edge.to_node), edge.route)
-            for edge in self.edges
+            Edge(known.get(id(edge.from_node), START), known.get(id(edge.to_node), START), edge.route) for edge in self.edges
         )
         alone = self.unchecked_copy(sub_agents=(), edges=edges)
+        alone.__dict__["agents"] = names
         for cached in ("shape", "nodes"):
             alone.__dict__.pop(cached, None)
         return alone
@@ -97,6 +111,12 @@ class Graph(BaseAgent):
 def _sees_conversation(agent: BaseAgent) -> bool:
     """True where that was asked for: what is the default elsewhere is not for nodes."""
     return isinstance(agent, LlmAgent) and "include_contents" in agent.model_fields_set and agent.include_contents == "default"
+
+
+def _agent_of(node: object) -> BaseAgent | None:
+    """The agent that a node is, or runs."""
+    inner = node.node if isinstance(node, ParallelWorker) else node
+    return inner if isinstance(inner, BaseAgent) else None
 
 
 def _distinct(edges: Sequence[Edge]) -> Iterator[Any]:

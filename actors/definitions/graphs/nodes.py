@@ -167,38 +167,93 @@ class JoinNode:
         return f"JoinNode({self.name})"
 
 
+class ParallelWorker:
+    """A node that runs another one for each item of its input, which is a list; its output is the list of theirs.
+
+    Args:
+        node: an agent, or a FunctionNode.
+        max_parallel_workers: so many items at a time; default None: all.
+
+    Raises:
+        WorkflowConfigurationError: `max_parallel_workers` is less than 1.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, node: Any, *, max_parallel_workers: int | None = None) -> None:
+        if max_parallel_workers is not None and max_parallel_workers < 1:
+            raise WorkflowConfigurationError(
+                f"node {node.name!r}: max_parallel_workers is at least 1, not {max_parallel_workers}"
+            )
+        self.node = node
+        self.name: str = node.name
+        self.max_parallel_workers = max_parallel_workers
+
+    def __repr__(self) -> str:
+        return f"ParallelWorker({self.name})"
+
+
 @overload
-def node(given: UserFunction, /) -> FunctionNode: ...
+def node(
+    given: object,
+    /,
+    *,
+    name: str | None = ...,
+    retry_config: RetryConfig | None = ...,
+    timeout: float | None = ...,
+    rerun_on_resume: bool = ...,
+    parallel_worker: bool = ...,
+    max_parallel_workers: int | None = ...,
+) -> FunctionNode | ParallelWorker: ...
 @overload
 def node(
     *,
-    name: str | None = None,
-    retry_config: RetryConfig | None = None,
-    timeout: float | None = None,
-    rerun_on_resume: bool = False,
-) -> Callable[[UserFunction], FunctionNode]: ...
+    name: str | None = ...,
+    retry_config: RetryConfig | None = ...,
+    timeout: float | None = ...,
+    rerun_on_resume: bool = ...,
+    parallel_worker: bool = ...,
+    max_parallel_workers: int | None = ...,
+) -> Callable[[UserFunction], FunctionNode | ParallelWorker]: ...
 @explains_wrong_calls
 def node(
-    given: UserFunction | None = None,
+    given: Any = None,
     /,
     *,
     name: str | None = None,
     retry_config: RetryConfig | None = None,
     timeout: float | None = None,
     rerun_on_resume: bool = False,
-) -> FunctionNode | Callable[[UserFunction], FunctionNode]:
-    """Make a function a node, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
+    parallel_worker: bool = False,
+    max_parallel_workers: int | None = None,
+) -> Any:
+    """Make a node of a function, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
+
+    Args:
+        given: a function; with `parallel_worker` also an agent or a FunctionNode.
+        parallel_worker: the node runs once for each item of its input: see ParallelWorker. The other options are an item's.
+        max_parallel_workers: so many items at a time; default None: all.
+
+    Returns:
+        A FunctionNode, or a ParallelWorker; without `given` a function that makes one.
 
     Raises:
         DefinitionError: it can be none.
     """
-    if isinstance(given, BaseAgent | Tool | JoinNode):
-        raise DefinitionError(f"node() makes functions nodes: {shown(given)} stands in the edges of a Graph as it is")
-    if given is not None:
-        return FunctionNode(given, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume)
-    return lambda function: FunctionNode(
-        function, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume
-    )
+    if max_parallel_workers is not None and not parallel_worker:
+        raise WorkflowConfigurationError("max_parallel_workers is for nodes with parallel_worker=True")
+
+    def made(of: Any) -> Any:
+        options: dict[str, Any] = {"name": name, "retry_config": retry_config, "timeout": timeout}
+        inner = of
+        if not isinstance(of, BaseAgent | FunctionNode):
+            if isinstance(of, Tool | JoinNode):
+                raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
+            inner = FunctionNode(of, rerun_on_resume=rerun_on_resume, **options)
+        elif not parallel_worker or rerun_on_resume or any(value is not None for value in options.values()):
+            raise DefinitionError(f"node() makes functions nodes: {shown(of)} is one already, and has its own options")
+        return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
+
+    return made if given is None else made(given)
 
 
 def check_node_name(name: object) -> str:
@@ -231,21 +286,31 @@ def _returned_class(function: UserFunction) -> type[BaseModel] | None:
 def _parameters(name: str, function: UserFunction) -> tuple[str | None, dict[str, NodeParameter]]:
     """The parameter that takes the context, None without one; and all others."""
     called = function if inspect.isroutine(function) else type(function).__call__
-    try:
-        hints = typing.get_type_hints(called, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise DefinitionError(f"node {name!r}: an annotation cannot be resolved: {error}") from error
     context, parameters = None, {}
     for parameter in inspect.signature(function).parameters.values():
-        annotation = hints.get(parameter.name, Any)
-        if parameter.name == "ctx" or annotation in (NodeContext, CallbackContext, ReadonlyContext):
+        # Where a function has travelled as code, the names in its annotations may have stayed behind.
+        if parameter.name == "ctx" or parameter.annotation in _CONTEXTS:
             context = parameter.name
         elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise DefinitionError(f"node {name!r}: parameter {parameter.name!r} must be an ordinary named one")
         else:
-            try:
-                pydantic.TypeAdapter(annotation)
-            except pydantic.errors.PydanticUserError as error:
-                raise DefinitionError(f"node {name!r}: nothing can be checked to be a {annotation!r}: {error}") from error
+            annotation = _resolved(name, called, parameter)
             parameters[parameter.name] = NodeParameter(annotation, parameter.default is parameter.empty)
     return context, parameters
+
+
+_CONTEXTS = (NodeContext, CallbackContext, ReadonlyContext, "NodeContext", "CallbackContext", "ReadonlyContext")
+
+
+def _resolved(name: str, function: UserFunction, parameter: inspect.Parameter) -> Any:
+    """The type of a parameter, that pydantic can make values fit. Raises DefinitionError."""
+    if parameter.annotation is parameter.empty:
+        return Any
+    try:
+        holder = type("_Holder", (), {"__annotations__": {parameter.name: parameter.annotation}})
+        names = getattr(function, "__globals__", {})
+        annotation = typing.get_type_hints(holder, names, include_extras=True)[parameter.name]
+        pydantic.TypeAdapter(annotation)
+    except (NameError, TypeError, pydantic.errors.PydanticUserError) as error:
+        raise DefinitionError(f"node {name!r}: nothing can be checked to be a {parameter.annotation!r}: {error}") from error
+    return annotation

@@ -33,6 +33,7 @@
     │   ├── McpServerError
     │   ├── McpToolError
     │   ├── WorkflowDataError
+    │   ├── DynamicNodeFailError
     │   ├── NodeTimeoutError
     │   ├── StarvedJoinError
     │   ├── FlowLimitExceededError

@@ -75,6 +75,12 @@ class WorkflowDataError(TurnError, ValueError):
     sentence = "node {0} cannot run: {1}"
 
 
+class DynamicNodeFailError(TurnError):
+    """A node that a function has run with `run_node` has failed. Arguments: path of that run, the message of its error."""
+
+    sentence = "node {0} has failed: {1}"
+
+
 class NodeTimeoutError(TurnError, TimeoutError):
     """A node of a graph took longer than it may. Arguments: node, its timeout in seconds."""
 

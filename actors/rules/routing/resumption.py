@@ -87,8 +87,9 @@ def agent_state(progress: TurnProgress, agent: str, branch: str | None, after_se
 def is_failure(event: Event) -> bool:
     """True for the event that a failed run leaves.
 
-    A model's response with an error code is a response, so it is none; and a node of a graph that is tried again has not failed.
+    A model's response with an error code is a response, so it is none. A node of a graph that is tried again has not failed, and
+    one that another node has asked for may be excused by that one.
     """
     if event.error_code is None or event.content is not None or event.finish_reason is not None or event.usage is not None:
         return False
-    return event.node_info is None or not event.node_info.attempt
+    return event.node_info is None or not (event.node_info.attempt or event.node_info.has_ended)

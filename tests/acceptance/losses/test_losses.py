@@ -29,7 +29,9 @@ from actors import (
     RetryConfig,
     RunConfig,
     ToolContext,
+    node,
 )
+from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, decisions_in, restart
@@ -215,6 +217,31 @@ def graph_asking() -> BaseAgent:
     return Graph(name="graph", edges=[(START, Graph(name="h", edges=edges), talker("last"))])
 
 
+def graph_below() -> BaseAgent:
+    """A node for each item of a list, and a function that runs an agent, asks the user, and excuses what fails."""
+
+    def items() -> list[str]:
+        return ["x", "y"]
+
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="q", message="Which?")
+
+    def fail() -> None:
+        raise ValueError("no luck")
+
+    async def chief(ctx: NodeContext, node_input: object) -> list[object]:
+        found: list[object] = [await ctx.run_node("below", "go"), await ctx.run_node(ask)]
+        try:
+            await ctx.run_node(fail)
+        except DynamicNodeFailError as error:
+            found.append(str(error))
+        return found
+
+    worker = node(counter("w"), parallel_worker=True)
+    edges = [(START, items, worker, FunctionNode(chief, rerun_on_resume=True), talker("last"))]
+    return Graph(name="h", edges=edges, sub_agents=[counter("below")])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -229,6 +256,7 @@ TREES: dict[str, Tree] = {
         graphs,
         graph_pausing,
         graph_asking,
+        graph_below,
     )
 }
 

@@ -72,9 +72,10 @@ def test_a_graph_that_cannot_run_is_refused(edges: Any, message: str) -> None:
         (lambda: FunctionNode(a, timeout=0), "a number of seconds above 0"),
         (lambda: FunctionNode(a, retry_config=3), "retry_config is a RetryConfig, not 3"),  # type: ignore[arg-type]
         (lambda: FunctionNode(lambda *args: 1, name="n"), "parameter 'args' must be an ordinary named one"),
-        (lambda: node(JoinNode("j")), r"node\(\) makes functions nodes"),  # type: ignore[call-overload]
+        (lambda: node(JoinNode("j")), r"node\(\) makes functions nodes"),
         (lambda: RetryConfig(max_attempts=-1), "max_attempts"),
-        (lambda: Graph(name="wf", edges=[(START, a)], sub_agents=[LlmAgent(name="m")]), "leave sub_agents out"),
+        (lambda: node(a, max_parallel_workers=2), "for nodes with parallel_worker=True"),
+        (lambda: node(a, parallel_worker=True, max_parallel_workers=0), "at least 1, not 0"),
         (lambda: Graph(name="wf", edges=[(START, a)], max_concurrency=0), "max_concurrency"),
     ],
 )

@@ -1,0 +1,251 @@
+"""The runs of single nodes of a graph: functions with their attempts and questions, agents, joins (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from typing import NamedTuple, cast
+
+import msgspec
+
+from actors.behaviours.chance import seeded_share
+from actors.behaviours.failure_log import log_failure
+from actors.behaviours.graph.dynamic import DynamicRuns
+from actors.behaviours.graph.function_node import NodeCall, ended, question
+from actors.behaviours.graph.node_attempt import NodeAttempt
+from actors.behaviours.graph.parallel import ParallelRun
+from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
+from actors.behaviours.lifecycle import stored_failure
+from actors.definitions.graphs.edges import AgentName, GraphNode
+from actors.definitions.graphs.graph import Graph
+from actors.definitions.graphs.nodes import FunctionNode, ParallelWorker
+from actors.errors import FencedError, NodeTimeoutError
+from actors.errors.tracebacks import whole_traceback
+from actors.interfaces.context import GraphContext
+from actors.messages.content import Content
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo, NodeTask
+from actors.messages.json_types import JsonValue
+from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
+from actors.rules.graph.answers import flaw
+from actors.rules.recovery.failures import failure, failure_event
+
+logger = logging.getLogger(__name__)
+
+
+class _Raised(NamedTuple):
+    """An attempt has failed. `told`: an event says so already, of a run below it whose failure it is."""
+
+    error: Exception
+    failed: Failed
+    is_told: bool
+
+
+class NodeRuns:
+    """Runs single nodes, each from where the log has it. Implements RunsBelow.
+
+    Args:
+        graph: whose nodes they are.
+        context: the run of the graph.
+
+    Attributes:
+        may_have_begun: the runs that a lost graph may have begun.
+    """
+
+    def __init__(self, graph: Graph, context: GraphContext) -> None:
+        self._graph = graph
+        self._context = context
+        self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
+        # By the run of the graph that they are below.
+        self._below: dict[str, dict[str, EndedBelow]] = defaultdict(dict)
+        self.may_have_begun: Collection[str] = ()
+
+    def recall(self, name: str, event: Event, info: NodeInfo) -> NodeEnd | None:
+        """Take in an event of a run that the log has; return the end of a run that is below no other."""
+        answers, top = self._context.answers, _top(name)
+        above = name
+        while above != top:
+            above = above.rpartition("/")[0]
+            self._attempts[above].add_below(event, answers)
+        attempt = self._attempts[name]
+        if info.attempt:
+            self._try_again(name, info.attempt + 1, attempt)
+            return None
+        attempt.add(event, answers)
+        if not info.has_ended:
+            return None
+        del self._attempts[name]
+        output = attempt.output if info.handed_on is None else info.handed_on
+        if name != top:
+            failed = stored_failure(event) if event.error_code is not None else None
+            self._below[top][name] = EndedBelow(output, failed)
+            return None
+        self._below.pop(top, None)
+        return NodeEnd([event], output, attempt.routes)
+
+    async def run(self, place: NodePlace) -> NodeResult:
+        """Run a node. Raises FencedError."""
+        match place.node:
+            case AgentName():
+                return await self._run_agent(place, place.node)
+            case FunctionNode():
+                return await self._run_function(place, place.node)
+            case ParallelWorker():
+                return await ParallelRun(self, place.node, place).run()
+        output = cast(JsonValue, place.given)
+        return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)
+
+    def ended_below(self, name: str) -> EndedBelow | None:
+        """The end of a run that is over, as the log has it: see RunsBelow."""
+        return self._below[_top(name)].get(name)
+
+    async def run_below(self, place: NodePlace) -> NodeResult:
+        """Run a node, and store its end: see RunsBelow."""
+        result = await self.run(place)
+        match result:
+            case Finished():
+                result = self.noted_end(place, result.output)
+            case NodeFailed() if result.event is not None:
+                await self._context.emit(ended(result.event))
+            case NodeFailed():
+                await self._note_failure(place, result.failed)
+            case Failed():
+                await self._note_failure(place, result)
+        known = self._below[_top(place.name)]
+        match result:
+            case NodeEnd():
+                await self.store([result])
+                if not result.waits:
+                    known[place.name] = EndedBelow(result.output)
+            case NodeFailed():
+                known[place.name] = EndedBelow(None, result.failed)
+            case Failed():
+                known[place.name] = EndedBelow(None, result)
+        return result
+
+    async def store(self, ends: Sequence[NodeEnd]) -> None:
+        """Store the events of ends: those that plugins see together, and notes together."""
+        for is_note, together in groupby(ends, key=lambda each: each.is_note):
+            events = [event for end in together for event in end.events]
+            if events:
+                await (self._context.record_all(events) if is_note else self._context.emit_all(events))
+
+    async def stop(self, node: GraphNode) -> None:
+        """Stop the runs of a node that is an agent: see RunsBelow."""
+        if isinstance(node, AgentName):
+            await self._context.stop_child(node.name)
+
+    def noted_end(self, place: NodePlace, output: JsonValue) -> NodeEnd:
+        """The end of a run of which the log has all that it has said: the graph notes that it is over, and what of it goes on."""
+        info = NodeInfo(path=place.info.path, handed_on=output)
+        return NodeEnd([ended(Event(branch=place.branch, node_info=info), is_note=True)], output, is_note=True)
+
+    async def _note_failure(self, place: NodePlace, failed: Failed) -> None:
+        event = msgspec.structs.replace(failure_event(failed, place.branch), node_info=NodeInfo(path=place.info.path))
+        await self._context.record_all([ended(event, is_note=True)])
+
+    async def _run_agent(self, place: NodePlace, agent: AgentName) -> AnyOutcome:
+        content = place.given if isinstance(place.given, Content) else None
+        task = NodeTask(
+            path=place.info.path,
+            content=content,
+            data=None if isinstance(place.given, Content) else place.given,
+            output_for=place.info.output_for,
+            sees_conversation=agent.sees_conversation,
+        )
+        is_below = _top(place.name) != place.name
+        resume = self._context.is_resumed if is_below else place.name in self.may_have_begun
+        return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume)
+
+    async def _run_function(self, place: NodePlace, node: FunctionNode) -> NodeResult:
+        answers = self._context.answers
+        attempt = self._attempts[place.name]
+        if (end := self._answered(place, node, attempt)) is not None:
+            return end
+        while True:
+            below = DynamicRuns(self, self._graph.agents, place, may_ask=node.rerun_on_resume)
+            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below)
+            result = await self._attempt(call, node, below)
+            if not isinstance(result, _Raised):
+                return result
+            chance = seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}")
+            delay_s = node.retry_delay_s(result.error, attempt.number, chance)
+            if delay_s is None:
+                return NodeFailed(None if result.is_told else call.failed(result.failed), result.failed)
+            event = call.try_again() if result.is_told else call.failed(result.failed, is_retried=True)
+            await self._context.emit(event)
+            await self._context.clock.sleep(delay_s)
+            attempt = self._try_again(place.name, attempt.number + 1, attempt)
+
+    async def _attempt(self, call: NodeCall, node: FunctionNode, below: DynamicRuns) -> NodeResult | _Raised:
+        try:
+            end = await _within(call, node)
+            await below.finish()
+            return below.stopped or (call.interrupted() if below.waits else end)
+        except NodeInterruptedError:
+            await below.finish()
+            return below.stopped or call.interrupted()
+        except FencedError:
+            raise
+        except Exception as error:
+            await below.stop()
+            traceback = whole_traceback(error)
+            log_failure(
+                logger, logging.ERROR, f"node {node.name!r} of graph {self._graph.name!r}", self._context, error, traceback
+            )
+            is_told = below.failed is not None and below.failed.error is error
+            return _Raised(error, below.failed.failed if is_told and below.failed else failure(error, traceback), is_told)
+        finally:
+            below.cancel()
+
+    def _try_again(self, name: str, number: int, before: NodeAttempt) -> NodeAttempt:
+        """The next attempt of a run: what has ended below it stays so, but for what has failed."""
+        below = self._below[_top(name)]
+        failed = [each for each, end in below.items() if end.failed is not None and each.startswith(f"{name}/")]
+        for each in failed:
+            del below[each]
+        self._attempts[name] = NodeAttempt(number, before.asked)
+        return self._attempts[name]
+
+    def _answered(self, place: NodePlace, node: FunctionNode, attempt: NodeAttempt) -> NodeEnd | None:
+        """The end of a run, or its pause, that follows from the answers to its questions; None: the function is called."""
+        answers = self._context.answers
+        inputs = attempt.inputs(answers)
+        asked = attempt.waits.items()
+        wrong = {
+            call_id: flaw(inputs[call_id], args.get("response_schema") or {}) for call_id, args in asked if call_id in inputs
+        }
+        again = [call_id for call_id, reason in wrong.items() if reason]
+        if again:
+            questions = [question(call_id, {**attempt.waits[call_id], "error": wrong[call_id]}) for call_id in again]
+            info = NodeInfo(path=place.info.path)
+            told = [msgspec.structs.replace(event, branch=place.branch, node_info=info) for event in questions]
+            return NodeEnd(told, waits=list(attempt.waits))
+        missing = [*(call_id for call_id in attempt.waits if call_id not in inputs), *attempt.unanswered_below(answers)]
+        if attempt.waits and not node.rerun_on_resume:
+            output = inputs[next(iter(inputs))] if len(inputs) == 1 else cast(JsonValue, inputs)
+            return NodeEnd([], waits=missing) if missing else self.noted_end(place, output)
+        if attempt.is_answered(answers):
+            attempt.begin_again()
+            return None
+        is_over = attempt.waits or attempt.has_paused
+        return NodeEnd([], waits=missing) if missing and is_over else None
+
+
+def _top(name: str) -> str:
+    """The run of the graph itself that a run is, or is below."""
+    return name.partition("/")[0]
+
+
+async def _within(call: NodeCall, node: FunctionNode) -> NodeEnd:
+    """The end of an attempt. Raises NodeTimeoutError when it takes longer than the node may."""
+    try:
+        async with asyncio.timeout(node.timeout) as timer:
+            return await call.run()
+    except TimeoutError as error:
+        if timer.expired():
+            raise NodeTimeoutError(node.name, node.timeout) from error
+        raise

@@ -1,0 +1,88 @@
+"""Runs of nodes: where they stand, what comes of them, and who runs those that are below another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from actors.definitions.graphs.edges import GraphNode
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo, Route
+from actors.messages.json_types import JsonValue
+from actors.messages.protocol.outcomes import AnyOutcome, Failed
+from actors.rules.graph.progress import Given
+
+
+class NodePlace(NamedTuple):
+    """A run of a node.
+
+    Attributes:
+        name: the run in the graph: `a@2`, or below another run `a@2/b@1`.
+        branch: of its events.
+        info: says in each event of the run which node it is from.
+    """
+
+    name: str
+    node: GraphNode
+    branch: str | None
+    given: Given
+    info: NodeInfo
+
+
+class NodeEnd(NamedTuple):
+    """What a node leaves to the graph.
+
+    Attributes:
+        events: the last ones of the run, not stored yet; the last of them says that the run is over.
+        output: what it gives to the nodes after it; None for nothing.
+        routes: what it has said.
+        is_note: the events say nothing but that the run is over.
+        waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
+    """
+
+    events: Sequence[Event]
+    output: JsonValue = None
+    routes: Sequence[Route] = ()
+    is_note: bool = False
+    waits: Sequence[str] = ()
+
+
+class NodeFailed(NamedTuple):
+    """A function has failed for good. `event`: says so, and is not stored yet; None: a run below it has said so."""
+
+    event: Event | None
+    failed: Failed
+
+
+NodeResult = NodeEnd | NodeFailed | AnyOutcome
+"""What comes of a run."""
+
+
+class EndedBelow(NamedTuple):
+    """A run below another one that is over. `failed`: it has failed, and may have been excused."""
+
+    output: JsonValue
+    failed: Failed | None = None
+
+
+class NodeInterruptedError(BaseException):
+    """A run that a function waits for has paused, so the function is interrupted: it is called again with the answer.
+
+    Not an Exception, so that the function's own handlers let it pass. Argument: the path of that run.
+    """
+
+
+class RunsBelow(Protocol):
+    """Runs nodes below others, whose ends the graph does not follow."""
+
+    def ended_below(self, name: str) -> EndedBelow | None:
+        """The end of a run that is over, as the log has it; None: it is not."""
+        ...
+
+    async def run_below(self, place: NodePlace) -> NodeResult:
+        """Run a node, and store its end. Raises FencedError."""
+        ...
+
+    async def stop(self, node: GraphNode) -> None:
+        """Stop the runs of a node that is an agent. Raises FencedError."""
+        ...

@@ -1,0 +1,205 @@
+"""Nodes that run other ones: for each item of a list, or as their code says (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, RequestInput, RetryConfig, node
+from actors.errors import AgentFailedError, DynamicNodeFailError, RaygroveError
+from actors.testing import PatternModel, ScriptedModel
+from tests.acceptance.graphs.test_graph_pauses import answers, asked
+from tests.support.graphs import double, ends, named_node
+from tests.support.runtimes import Deploy, run_turn, stored
+
+
+def three() -> list[int]:
+    return [1, 2, 3]
+
+
+def test_a_node_runs_for_each_item_on_a_branch_of_its_own(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, three, node(double, parallel_worker=True), named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+    assert ends(events)["wf@1/double@1"] == [2, 4, 6]
+    assert {event.branch for event in events if event.node_info and event.node_info.path.startswith("wf@1/double@1/")} == {
+        "double@1",
+        "double@2",
+        "double@3",
+    }
+    assert ends(events)["wf@1/last@1"] == "last([2, 4, 6])"
+
+
+def test_one_agent_works_on_all_items_side_by_side(deploy: Deploy) -> None:
+    model = PatternModel([("1", "one"), ("2", "two"), ("3", "three")])
+    worker = node(LlmAgent(name="m", model=model), parallel_worker=True, max_parallel_workers=2)
+    with deploy(Graph(name="wf", edges=[(START, three, worker)])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/m@1"] == ["one", "two", "three"]
+
+
+def test_a_graph_works_on_all_items(deploy: Deploy) -> None:
+    below = Graph(name="below", edges=[(START, double, FunctionNode(double, name="again"))])
+    with deploy(Graph(name="wf", edges=[(START, three, node(below, parallel_worker=True))])) as rt:
+        found = ends(run_turn(rt, "go"))
+    assert found["wf@1/below@1"] == [4, 8, 12]
+    assert found["wf@1/below@1/below@2/again@1"] == 8
+
+
+@pytest.mark.parametrize(("said", "items"), [("[1, 2]", [2, 4]), ("5", [10])])
+def test_what_the_user_says_is_a_list_or_one_item(deploy: Deploy, said: str, items: list[int]) -> None:
+    with deploy(Graph(name="wf", edges=[(START, node(double, parallel_worker=True))])) as rt:
+        assert ends(run_turn(rt, said))["wf@1/double@1"] == items
+
+
+def test_so_many_items_run_at_a_time_and_one_that_fails_stops_the_others(deploy: Deploy) -> None:
+    begun: list[int] = []
+
+    async def work(node_input: int) -> int:
+        begun.append(node_input)
+        if node_input == 2:
+            raise ValueError("no luck with 2")
+        await asyncio.sleep(0.01 if node_input == 1 else 30)
+        return node_input
+
+    def many() -> list[int]:
+        return list(range(1, 9))
+
+    worker = node(work, parallel_worker=True, max_parallel_workers=2)
+    with deploy(Graph(name="wf", edges=[(START, many, worker)])) as rt:
+        with pytest.raises(AgentFailedError, match="no luck with 2"):
+            run_turn(rt, "go")
+        failed = [event for event in stored(rt) if event.error_code]
+    assert [event.node_info.path for event in failed if event.node_info] == ["wf@1/work@1/work@2"]
+    # On Ray the list is another process's.
+    assert len(begun) <= 3
+
+
+def test_items_ask_the_user_and_those_that_have_ended_do_not_run_again(deploy: Deploy) -> None:
+    @node(rerun_on_resume=True, parallel_worker=True)
+    def work(ctx: NodeContext, node_input: int) -> Any:
+        ctx.state[f"runs{node_input}"] = ctx.state.get(f"runs{node_input}", 0) + 1
+        if node_input != 2 or "q" in ctx.resume_inputs:
+            return [node_input, dict(ctx.resume_inputs)]
+        return RequestInput(interrupt_id="q")
+
+    with deploy(Graph(name="wf", edges=[(START, three, work)])) as rt:
+        assert asked(run_turn(rt, "go")) == [("q", {})]
+        assert ends(run_turn(rt, answers(q="yes")))["wf@1/work@1"] == [[1, {}], [2, {"q": "yes"}], [3, {}]]
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"runs1": 1, "runs2": 2, "runs3": 1}
+
+
+def test_a_function_runs_nodes_as_its_code_says(deploy: Deploy) -> None:
+    writer = LlmAgent(name="writer", model=ScriptedModel(["a poem"]))
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext, node_input: str) -> list[Any]:
+        poem = await ctx.run_node(writer, node_input)
+        both = await asyncio.gather(ctx.run_node(double, 1), ctx.run_node(double, 2, use_sub_branch=True))
+        return [poem, *both, await ctx.run_node("writer_two", poem)]
+
+    second = ScriptedModel(["better"])
+    graph = Graph(name="wf", edges=[(START, chief)], sub_agents=[writer, LlmAgent(name="writer_two", model=second)])
+    with deploy(graph) as rt:
+        events = run_turn(rt, "Write!")
+    assert ends(events) == {
+        "wf@1/chief@1/double@1": 2,
+        "wf@1/chief@1/double@2": 4,
+        "wf@1/chief@1": ["a poem", 2, 4, "better"],
+    }
+    assert {event.branch for event in events if event.node_info} == {None, "double@2"}
+    assert [content.text for content in second.requests[0].contents] == ["a poem"]
+
+
+def test_a_function_is_interrupted_by_a_question_below_it_and_called_again_with_the_answer(deploy: Deploy) -> None:
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="q")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> list[Any]:
+        first = await ctx.run_node(double, 1)
+        return [first, await ctx.run_node(ask), await ctx.run_node(double, 5)]
+
+    with deploy(Graph(name="wf", edges=[(START, chief, named_node("last"))])) as rt:
+        assert asked(run_turn(rt, "go")) == [("q", {})]
+        events = run_turn(rt, answers(q="so"))
+        # What had ended gave what it gave, and was not run again.
+        assert ends(events) == {
+            "wf@1/chief@1/double@2": 10,
+            "wf@1/chief@1": [2, "so", 10],
+            "wf@1/last@1": "last([2, 'so', 10])",
+        }
+
+
+def test_a_run_that_fails_may_be_excused(deploy: Deploy) -> None:
+    def fail() -> None:
+        raise ValueError("no luck")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> str:
+        try:
+            await ctx.run_node(fail)
+        except DynamicNodeFailError as error:
+            return str(error)
+        return "never"
+
+    @node(rerun_on_resume=True)
+    async def careless(ctx: NodeContext) -> None:
+        await ctx.run_node(fail)
+
+    with deploy(Graph(name="wf", edges=[(START, chief, careless)])) as rt:
+        with pytest.raises(AgentFailedError, match="no luck"):
+            run_turn(rt, "go")
+        log = stored(rt)
+    assert ends(log) == {"wf@1/chief@1": "node wf@1/chief@1/fail@1 has failed: no luck"}
+    paths = [event.node_info.path for event in log if event.error_code and event.node_info]
+    assert paths == ["wf@1/chief@1/fail@1", "wf@1/careless@1/fail@1"]
+
+
+def test_what_has_ended_below_is_not_run_again_by_another_attempt(deploy: Deploy) -> None:
+    def count(ctx: NodeContext) -> int:
+        ctx.state["n"] = ctx.state.get("n", 0) + 1
+        number: int = ctx.state["n"]
+        return number
+
+    @node(rerun_on_resume=True, retry_config=RetryConfig(max_attempts=3, initial_delay=0.01))
+    async def chief(ctx: NodeContext) -> int:
+        counted = await ctx.run_node(count)
+        if ctx.attempt_count < 3:
+            raise ValueError("again")
+        number: int = counted
+        return number
+
+    with deploy(Graph(name="wf", edges=[(START, chief)])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/chief@1"] == 1
+
+
+def test_the_output_of_a_run_is_that_of_the_function_if_it_says_so(deploy: Deploy) -> None:
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> None:
+        await ctx.run_node(double, 4, use_as_output=True)
+
+    with deploy(Graph(name="wf", edges=[(START, chief, named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+    assert ends(events) == {"wf@1/chief@1/double@1": 8, "wf@1/last@1": "last(8)"}
+    assert [list(event.node_info.output_for) for event in events if event.output == 8 and event.node_info] == [["wf@1/chief@1"]]
+
+
+@pytest.mark.parametrize(
+    ("rerun", "asks", "message"),
+    [
+        (False, {}, "it has to be a node with rerun_on_resume=True"),
+        (True, {"run_id": "7"}, "run_id '7' has digits only"),
+        (True, {"node": "nobody"}, "can run the agents of its graph: give it in sub_agents"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused(deploy: Deploy, rerun: bool, asks: dict[str, Any], message: str) -> None:
+    async def chief(ctx: NodeContext) -> None:
+        await ctx.run_node(asks.get("node", double), 1, run_id=asks.get("run_id"))
+
+    with deploy(Graph(name="wf", edges=[(START, node(chief, rerun_on_resume=rerun))])) as rt:
+        with pytest.raises(RaygroveError, match=message):
+            run_turn(rt, "go")
+        assert [isinstance(event, Event) and event.error_code is not None for event in stored(rt)][-1]
