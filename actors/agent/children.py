@@ -122,7 +122,8 @@ class Children:
                 node=task,
                 resume=resume,
                 notes=self._writer.notes_with(None),
-                place=task.path,
+                # Another attempt is another run.
+                place=f"{task.path} {task.after_seq}",
             )
         )
         if outcome.escalated:

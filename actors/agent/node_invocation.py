@@ -22,6 +22,7 @@ from actors.messages.json_types import JsonValue, StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
+from actors.rules.routing import resumption
 from actors.rules.routing.branches import is_below_branch
 
 
@@ -43,6 +44,7 @@ class NodeReader(SessionReader):
     ) -> None:
         super().__init__(session, message, view, compiles=False, reads_state=True)
         self._path = task.path
+        self._after_seq = task.after_seq
         self._agent = agent
         self._recalled: list[Event] = []
         self._invocation_id = message.turn.invocation_id
@@ -73,7 +75,7 @@ class NodeReader(SessionReader):
         """Take in what the run had stored before it was lost or paused, and what the user has answered; return its own events."""
         own = []
         async for event in self.events(since):
-            if event.invocation_id != self._invocation_id or event.seq <= since:
+            if event.invocation_id != self._invocation_id or event.seq <= max(since, self._after_seq):
                 continue
             if event.node_info is not None and event.node_info.path == self._path:
                 self._recalled.append(event)
@@ -172,9 +174,19 @@ class GraphInvocation(Invocation):
                     self.answers.add(event)
                 elif event.seq > since and self.is_own(event):
                     own.append(event)
-            self.done = own
+            self.done = self._without_failed(own)
             self.writer.recall(own)
         await self.reader.begin_run()
+
+    def _without_failed(self, own: Sequence[Event]) -> Sequence[Event]:
+        """The events without those of runs in it with which an earlier attempt has failed: they begin anew."""
+        after_seq = self.task.after_seq if self.task is not None else 0
+        if not after_seq:
+            return own
+        before = [(event, event.node_info.path) for event in own if event.seq <= after_seq and event.node_info is not None]
+        failed = {path for event, path in before if resumption.is_failure(event)}
+        dropped = {event.seq for event, path in before if path in failed}
+        return [event for event in own if event.seq not in dropped]
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""

@@ -50,6 +50,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         content: the user's message, for a node behind START; None for any other.
         data: what the node before has given; None for nothing.
         output_for: see NodeInfo.
+        after_seq: what the run has stored up to this place was of attempts that have failed.
         sees_conversation: it sees what the user has said in the session, too, and what it has answered in earlier turns.
     """
 
@@ -57,4 +58,5 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     content: Content | None = None
     data: JsonValue = None
     output_for: Sequence[str] = ()
+    after_seq: int = 0
     sees_conversation: bool = False

@@ -23,8 +23,9 @@ from actors import (
     ToolContext,
     node,
 )
+from actors.definitions.graphs.nodes import TriedAgent
 from actors.testing import ScriptedModel
-from tests.graph.words import Counted, NotPlayable, Spec, node_of, type_of
+from tests.graph.words import Counted, NotPlayable, Spec, node_of, retry_of, type_of
 
 
 def good() -> str:
@@ -91,10 +92,12 @@ class Built:
         self._counted = Counted(folder)
         self._kids: dict[str, list[BaseAgent]] = {}
         graph = case["graph"]
+        if graph.get("retry") or graph.get("timeout"):
+            raise NotPlayable("retry of the root")
         self.root: BaseAgent = self._agent(graph["n"], graph) if graph.get("k") == "llm" else self._graph(graph["n"], graph)
 
     def _graph(self, name: str, spec: Spec) -> Graph:
-        for option in ("retry", "timeout", "rerun", "in_schema", "out_schema", "state_schema", "wait"):
+        for option in ("rerun", "in_schema", "out_schema", "state_schema", "wait"):
             if spec.get(option) is not None:
                 raise NotPlayable(f"{option} of a workflow")
         nodes = {each: self._node(each, given) for each, given in spec["nodes"].items()}
@@ -108,19 +111,19 @@ class Built:
             return node(inner, parallel_worker=True, max_parallel_workers=spec.get("workers"))
         match spec.get("k"):
             case "wf":
-                return self._graph(name, spec)
+                return _tried(self._graph(name, spec), spec)
             case "llm":
-                return self._agent(name, spec)
+                return _tried(self._agent(name, spec), spec)
             case "join":
                 if "in" in spec:
                     raise NotPlayable("schema of a join")
                 return JoinNode(name)
         kids = {each: self._node(each, given) for each, given in spec.get("kids", {}).items()}
-        self._kids[name] = [each for each in kids.values() if isinstance(each, BaseAgent)]
+        self._kids[name] = [agent for each in kids.values() if (agent := _agent_of(each)) is not None]
         return node_of(name, spec, self._counted, kids)
 
     def _agent(self, name: str, spec: Spec) -> LlmAgent:
-        if spec.get("mode") not in (None, "single_turn") or any(spec.get(key) for key in ("in", "sub", "retry", "timeout")):
+        if spec.get("mode") not in (None, "single_turn") or any(spec.get(key) for key in ("in", "sub")):
             raise NotPlayable(f"options of an agent {sorted(spec)}")
         given: dict[str, Any] = {}
         for key, field in (("key", "output_key"), ("inc", "include_contents"), ("ins", "instruction"), ("desc", "description")):
@@ -136,6 +139,15 @@ class Built:
         self.models[name] = ScriptedModel(_replies(name, self._script.get(name, ())))
         tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
         return LlmAgent(name=name, model=self.models[name], tools=tools, **given)
+
+
+def _agent_of(node: object) -> BaseAgent | None:
+    inner = node.node if isinstance(node, TriedAgent) else node
+    return inner if isinstance(inner, BaseAgent) else None
+
+
+def _tried(agent: BaseAgent, spec: Spec) -> object:
+    return node(agent, retry_config=retry_of(spec), timeout=spec.get("timeout"))
 
 
 def _says(text: str) -> Any:

@@ -131,7 +131,7 @@ def _raised(events: Sequence[Event]) -> str:
 
 
 def _is_fixed(text: str) -> bool:
-    return text.startswith(("boom ", "Node ")) or text == "kaput"
+    return text.startswith(("boom ", "Node ")) or text in ("kaput", "bad")
 
 
 def _is_note(event: Event) -> bool:

@@ -85,20 +85,25 @@ def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | N
     for option in ("wait", "confirm"):
         if spec.get(option):
             raise NotPlayable(option)
-    retry = None
-    if (given := spec.get("retry")) is not None:
-        named = {"max": "max_attempts", "delay": "initial_delay", "factor": "backoff_factor", "exc": "exceptions"}
-        retry = RetryConfig(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
     kind = spec.get("k", "tag")
     if kind not in _MAKERS and kind != "dyn":
         raise NotPlayable(kind)
     return FunctionNode(
         _dyn(name, spec, counted, kids or {}) if kind == "dyn" else _MAKERS[kind](name, spec, counted),
         name=name,
-        retry_config=retry,
+        retry_config=retry_of(spec),
         timeout=spec.get("timeout"),
         rerun_on_resume=spec.get("rerun", kind == "dyn"),
     )
+
+
+def retry_of(spec: Spec) -> RetryConfig | None:
+    """The retries of a node; None without any."""
+    given = spec.get("retry")
+    if given is None:
+        return None
+    named = {"max": "max_attempts", "delay": "initial_delay", "factor": "backoff_factor", "exc": "exceptions"}
+    return RetryConfig(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
 
 
 def _tag(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:

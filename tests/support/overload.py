@@ -134,9 +134,12 @@ class Connections:
         while self._idle and (self._idle[-1][0] < time.perf_counter() - IDLE_S or self._idle[-1][1].is_closed):
             self._idle.pop()[1].close()
         caller = self._idle.pop()[1] if self._idle else await Caller.to(self._url)
-        found = await caller.exchange(request)
-        self._idle.append((time.perf_counter(), caller))
-        return found
+        status, head, body = await caller.exchange(request)
+        if b"connection: close" in head.lower():
+            caller.close()
+        else:
+            self._idle.append((time.perf_counter(), caller))
+        return status, head, body
 
     def close(self) -> None:
         """Close them."""

@@ -18,7 +18,8 @@ from actors.behaviours.graph.results import (
     RunsBelow,
 )
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.graphs.edges import EdgeReader, GraphNode, name_of_end
+from actors.definitions.graphs.edges import AgentName, EdgeReader, GraphNode, name_of_end
+from actors.definitions.graphs.nodes import TriedAgent
 from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
@@ -114,11 +115,14 @@ class DynamicRuns:
     def _node(self, given: object) -> GraphNode:
         name = given if isinstance(given, str) else name_of_end(given)
         if name in self._agents:
-            return self._agents[name]
-        if isinstance(given, str | BaseAgent):
+            agent = self._agents[name]
+            if isinstance(given, TriedAgent) and isinstance(agent, AgentName):
+                return agent._replace(retry_config=given.retry_config, timeout=given.timeout)
+            return agent
+        if isinstance(given, str | BaseAgent | TriedAgent):
             raise UnknownAgentError(name, f" {self._caller.info.path} can run the agents of its graph: give it in sub_agents.")
         node = self._reader.node(given)
-        assert not isinstance(node, BaseAgent)
+        assert not isinstance(node, BaseAgent | TriedAgent)
         return node
 
     def _place(

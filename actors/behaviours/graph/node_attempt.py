@@ -16,6 +16,7 @@ class NodeAttempt:
 
     Args:
         number: from 1.
+        after_seq: the place of the event that says that the one before has failed; 0 for the first.
         asked: the places of the latest questions that the run has asked, by the ids of the calls.
 
     Attributes:
@@ -27,8 +28,9 @@ class NodeAttempt:
         last_seq: the place of its last event.
     """
 
-    def __init__(self, number: int = 1, asked: Mapping[str, int] | None = None) -> None:
+    def __init__(self, number: int = 1, after_seq: int = 0, asked: Mapping[str, int] | None = None) -> None:
         self.number = number
+        self.after_seq = after_seq
         self.asked = dict(asked or {})
         self.begin_again()
         self.branch: str | None = None

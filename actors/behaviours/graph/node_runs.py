@@ -21,7 +21,7 @@ from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, Nod
 from actors.behaviours.lifecycle import stored_failure
 from actors.definitions.graphs.edges import AgentName, GraphNode
 from actors.definitions.graphs.graph import Graph
-from actors.definitions.graphs.nodes import FunctionNode, ParallelWorker
+from actors.definitions.graphs.nodes import FunctionNode, ParallelWorker, RetryConfig
 from actors.errors import FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
 from actors.interfaces.context import GraphContext
@@ -29,7 +29,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo, NodeTask
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
+from actors.messages.protocol.outcomes import Failed, Finished
 from actors.rules.graph.answers import flaw
 from actors.rules.recovery.failures import failure, failure_event
 
@@ -72,7 +72,7 @@ class NodeRuns:
             self._attempts[above].add_below(event, answers)
         attempt = self._attempts[name]
         if info.attempt:
-            self._try_again(name, info.attempt + 1, attempt)
+            self._try_again(name, attempt, info.attempt + 1, event.seq)
             return None
         attempt.add(event, answers)
         if not info.has_ended:
@@ -147,18 +147,62 @@ class NodeRuns:
         event = msgspec.structs.replace(failure_event(failed, place.branch), node_info=NodeInfo(path=place.info.path))
         await self._context.record_all([ended(event, is_note=True)])
 
-    async def _run_agent(self, place: NodePlace, agent: AgentName) -> AnyOutcome:
-        content = place.given if isinstance(place.given, Content) else None
-        task = NodeTask(
-            path=place.info.path,
-            content=content,
-            data=None if isinstance(place.given, Content) else place.given,
-            output_for=place.info.output_for,
-            sees_conversation=agent.sees_conversation,
-        )
+    async def _run_agent(self, place: NodePlace, agent: AgentName) -> NodeResult:
+        attempt = self._attempts[place.name]
         is_below = _top(place.name) != place.name
         resume = self._context.is_resumed if is_below else place.name in self.may_have_begun
-        return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume)
+        while True:
+            result = await self._asked(place, agent, attempt, resume=resume)
+            failed = result.failed if isinstance(result, NodeFailed) else result
+            if not isinstance(failed, Failed):
+                return result
+            delay_s = self._delay_s(place, agent.retry_config, attempt, [failed.error_code])
+            if delay_s is None:
+                return result
+            # The agent has told the failure itself, unless it took too long.
+            told = result.event if isinstance(result, NodeFailed) and result.event is not None else Event(branch=place.branch)
+            is_note = told.error_code is None
+            info = NodeInfo(path=place.info.path, attempt=attempt.number, is_note=is_note)
+            again = msgspec.structs.replace(told, node_info=info)
+            [stored] = await (self._context.record_all([again]) if is_note else self._context.emit_all([again]))
+            await self._context.clock.sleep(delay_s)
+            attempt = self._try_again(place.name, attempt, attempt.number + 1, stored.seq)
+            # A graph goes on from what has ended in it; any other agent begins anew.
+            resume = agent.is_graph
+
+    async def _asked(self, place: NodePlace, agent: AgentName, attempt: NodeAttempt, *, resume: bool) -> NodeResult:
+        """The outcome of one attempt of an agent."""
+        of_graph = self._context.task.after_seq if self._context.task is not None else 0
+        task = NodeTask(
+            path=place.info.path,
+            content=place.given if isinstance(place.given, Content) else None,
+            data=None if isinstance(place.given, Content) else place.given,
+            output_for=place.info.output_for,
+            after_seq=max(attempt.after_seq, of_graph),
+            sees_conversation=agent.sees_conversation,
+        )
+        try:
+            async with asyncio.timeout(agent.timeout) as timer:
+                return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+        await self._context.stop_child(agent.name)
+        failed = failure(NodeTimeoutError(agent.name, agent.timeout))
+        info = NodeInfo(path=place.info.path)
+        return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), node_info=info), failed)
+
+    def _delay_s(
+        self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt, error_classes: Sequence[str]
+    ) -> float | None:
+        """Seconds until a node is tried again that has failed; None: it is not.
+
+        Args:
+            error_classes: names of the class of the error, and of those above it.
+        """
+        if retry is None or attempt.number >= retry.max_attempts or not any(map(retry.is_meant_by, error_classes)):
+            return None
+        return retry.delay_s(attempt.number, seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}"))
 
     async def _run_function(self, place: NodePlace, node: FunctionNode) -> NodeResult:
         answers = self._context.answers
@@ -171,14 +215,14 @@ class NodeRuns:
             result = await self._attempt(call, node, below)
             if not isinstance(result, _Raised):
                 return result
-            chance = seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}")
-            delay_s = node.retry_delay_s(result.error, attempt.number, chance)
+            classes = [each.__name__ for each in type(result.error).__mro__]
+            delay_s = self._delay_s(place, node.retry_config, attempt, classes)
             if delay_s is None:
                 return NodeFailed(None if result.is_told else call.failed(result.failed), result.failed)
             event = call.try_again() if result.is_told else call.failed(result.failed, is_retried=True)
-            await self._context.emit(event)
+            stored = await self._context.emit(event)
             await self._context.clock.sleep(delay_s)
-            attempt = self._try_again(place.name, attempt.number + 1, attempt)
+            attempt = self._try_again(place.name, attempt, attempt.number + 1, stored.seq)
 
     async def _attempt(self, call: NodeCall, node: FunctionNode, below: DynamicRuns) -> NodeResult | _Raised:
         try:
@@ -201,13 +245,13 @@ class NodeRuns:
         finally:
             below.cancel()
 
-    def _try_again(self, name: str, number: int, before: NodeAttempt) -> NodeAttempt:
+    def _try_again(self, name: str, before: NodeAttempt, number: int, after_seq: int) -> NodeAttempt:
         """The next attempt of a run: what has ended below it stays so, but for what has failed."""
         below = self._below[_top(name)]
         failed = [each for each, end in below.items() if end.failed is not None and each.startswith(f"{name}/")]
         for each in failed:
             del below[each]
-        self._attempts[name] = NodeAttempt(number, before.asked)
+        self._attempts[name] = NodeAttempt(number, after_seq, before.asked)
         return self._attempts[name]
 
     def _answered(self, place: NodePlace, node: FunctionNode, attempt: NodeAttempt) -> NodeEnd | None:

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, RetryConfig, TriedAgent
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.graph import Route
 from actors.messages.shown import shown
 from actors.rules.graph.shape import START
 
-Node = BaseAgent | FunctionNode | JoinNode | ParallelWorker
+Node = BaseAgent | TriedAgent | FunctionNode | JoinNode | ParallelWorker
 """What a graph runs."""
 
 
@@ -23,11 +23,16 @@ class AgentName(NamedTuple):
     """An agent among the nodes, in the actor of the graph: the rest of it is in its own.
 
     Attributes:
+        is_graph: the agent is a graph.
+        retry_config, timeout: see TriedAgent.
         sees_conversation: beside its input it sees what the user has said in the session, and what it has answered itself.
     """
 
     name: str
     sees_conversation: bool = False
+    is_graph: bool = False
+    retry_config: RetryConfig | None = None
+    timeout: float | None = None
 
 
 GraphNode = AgentName | FunctionNode | JoinNode | ParallelWorker

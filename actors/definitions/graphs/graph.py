@@ -12,7 +12,7 @@ from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of_end
-from actors.definitions.graphs.nodes import JoinNode, ParallelWorker
+from actors.definitions.graphs.nodes import JoinNode, ParallelWorker, TriedAgent
 from actors.errors import DefinitionError, GraphValidationError
 from actors.rules.graph.shape import START, Arrow, Shape, flaws
 
@@ -79,7 +79,7 @@ class Graph(BaseAgent):
     @cached_property
     def agents(self) -> Mapping[str, AgentName]:
         """The agents that may run in it, by name."""
-        return {each.name: AgentName(each.name, _sees_conversation(each)) for each in self.sub_agents}
+        return {each.name: AgentName(each.name, _sees_conversation(each), each.kind == "graph") for each in self.sub_agents}
 
     @cached_property
     def nodes(self) -> Mapping[str, Any]:
@@ -91,8 +91,10 @@ class Graph(BaseAgent):
         names = self.agents
 
         def end(node: object) -> object:
-            if isinstance(node, ParallelWorker) and isinstance(node.node, BaseAgent):
-                return ParallelWorker(names[node.name], max_parallel_workers=node.max_parallel_workers)
+            if isinstance(node, ParallelWorker):
+                return ParallelWorker(end(node.node), max_parallel_workers=node.max_parallel_workers)
+            if isinstance(node, TriedAgent):
+                return names[node.name]._replace(retry_config=node.retry_config, timeout=node.timeout)
             return names[node.name] if isinstance(node, BaseAgent) else node
 
         known: dict[int, object] = {}
@@ -115,7 +117,9 @@ def _sees_conversation(agent: BaseAgent) -> bool:
 
 def _agent_of(node: object) -> BaseAgent | None:
     """The agent that a node is, or runs."""
-    inner = node.node if isinstance(node, ParallelWorker) else node
+    inner = node
+    while isinstance(inner, ParallelWorker | TriedAgent):
+        inner = inner.node
     return inner if isinstance(inner, BaseAgent) else None
 
 

@@ -53,12 +53,10 @@ class RetryConfig(ShownByChanges, BaseModel):
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self), None, error)) from error
 
-    def is_meant(self, error: BaseException) -> bool:
-        """True when the node is tried again after such an error."""
-        if self.exceptions is None:
-            return True
-        names = {each if isinstance(each, str) else each.__name__ for each in self.exceptions}
-        return any(each.__name__ in names for each in type(error).__mro__)
+    def is_meant_by(self, error_class: str) -> bool:
+        """True when the node is tried again after an error of a class with that name."""
+        names = {each if isinstance(each, str) else each.__name__ for each in self.exceptions or ()}
+        return self.exceptions is None or error_class in names
 
     def delay_s(self, failed: int, chance: float) -> float:
         """Seconds before the next attempt.
@@ -116,10 +114,7 @@ class FunctionNode:
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
         self.func = func
         self.name = check_node_name(name if name is not None else str(getattr(func, "__name__", "")))
-        if retry_config is not None and not isinstance(retry_config, RetryConfig):
-            raise DefinitionError(f"node {self.name!r}: retry_config is a RetryConfig, not {shown(retry_config)}")
-        if timeout is not None and not timeout > 0:
-            raise DefinitionError(f"node {self.name!r}: timeout is a number of seconds above 0, not {shown(timeout)}")
+        _check_options(self.name, retry_config, timeout)
         self.retry_config = retry_config
         self.timeout = timeout
         self.rerun_on_resume = rerun_on_resume
@@ -132,18 +127,6 @@ class FunctionNode:
         if self._returns is None:
             return output
         return self._returns.model_validate(output).model_dump(exclude_none=True)
-
-    def retry_delay_s(self, error: BaseException, attempt: int, chance: float) -> float | None:
-        """Seconds until the node is tried again that has failed; None: it is not.
-
-        Args:
-            attempt: the one that has failed, from 1.
-            chance: from 0 to 1, evenly distributed.
-        """
-        retry = self.retry_config
-        if retry is None or attempt >= retry.max_attempts or not retry.is_meant(error):
-            return None
-        return retry.delay_s(attempt, chance)
 
     def __repr__(self) -> str:
         return f"FunctionNode({self.name})"
@@ -167,11 +150,44 @@ class JoinNode:
         return f"JoinNode({self.name})"
 
 
+class TriedAgent:
+    """An agent as a node that is tried again, or that may take only so long. An agent without these stands in edges as it is.
+
+    Args:
+        node: the agent.
+        retry_config: tries it again when its run fails, with the same input; of a graph what has ended stays so. Default None.
+        timeout: seconds for one attempt; default None, for no limit.
+
+    Raises:
+        DefinitionError: an option is wrong.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, node: BaseAgent, *, retry_config: RetryConfig | None = None, timeout: float | None = None) -> None:
+        if not isinstance(node, BaseAgent):
+            raise DefinitionError(f"TriedAgent needs an agent, not {shown(node)}")
+        _check_options(node.name, retry_config, timeout)
+        self.node = node
+        self.name = node.name
+        self.retry_config = retry_config
+        self.timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"TriedAgent({self.name})"
+
+
+def _check_options(name: str, retry_config: object, timeout: float | None) -> None:
+    if retry_config is not None and not isinstance(retry_config, RetryConfig):
+        raise DefinitionError(f"node {name!r}: retry_config is a RetryConfig, not {shown(retry_config)}")
+    if timeout is not None and not timeout > 0:
+        raise DefinitionError(f"node {name!r}: timeout is a number of seconds above 0, not {shown(timeout)}")
+
+
 class ParallelWorker:
     """A node that runs another one for each item of its input, which is a list; its output is the list of theirs.
 
     Args:
-        node: an agent, or a FunctionNode.
+        node: an agent, an TriedAgent, or a FunctionNode.
         max_parallel_workers: so many items at a time; default None: all.
 
     Raises:
@@ -203,7 +219,7 @@ def node(
     rerun_on_resume: bool = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
-) -> FunctionNode | ParallelWorker: ...
+) -> Any: ...
 @overload
 def node(
     *,
@@ -229,12 +245,13 @@ def node(
     """Make a node of a function, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
 
     Args:
-        given: a function; with `parallel_worker` also an agent or a FunctionNode.
+        given: a function; or an agent, with `retry_config`, `timeout` or `parallel_worker`: see TriedAgent.
         parallel_worker: the node runs once for each item of its input: see ParallelWorker. The other options are an item's.
         max_parallel_workers: so many items at a time; default None: all.
 
     Returns:
-        A FunctionNode, or a ParallelWorker; without `given` a function that makes one.
+        A FunctionNode, a TriedAgent or a ParallelWorker; an agent without options as it is. Without `given` a function that
+        makes one of these.
 
     Raises:
         DefinitionError: it can be none.
@@ -243,14 +260,19 @@ def node(
         raise WorkflowConfigurationError("max_parallel_workers is for nodes with parallel_worker=True")
 
     def made(of: Any) -> Any:
-        options: dict[str, Any] = {"name": name, "retry_config": retry_config, "timeout": timeout}
         inner = of
-        if not isinstance(of, BaseAgent | FunctionNode):
-            if isinstance(of, Tool | JoinNode):
-                raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
-            inner = FunctionNode(of, rerun_on_resume=rerun_on_resume, **options)
-        elif not parallel_worker or rerun_on_resume or any(value is not None for value in options.values()):
-            raise DefinitionError(f"node() makes functions nodes: {shown(of)} is one already, and has its own options")
+        if isinstance(of, BaseAgent):
+            if name is not None or rerun_on_resume:
+                raise DefinitionError(f"node() takes no name and no rerun_on_resume for an agent: {shown(of)} has its own ways")
+            if retry_config is not None or timeout is not None:
+                inner = TriedAgent(of, retry_config=retry_config, timeout=timeout)
+        elif isinstance(of, FunctionNode | TriedAgent):
+            if rerun_on_resume or any(value is not None for value in (name, retry_config, timeout)):
+                raise DefinitionError(f"{shown(of)} is a node already, and has its own options")
+        elif isinstance(of, Tool | JoinNode):
+            raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
+        else:
+            inner = FunctionNode(of, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume)
         return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
 
     return made if given is None else made(given)

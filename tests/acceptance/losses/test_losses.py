@@ -242,6 +242,21 @@ def graph_below() -> BaseAgent:
     return Graph(name="h", edges=edges, sub_agents=[counter("below")])
 
 
+def graph_tried_again() -> BaseAgent:
+    """An agent that fails at first, and a graph in which a function does."""
+
+    def fail_first(ctx: NodeContext) -> str:
+        ctx.state["tried"] = ctx.state.get("tried", 0) + 1
+        if ctx.state["tried"] % 2:
+            raise ValueError("at first")
+        return "went"
+
+    soon = RetryConfig(max_attempts=5, initial_delay=5)
+    below = Graph(name="below", edges=[(START, counter("b"), fail_first)])
+    edges = [(START, node(agent_failing_first("a", 1), retry_config=soon), node(below, retry_config=soon), talker("last"))]
+    return Graph(name="graph", edges=edges)
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -257,6 +272,7 @@ TREES: dict[str, Tree] = {
         graph_pausing,
         graph_asking,
         graph_below,
+        graph_tried_again,
     )
 }
 
