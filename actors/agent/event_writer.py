@@ -28,8 +28,9 @@ from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.delivery.events_along import EventsAlong
 
-_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow", "node_info")
-"""Fields that a plugin's replacement of an event cannot change."""
+_KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flow", "node_info", "output")
+"""Fields that a plugin's replacement of an event cannot change, as it cannot change the route of a node: the log has to have what
+the nodes after it are given."""
 
 
 class EventWriter:
@@ -238,4 +239,5 @@ def _replacement(given: object, event: Event) -> Event:
     """The event that a plugin gave in place of one, as the same entry of the log."""
     if not isinstance(given, Event):
         raise TypeError(f"on_event_callback must return an Event or None, not {type(given).__name__}")
-    return msgspec.structs.replace(given, seq=0, **{field: getattr(event, field) for field in _KEPT})
+    actions = msgspec.structs.replace(given.actions, route=event.actions.route)
+    return msgspec.structs.replace(given, seq=0, actions=actions, **{field: getattr(event, field) for field in _KEPT})

@@ -21,6 +21,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         loops: loops measured one after the other.
         tasks: of one flow.
         flows: flows measured one after the other.
+        nodes: of one graph.
+        graphs: runs of each, one after the other.
         chunks: pieces of one streamed answer.
         streams: streamed answers.
         contents: length of the conversation in a model request.
@@ -68,6 +70,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     loops: int = 10
     tasks: int = 200
     flows: int = 5
+    nodes: int = 1_000
+    graphs: int = 5
     chunks: int = 2_000
     streams: int = 5
     contents: int = 2_000
@@ -118,6 +122,7 @@ QUICK = Plan(
     load_rounds=1,
     loops=3,
     flows=2,
+    graphs=2,
     chunks=1_000,
     streams=3,
     requests=8,
@@ -157,6 +162,8 @@ TINY = Plan(
     loops=1,
     tasks=12,
     flows=1,
+    nodes=20,
+    graphs=1,
     chunks=20,
     streams=1,
     contents=10,

@@ -12,6 +12,7 @@ import pytest
 from actors import (
     DEFAULT_ROUTE,
     START,
+    CallbackContext,
     Content,
     CustomAgent,
     Edge,
@@ -24,6 +25,7 @@ from actors import (
     LlmAgent,
     LoopAgent,
     NodeContext,
+    Plugin,
     RetryConfig,
     node,
 )
@@ -307,3 +309,20 @@ def test_an_agent_may_see_what_the_user_has_said_before(deploy: Deploy) -> None:
         run_turn(rt, "hi")
         run_turn(rt, "there")
     assert [content.text for content in model.requests[1].contents] == ["hi", "one", "there", "first(there)"]
+
+
+class Masking(Plugin):
+    def on_event_callback(self, callback_context: CallbackContext, event: Event) -> Event:
+        return Event(content=Content.of_text("masked", role="model"), output="masked")
+
+
+def test_a_plugin_changes_what_is_shown_and_not_what_is_handed_on(deploy: Deploy) -> None:
+    def choose(ctx: NodeContext) -> str:
+        ctx.route = "yes"
+        return "chosen"
+
+    graph = Graph(name="wf", edges=[(START, choose, {"yes": named_node("last"), DEFAULT_ROUTE: named_node("other")})])
+    with deploy(graph, plugins=[Masking(name="masking")]) as rt:
+        events = run_turn(rt, "go")
+        assert set(texts(events)) == {"masked"}
+        assert ends(stored(rt)) == {"wf@1/choose@1": "chosen", "wf@1/last@1": "last(chosen)"}

@@ -237,7 +237,9 @@ def graph_below() -> BaseAgent:
             found.append(str(error))
         return found
 
-    worker = node(counter("w"), parallel_worker=True)
+    # Both items at once: what they counted in one state would depend on who comes first.
+    looks = talker("w", ("tool:", "w has looked"), (".*", {"call": "look"}), tools=[look])
+    worker = node(looks, parallel_worker=True)
     edges = [(START, items, worker, FunctionNode(chief, rerun_on_resume=True), talker("last"))]
     return Graph(name="h", edges=edges, sub_agents=[counter("below")])
 
