@@ -349,3 +349,16 @@ def test_definitions_of_credentials_are_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(DefinitionError):
             JwtAuth(issuer="i", audience="a", **wrong)
+
+
+async def test_of_turns_asked_for_at_once_none_is_begun_whose_client_is_refused(web: httpx2.AsyncClient) -> None:
+    async def asked(session_id: str) -> bool:
+        turns = f"/v1/apps/desk/sessions/{session_id}/turns"
+        sent = web.build_request("POST", turns, json={"message": "hi"}, **as_(BOB, Accept="text/event-stream"))
+        response = await web.send(sent)
+        begun = (await web.get(turns, **as_(BOB))).json().get("turns", [])
+        assert len(begun) == (1 if response.status_code == 200 else 0), (response.status_code, begun)
+        return response.status_code == 200
+
+    accepted = await asyncio.gather(*(asked(f"at-once-{number}") for number in range(8)))
+    assert any(accepted)

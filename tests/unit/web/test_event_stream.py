@@ -76,7 +76,8 @@ class Source:
 
 
 def stream(frames: AsyncIterator[bytes], slots: StreamSlots, client: Client, user_id: str | None = "ada") -> asyncio.Task[None]:
-    response = EventStream(frames, slots, user_id, keep_alive_s=0.001)
+    with slots.take(user_id) as slot:
+        response = EventStream(frames, slots, slot, keep_alive_s=0.001)
     return asyncio.create_task(response({"type": "http"}, client.receive, client.send))
 
 
@@ -139,9 +140,22 @@ async def test_streams_are_counted_by_user_and_in_all() -> None:
     first = stream(source.silence(), slots, client)
     await source.waits.wait()
     with pytest.raises(TooManyStreamsError, match="user 'ada' has 1"):
-        await stream(Source().silence(), slots, Client())
-    with slots.taken(None), pytest.raises(TooManyStreamsError, match="this server has 2"):
-        await stream(Source().silence(), slots, Client(), "bob")
+        stream(Source().silence(), slots, Client())
+    with slots.take(None), pytest.raises(TooManyStreamsError, match="this server has 2"):
+        stream(Source().silence(), slots, Client(), "bob")
     client.leave()
     await first
+    assert slots.open == 0
+
+
+def test_a_place_is_free_after_its_block_unless_it_was_handed_on() -> None:
+    slots = StreamSlots(9, 9)
+    with slots.take("ada"):
+        assert slots.open == 1
+    assert slots.open == 0
+    with slots.take("ada") as slot:
+        slot.keep()
+    assert slots.open == 1
+    slot.free()
+    slot.free()
     assert slots.open == 0

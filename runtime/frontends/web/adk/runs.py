@@ -27,8 +27,8 @@ from runtime.frontends.web.streams.response import EventStream
 async def run(call: Call) -> Response:
     """Run a turn, and answer with its events."""
     given = await body_of(call, RunAgentRequest)
-    turn = await _turn(call, given, streams=False)
-    with call.served.slots.taken(call.principal.user_id):
+    with call.slot():
+        turn = await _turn(call, given, streams=False)
         result = await unless_left(call, turn.result_async())
     if result is None:
         turn.detach()
@@ -39,10 +39,11 @@ async def run(call: Call) -> Response:
 async def run_sse(call: Call) -> Response:
     """Run a turn, and stream its events."""
     given = await body_of(call, RunAgentRequest)
-    turn = await _turn(call, given, streams=given.streaming)
-    await started_id(turn)
-    frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
-    return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+    with call.slot() as slot:
+        turn = await _turn(call, given, streams=given.streaming)
+        await started_id(turn)
+        frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
+        return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s)
 
 
 async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
@@ -53,7 +54,6 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
             raise HttpError(422, "newMessage is missing")
         return runtime.attach(user_id=user_id, session_id=given.session_id, invocation_id=given.invocation_id)
     call.principal.check_state(given.state_delta)
-    call.served.slots.check(call.principal.user_id)
     message, is_answer = given.new_message, has_answers(given.new_message)
     if is_answer:
         # The session has to be there: an answer needs a call.

@@ -184,11 +184,11 @@ async def read_events(call: Call) -> Response:
     if call.wants_stream():
         # Before the stream begins: a session that is missing is a status, and no frame.
         await _session(call)
-        tail = call.runtime.sessions.tail(
-            user_id, session_id, after_seq=call.last_event_id(query.after_seq), partials=query.partials
-        )
-        frames = session_frames(tail, for_operator=for_operator)
-        return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+        after_seq = call.last_event_id(query.after_seq)
+        with call.slot() as slot:
+            tail = call.runtime.sessions.tail(user_id, session_id, after_seq=after_seq, partials=query.partials)
+            frames = session_frames(tail, for_operator=for_operator)
+            return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s)
     events = await call.runtime.aio.sessions.events(
         user_id,
         session_id,

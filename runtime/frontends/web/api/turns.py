@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -48,21 +48,23 @@ async def start_turn(call: Call) -> Response:
     """
     query = call.query(PartialsQuery)
     given = await call.body(NewTurn)
-    _check_room(call)
     call.principal.check_state(given.state_delta)
     repeat_key = call.request.headers.get("idempotency-key")
-    turn = call.runtime.run(
-        user_id=call.user_id,
-        session_id=call.session_id,
-        message=given.message,
-        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
-        state_delta=given.state_delta,
-        invocation_id=repeat_key,
-        auto_create_session=given.auto_create_session,
-        on_leave="continue",
-        fingerprint=_fingerprint(given) if repeat_key is not None else "",
+    return await _followed(
+        call,
+        lambda: call.runtime.run(
+            user_id=call.user_id,
+            session_id=call.session_id,
+            message=given.message,
+            run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
+            state_delta=given.state_delta,
+            invocation_id=repeat_key,
+            auto_create_session=given.auto_create_session,
+            on_leave="continue",
+            fingerprint=_fingerprint(given) if repeat_key is not None else "",
+        ),
+        query.partials,
     )
-    return await _followed(call, turn, call.session_id, query.partials)
 
 
 def _fingerprint(body: NewTurn) -> str:
@@ -74,47 +76,53 @@ async def answer_calls(call: Call) -> Response:
     """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
     query = call.query(PartialsQuery)
     given = await call.body(NewAnswers)
-    _check_room(call)
     waiting = await _pending(call)
     foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
     if foreign:
         known = ", ".join(f"{each.call_id!r} ({each.name})" for each in waiting) or "none"
         raise BadRequestError(f"turn {call.invocation_id!r} waits for no answer to {foreign[0]!r}. Calls that wait: {known}")
-    turn = call.runtime.answer(
-        given.answers,
-        user_id=call.user_id,
-        session_id=call.session_id,
-        run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
-        on_leave="continue",
+    return await _followed(
+        call,
+        lambda: call.runtime.answer(
+            given.answers,
+            user_id=call.user_id,
+            session_id=call.session_id,
+            run_config=run_config(call, given.config, streams=call.wants_stream() and query.partials),
+            on_leave="continue",
+        ),
+        query.partials,
     )
-    return await _followed(call, turn, call.session_id, query.partials)
 
 
-def _check_room(call: Call) -> None:
-    """Check that the turn can be followed before it is begun. Raises TooManyStreamsError."""
-    if call.wants_stream() or not call.prefers("respond-async"):
-        call.served.slots.check(call.principal.user_id)
+async def _followed(call: Call, start: Callable[[], Turn], partials: bool) -> Response:
+    """Start a turn, and respond with it: a stream, its result, or where it can be joined.
 
-
-async def _followed(call: Call, turn: Turn, session_id: str, partials: bool) -> Response:
-    """The response of a turn that was started: a stream, its result, or where it can be joined."""
-    # An answer that waits in the line of its session continues the turn in the path.
-    invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
-    place = call.url("sessions", session_id, "turns", invocation_id)
-    headers = {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
-    slots, for_operator = call.served.slots, call.principal.is_admin
-    if call.wants_stream():
-        frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
-        return EventStream(frames, slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s, headers=headers)
-    if call.prefers("respond-async"):
+    Its place is taken first, so that no turn runs whose client is refused.
+    """
+    if call.prefers("respond-async") and not call.wants_stream():
+        turn = start()
+        invocation_id, headers = await _begun(call, turn)
         turn.detach()
         return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
-    with slots.taken(call.principal.user_id):
+    with call.slot() as slot:
+        turn, for_operator = start(), call.principal.is_admin
+        _, headers = await _begun(call, turn)
+        if call.wants_stream():
+            frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
+            return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s, headers=headers)
         result = await unless_left(call, _result(turn, for_operator=for_operator))
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
     return json_response(result, headers=headers)
+
+
+async def _begun(call: Call, turn: Turn) -> tuple[str, dict[str, str]]:
+    """The id of a turn that was started, and the headers that say where it is. Raises why it could not start."""
+    # An answer that waits in the line of its session continues the turn in the path.
+    invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
+    place = call.url("sessions", call.session_id, "turns", invocation_id)
+    return invocation_id, {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
 
 
 def _is_answer(call: Call) -> bool:
@@ -145,10 +153,11 @@ async def join_turn(call: Call) -> Response:
     # Before the stream begins: a turn that is missing is a status, and no frame.
     await _info(call)
     after_seq = call.last_event_id(query.after_seq)
-    frames = turn_frames(
-        attached(call, after_seq), after_seq=after_seq, partials=query.partials, for_operator=call.principal.is_admin
-    )
-    return EventStream(frames, call.served.slots, call.principal.user_id, keep_alive_s=call.served.keep_alive_s)
+    with call.slot() as slot:
+        frames = turn_frames(
+            attached(call, after_seq), after_seq=after_seq, partials=query.partials, for_operator=call.principal.is_admin
+        )
+        return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s)
 
 
 def attached(call: Call, after_seq: int = 0) -> Turn:
@@ -170,8 +179,8 @@ async def get_result(call: Call) -> Response:
     info = await _info(call)
     is_under_way = info.state in ("waiting", "running")
     if not is_under_way or query.wait:
-        turn = attached(call)
-        with call.served.slots.taken(call.principal.user_id), suppress(TimeoutError):
+        with call.slot(), suppress(TimeoutError):
+            turn = attached(call)
             async with asyncio.timeout(query.wait if is_under_way else None):
                 result = await unless_left(call, _result(turn, for_operator=call.principal.is_admin))
             if result is None:

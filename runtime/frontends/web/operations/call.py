@@ -17,6 +17,7 @@ from runtime.frontends.web.bodies import RequestBody
 from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.operations.wrong_fields import explained
 from runtime.frontends.web.problems import BadRequestError, HttpError
+from runtime.frontends.web.streams.slots import Slot
 
 T = TypeVar("T")
 
@@ -102,6 +103,10 @@ class Call:
             return msgspec.json.decode(await self.raw_body() or b"{}", type=type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadRequestError(f"the body is wrong: {explained(error, type)}") from None
+
+    def slot(self) -> Slot:
+        """A place for the principal to follow a turn or a session. Raises TooManyStreamsError."""
+        return self.served.slots.take(self.principal.user_id)
 
     def wants_stream(self) -> bool:
         """True when the client asks for server-sent events."""

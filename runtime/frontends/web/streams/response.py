@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from runtime.frontends.web.streams.frames import BYE, KEEP_ALIVE, RETRY
-from runtime.frontends.web.streams.slots import StreamSlots
+from runtime.frontends.web.streams.slots import Slot, StreamSlots
 
 KEEP_ALIVE_S = 15.0
 """After so many seconds without a frame a comment is sent."""
@@ -30,8 +30,8 @@ class EventStream(Response):
 
     Args:
         frames: an async generator. It is closed when the client leaves, which must not cancel a turn.
-        slots: where the stream is counted.
-        user_id: whose stream it is.
+        slots: say when the server stops.
+        slot: the stream's place, free again when the stream has ended.
         headers: more headers.
     """
 
@@ -41,7 +41,7 @@ class EventStream(Response):
         self,
         frames: AsyncIterator[bytes],
         slots: StreamSlots,
-        user_id: str | None,
+        slot: Slot,
         *,
         keep_alive_s: float = KEEP_ALIVE_S,
         headers: Mapping[str, str] | None = None,
@@ -53,16 +53,19 @@ class EventStream(Response):
         self.init_headers({**plain, **(headers or {})})
         self._frames = frames
         self._slots = slots
-        self._user_id = user_id
+        self._slot = slot
+        slot.keep()
         self._keep_alive_s = keep_alive_s
         self._sending = asyncio.Lock()
         self._sent_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends, the client leaves, or the server stops."""
-        async with aclosing(self._frames):  # type: ignore[type-var]
-            with self._slots.taken(self._user_id):
+        try:
+            async with aclosing(self._frames):  # type: ignore[type-var]
                 await self._respond(receive, send)
+        finally:
+            self._slot.free()
 
     async def _respond(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -4,10 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from runtime.frontends.web.problems import TooManyStreamsError
+
+
+class Slot:
+    """The place of one stream, taken before anything is begun for it: what the server has no room to follow must not run.
+
+    As a context manager it is free at the end of the block, unless the block has handed it on with `keep`.
+
+    Args:
+        give_back: called once, when the place is free.
+    """
+
+    def __init__(self, give_back: Callable[[], None]) -> None:
+        self._give_back: Callable[[], None] | None = give_back
+        self._is_kept = False
+
+    def keep(self) -> None:
+        """Hand the place on to a response, which frees it."""
+        self._is_kept = True
+
+    def free(self) -> None:
+        """Give the place back. Repeated calls do nothing."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._is_kept:
+            self.free()
 
 
 class StreamSlots:
@@ -30,31 +61,26 @@ class StreamSlots:
         """The number of open streams."""
         return self._open.total()
 
-    def check(self, user_id: str | None) -> None:
-        """Check that there is room for one more, before something is begun for it.
+    def take(self, user_id: str | None) -> Slot:
+        """Take a place.
 
         Args:
             user_id: whose it is; None: that of a principal for any user, which is counted with the server only.
 
         Raises:
-            TooManyStreamsError: as many are open as may be.
+            TooManyStreamsError: as many are taken as there may be.
         """
         if self._open.total() >= self._in_all:
             raise TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
         if user_id is not None and self._open[user_id] >= self._for_user:
             raise TooManyStreamsError(f"user {user_id!r} has {self._for_user} streams open, which is the limit for a user")
-
-    @contextmanager
-    def taken(self, user_id: str | None) -> Iterator[None]:
-        """Count a stream while the block lasts. Takes and raises what `check` does."""
-        self.check(user_id)
         self._open[user_id] += 1
-        try:
-            yield
-        finally:
-            self._open[user_id] -= 1
-            if not self._open[user_id]:
-                del self._open[user_id]
+        return Slot(lambda: self._give_back(user_id))
+
+    def _give_back(self, user_id: str | None) -> None:
+        self._open[user_id] -= 1
+        if not self._open[user_id]:
+            del self._open[user_id]
 
     async def wait_until_closing(self) -> None:
         """Wait until the server stops."""
