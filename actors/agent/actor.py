@@ -176,7 +176,7 @@ class AgentActor(Actor):
         traceback = whole_traceback(error)
         failed = failure(error, traceback)
         try:
-            await run.writer.record(failure_event(failed))
+            await run.writer.record(run.told_by(failure_event(failed)))
         except FencedError:
             return p.Cancelled()
         log_failure(logger, logging.ERROR, f"agent {run.agent_name!r}", run, error, traceback)

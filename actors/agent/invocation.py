@@ -76,6 +76,7 @@ class Invocation:
         self.clock = environment.clock
         self.is_resumed = message.resume
         self.resume_at = message.resume_at
+        self.node_path = message.node.path if message.node is not None else ""
         self.done: Sequence[Event] = ()
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
@@ -115,9 +116,18 @@ class Invocation:
             and event.actions.agent_state is None
         )
 
+    def told_by(self, failure: Event) -> Event:
+        """The event of the run's failure, with its author: the agent."""
+        return failure
+
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output of the run for the nodes of a graph that come after it; None: it is no node."""
         return None
+
+    @property
+    def words_seq(self) -> int:
+        """The place of the user's last words to it: see Context."""
+        return 0
 
     @property
     def state(self) -> JsonMapping:

@@ -17,8 +17,9 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeTask
+from actors.messages.graph import NodeTask, node_at
 from actors.messages.json_types import JsonValue, StateDelta
+from actors.messages.topology import TASK
 from actors.refs.session import SessionRef
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
@@ -32,15 +33,25 @@ class NodeReader(SessionReader):
     Args:
         task: what the agent is asked.
         asked: the same, as the user's message.
-        agent, branch: whose run it is.
+        agent: whose run it is.
+        is_chat: it sees the conversation, and is given nothing else.
 
     Attributes:
         history: what the agent sees.
         answer: the output of the run's last final response, without one its text; None so far.
+        words_seq: the place of the user's last words to an agent that works on a task; 0 so far.
     """
 
     def __init__(
-        self, session: SessionRef, message: p.Invoke, view: AgentView, task: NodeTask, asked: Content, agent: str
+        self,
+        session: SessionRef,
+        message: p.Invoke,
+        view: AgentView,
+        task: NodeTask,
+        asked: Content,
+        agent: str,
+        *,
+        is_chat: bool = False,
     ) -> None:
         super().__init__(session, message, view, compiles=False, reads_state=True)
         self._path = task.path
@@ -51,8 +62,15 @@ class NodeReader(SessionReader):
         self.history = History(agent, message.branch)
         self.answer: JsonValue = None
         self._sees_conversation = task.sees_conversation
-        self._is_given_nothing = task.content is None and task.data is None
+        # A chat has its message in the conversation that it sees.
+        self._is_given_nothing = is_chat or (task.content is None and task.data is None)
+        self.words_seq = 0
+        self._is_chat = is_chat
         self._asked = Event(author=USER, invocation_id=self._invocation_id, branch=message.branch, content=asked)
+
+    def ask(self, content: Content) -> None:
+        """Ask something else."""
+        self._asked = msgspec.structs.replace(self._asked, content=content)
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return what the agent sees."""
@@ -63,8 +81,10 @@ class NodeReader(SessionReader):
         await super().begin_run()
         if self._sees_conversation:
             async for event in self.events(0):
-                is_earlier = event.author == self._agent and event.invocation_id != self._invocation_id
-                if is_earlier or (event.author == USER and not any(event.function_responses())):
+                is_of_run = self._is_chat or (event.node_info is not None and event.node_info.path == self._path)
+                is_earlier = event.author == self._agent and event.invocation_id != self._invocation_id and is_of_run
+                is_said = event.author == USER and event.node_info is None and not any(event.function_responses())
+                if is_earlier or is_said:
                     self.history.add(msgspec.structs.replace(event, branch=None))
         if not (self._sees_conversation and self._is_given_nothing):
             self.history.add(self._asked)
@@ -79,7 +99,10 @@ class NodeReader(SessionReader):
                 continue
             if event.node_info is not None and event.node_info.path == self._path:
                 self._recalled.append(event)
-                own.append(event)
+                if event.author == USER:
+                    self.words_seq = event.seq
+                else:
+                    own.append(event)
             elif event.author == USER and any(event.function_responses()):
                 self._recalled.append(event)
         return own
@@ -91,8 +114,10 @@ class NodeReader(SessionReader):
 
     def _see(self, event: Event) -> None:
         self.history.add(event)
-        if event.author != USER and event.content is not None and event.is_final_response():
-            self.answer = event.output if event.output is not None else event.text
+        if event.author != USER and event.output is not None:
+            self.answer = event.output
+        elif event.author != USER and event.content is not None and event.is_final_response():
+            self.answer = event.text
 
 
 class NodeInvocation(Invocation):
@@ -113,7 +138,13 @@ class NodeInvocation(Invocation):
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         self._seen = NodeReader(
-            environment.session, message, view, self._task, asked_of(self._task, self.user_content), spec.name
+            environment.session,
+            message,
+            view,
+            self._task,
+            asked_of(self._task, self.user_content),
+            spec.name,
+            is_chat=_mode(spec) == "chat",
         )
         return self._seen
 
@@ -123,19 +154,38 @@ class NodeInvocation(Invocation):
             self.done = await self._seen.recall(since)
             self.writer.recall(self.done)
         if not (self.done and any(self.user_content.function_responses())):
-            self.user_content = asked_of(self._task, self.user_content)
+            self.user_content = asked_of(self._checked_task(), self.user_content)
+            self._seen.ask(self.user_content)
         await self.reader.begin_run()
+
+    def _checked_task(self) -> NodeTask:
+        """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
+        schema = getattr(self._spec.definition, "input_schema", None)
+        if schema is None:
+            return self._task
+        task = self._task
+        given = schema.model_validate_json(task.content.text) if task.content is not None else schema.model_validate(task.data)
+        return msgspec.structs.replace(task, content=None, data=given.model_dump(mode="json"))
+
+    @property
+    def words_seq(self) -> int:
+        """See Context."""
+        return self._seen.words_seq
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event, a final response with its output in the form of the agent's output_schema: see Context."""
-        schema = getattr(self._spec.definition, "output_schema", None)
+        schema = getattr(self._spec.definition, "output_schema", None) if _mode(self._spec) != TASK else None
         if schema is not None and event.text and not event.partial and event.is_final_response():
             event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
         return await super().emit(event, is_last=is_last)
 
+    def told_by(self, failure: Event) -> Event:
+        """The event of the run's failure: the graph is its author, as of those of functions."""
+        return msgspec.structs.replace(failure, author=self._task.graph)
+
     def output_of(self, outcome: p.Finished) -> JsonValue:
-        """The output for the nodes after it: that of its last final response, or the text."""
-        return self._seen.answer
+        """The output for the nodes after it: that of its last final response, or the text; of a chat nothing."""
+        return self._seen.answer if _mode(self._spec) != "chat" else None
 
 
 class GraphInvocation(Invocation):
@@ -155,6 +205,7 @@ class GraphInvocation(Invocation):
     ) -> None:
         super().__init__(spec, message, environment, view, counts)
         self.task = message.node
+        self._agents = spec.children
         self.answers = UserAnswers()
 
     async def begin_run(self, since: int) -> None:
@@ -172,7 +223,7 @@ class GraphInvocation(Invocation):
             async for event in self.reader.events(since):
                 if event.author == USER and event.invocation_id == self.invocation_id:
                     self.answers.add(event)
-                elif event.seq > since and self.is_own(event):
+                elif event.seq > since and self.is_own(event) and not self._is_told_for_agent(event):
                     own.append(event)
             self.done = self._without_failed(own)
             self.writer.recall(own)
@@ -187,6 +238,11 @@ class GraphInvocation(Invocation):
         failed = {path for event, path in before if resumption.is_failure(event)}
         dropped = {event.seq for event, path in before if path in failed}
         return [event for event in own if event.seq not in dropped]
+
+    def _is_told_for_agent(self, event: Event) -> bool:
+        """True for the event with which the run of an agent in it has failed: the agent's run goes on from it."""
+        info = event.node_info
+        return info is not None and resumption.is_failure(event) and node_at(info.path) in self._agents
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""
@@ -211,6 +267,11 @@ class GraphInvocation(Invocation):
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""
         return outcome.output
+
+
+def _mode(spec: AgentSpec) -> str | None:
+    mode: str | None = getattr(spec.definition, "mode", None)
+    return mode
 
 
 def is_below(path: str, of: str) -> bool:

@@ -159,6 +159,7 @@ class Context(RunContext, Protocol):
     Attributes:
         log: the session's log, for user code.
         streaming: deliver model responses in partial events as well.
+        node_path: of the run of a node of a graph, its path; "" for any other.
         resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
             answered. Empty when the run begins.
         is_resumed: the run was begun before, and was lost with its process.
@@ -175,9 +176,15 @@ class Context(RunContext, Protocol):
     telemetry: RunTelemetry
     mcp: McpAccess
     resume_at: tuple[str, ...]
+    node_path: str
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
+
+    @property
+    def words_seq(self) -> int:
+        """The place of the user's last words to the run, which works on a task with the user; 0 without any."""
+        ...
 
     async def view(self) -> History:
         """Return the log as the agent sees it, up to and with the last event emitted."""

@@ -29,6 +29,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         has_ended: the run is over; what the graph does next follows from that.
         has_paused: the function waits for the user, because a run below it does.
         is_note: the event says nothing but that: readers may leave it out.
+        isolation_scope: of an agent that works on a task with the user: the path of its run. Other agents do not see the event.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
     """
 
@@ -39,7 +40,13 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     has_ended: bool = False
     has_paused: bool = False
     is_note: bool = False
+    isolation_scope: str = ""
     handed_on: JsonValue = None
+
+
+def node_at(path: str) -> str:
+    """The name of the node whose run has that path."""
+    return path.rpartition("/")[2].partition("@")[0]
 
 
 class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -47,6 +54,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
     Attributes:
         path: of the node's run, see NodeInfo.
+        graph: the name of the graph, the author of the event with which the run fails.
         content: the user's message, for a node behind START; None for any other.
         data: what the node before has given; None for nothing.
         output_for: see NodeInfo.
@@ -55,6 +63,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """
 
     path: str
+    graph: str = ""
     content: Content | None = None
     data: JsonValue = None
     output_for: Sequence[str] = ()

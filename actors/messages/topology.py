@@ -17,6 +17,9 @@ LLM = "llm"
 CUSTOM = "custom"
 GRAPH = "graph"
 
+TASK = "task"
+"""The mode of an agent that works on a task with the user."""
+
 KEPT = 4_096
 """Nodes that stay decoded, for the next time that they are asked for."""
 
@@ -39,6 +42,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         model: the name of its model, its own or an inherited one, as `name_of` gives it; "" without one.
         tools: the names of its tools.
         workers: of a flow, the agents that work on its tasks, wherever they stand.
+        mode: see LlmAgent; "" for none.
     """
 
     name: str
@@ -52,6 +56,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     model: str = ""
     tools: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
+    mode: str = ""
 
     @property
     def is_llm(self) -> bool:
@@ -74,20 +79,24 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     Attributes:
         rows: the nodes, encoded.
         places: by ascending hash of their names, the hash and the number of each node in one number, for `as_numbers`.
+        has_tasks: an agent works on tasks with the user.
     """
 
     rows: ByteStrings
     places: bytes
+    has_tasks: bool = False
 
     @classmethod
     def of(cls, nodes: Iterable[AgentNode]) -> Topology:
         """A topology of these nodes, in this order."""
         rows: list[bytes] = []
         places: list[int] = []
+        has_tasks = False
         for number, node in enumerate(nodes):
+            has_tasks = has_tasks or node.mode == TASK
             rows.append(_ENCODER.encode(node))
             places.append(_hash(node.name) << _NUMBER_BITS | number)
-        return cls(ByteStrings.of(rows), numbers(sorted(places)))
+        return cls(ByteStrings.of(rows), numbers(sorted(places)), has_tasks)
 
     @cached_property
     def _places(self) -> memoryview[int]:

@@ -50,7 +50,7 @@ class SessionRef(Ref):
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
+        replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
 
         def take(reply: p.Message) -> None:
             if early is not None and isinstance(reply, p.TurnBegun | p.TurnInLine):

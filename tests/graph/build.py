@@ -97,13 +97,15 @@ class Built:
         self.root: BaseAgent = self._agent(graph["n"], graph) if graph.get("k") == "llm" else self._graph(graph["n"], graph)
 
     def _graph(self, name: str, spec: Spec) -> Graph:
-        for option in ("rerun", "in_schema", "out_schema", "state_schema", "wait"):
+        for option in ("rerun", "wait"):
             if spec.get(option) is not None:
                 raise NotPlayable(f"{option} of a workflow")
-        nodes = {each: self._node(each, given) for each, given in spec["nodes"].items()}
+        schemas = {"in_schema": "input_schema", "out_schema": "output_schema", "state_schema": "state_schema"}
+        given = {field: type_of(spec[key]) for key, field in schemas.items() if spec.get(key) is not None}
+        nodes = {each: self._node(each, node) for each, node in spec["nodes"].items()}
         edges = [_edge(edge, nodes) for edge in spec["edges"]]
         agents = [agent for each in nodes for agent in self._kids.get(each, ())]
-        return Graph(name=name, edges=edges, max_concurrency=spec.get("max"), sub_agents=agents)
+        return Graph(name=name, edges=edges, max_concurrency=spec.get("max"), sub_agents=agents, **given)
 
     def _node(self, name: str, spec: Spec) -> object:
         if spec.get("par"):
@@ -115,22 +117,27 @@ class Built:
             case "llm":
                 return _tried(self._agent(name, spec), spec)
             case "join":
-                if "in" in spec:
-                    raise NotPlayable("schema of a join")
-                return JoinNode(name)
+                return JoinNode(name, input_schema=type_of(spec["in"]) if "in" in spec else None)
         kids = {each: self._node(each, given) for each, given in spec.get("kids", {}).items()}
         self._kids[name] = [agent for each in kids.values() if (agent := _agent_of(each)) is not None]
         return node_of(name, spec, self._counted, kids)
 
     def _agent(self, name: str, spec: Spec) -> LlmAgent:
-        if spec.get("mode") not in (None, "single_turn") or any(spec.get(key) for key in ("in", "sub")):
+        if spec.get("sub"):
             raise NotPlayable(f"options of an agent {sorted(spec)}")
         given: dict[str, Any] = {}
-        for key, field in (("key", "output_key"), ("inc", "include_contents"), ("ins", "instruction"), ("desc", "description")):
+        for key, field in (
+            ("key", "output_key"),
+            ("inc", "include_contents"),
+            ("ins", "instruction"),
+            ("desc", "description"),
+            ("mode", "mode"),
+        ):
             if key in spec:
                 given[field] = spec[key]
-        if "schema" in spec:
-            given["output_schema"] = type_of(spec["schema"])
+        for key, field in (("schema", "output_schema"), ("in", "input_schema")):
+            if key in spec:
+                given[field] = type_of(spec[key])
         for key in ("before", "after"):
             if key in spec:
                 given[f"{key}_agent_callback"] = _says(spec[key])
@@ -180,7 +187,7 @@ def _replies(agent: str, script: Sequence[Any]) -> list[Any]:
         if "to" in given:
             name, args = "transfer_to_agent", {"agent_name": given["to"]}
         elif "finish" in given:
-            raise NotPlayable("finish_task")
+            name, args = "finish_task", given["finish"]
         else:
             name, args = given["call"], given.get("args", {})
         calls += 1
@@ -200,10 +207,23 @@ def _replies(agent: str, script: Sequence[Any]) -> list[Any]:
 def shown_part(part: Part) -> str:
     """A part as the notation shows the contents of a call."""
     if part.function_call is not None:
-        return f"<call {part.function_call.name} {_json(part.function_call.args)}>"
+        return f"<call {part.function_call.name} {_json(cut(part.function_call.args))}>"
     if part.function_response is not None:
-        return f"<resp {part.function_response.name} {_json(part.function_response.response)}>"
+        return f"<resp {part.function_response.name} {_json(cut(part.function_response.response))}>"
     return _sorted_json(part.text or "")
+
+
+def cut(value: Any, *, contents: bool = False) -> Any:
+    """A value with long texts cut, as the notation shows them; `contents`: a Content by its text."""
+    if isinstance(value, str):
+        return f"{value[:60]}…" if len(value) > 160 else value
+    if isinstance(value, list):
+        return [cut(each, contents=contents) for each in value]
+    if isinstance(value, Mapping):
+        if contents and "parts" in value and "role" in value:
+            return {"content": "".join(part.get("text", "") for part in value["parts"])}
+        return {key: cut(each, contents=contents) for key, each in value.items()}
+    return value
 
 
 def _sorted_json(text: str) -> str:

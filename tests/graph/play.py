@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from actors import Content, Event, FunctionResponse, Part
-from actors.errors import DefinitionError, GraphValidationError, RaygroveError, RequestError, WorkflowConfigurationError
-from actors.messages.event import USER
-from runtime import Runtime
-from tests.graph.build import Built, shown_part
-from tests.graph.words import NotPlayable, Spec
+from actors.errors import (
+    DefinitionError,
+    GraphValidationError,
+    RaygroveError,
+    RequestError,
+    StateSchemaError,
+    WorkflowConfigurationError,
+)
+from runtime import Runtime, Turn
+from tests.graph.build import Built, cut, shown_part
+from tests.graph.cut_store import CutStore, is_seen
+from tests.graph.words import BareError, NotPlayable, Spec
 from tests.support.runtimes import Deploy
 
 USER_ID, SESSION_ID = "u", "s"
@@ -33,6 +41,10 @@ def play(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
         built = Built(case, folder)
     except NotPlayable as error:
         return {"id": case["id"], "failed": str(error)}
+    except BareError as error:
+        return {"id": case["id"], "error": str(error), "inner": str(error)}
+    except StateSchemaError:
+        return {"id": case["id"], "error": "StateSchemaError", "inner": "StateSchemaError"}
     except DefinitionError as error:
         return {"id": case["id"], "error": "ValidationError", "inner": _inner(error)}
     if case.get("area") == "definition":
@@ -46,8 +58,12 @@ def play(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
 
 def _inner(error: DefinitionError) -> str:
     """The class that google-adk has inside, which has the name of ours where we have one."""
-    is_ours = isinstance(error, GraphValidationError | WorkflowConfigurationError)
-    return type(error).__name__ if is_ours else "ValueError"
+    if isinstance(error, GraphValidationError | WorkflowConfigurationError):
+        return type(error).__name__
+    # A wrong value of a field is pydantic's own error, with no other inside.
+    cause = error.__cause__
+    is_own = isinstance(cause, ValidationError) and cause.errors()[0]["type"] == "literal_error"
+    return "ValidationError" if is_own else "ValueError"
 
 
 class _Player:
@@ -63,6 +79,9 @@ class _Player:
         self._turns: list[list[dict[str, Any]]] = []
         self._inv: list[int | None] = []
         self._raises: dict[str, str] = {}
+        self._is_cut = False
+        self._cut_store = CutStore("sqlite://", 0)
+        self._last_seq = 0
 
     def close(self) -> None:
         """End the Runtime."""
@@ -72,13 +91,16 @@ class _Player:
         """The result."""
         self._rt.sessions.create(USER_ID, SESSION_ID, state=self._case.get("state", {}))
         for index, turn in enumerate(self._case["turns"]):
-            if isinstance(turn, dict) and {"resume", "stop", "state"} & turn.keys():
-                return {"id": self._case["id"], "failed": f"turn {sorted(turn)}"}
-            if isinstance(turn, dict) and turn.get("restart"):
-                self.close()
-                self._rt = self._deploy(self._built.root)
-                self._rt.start()
-            self._turn(index, turn)
+            given = turn if isinstance(turn, dict) else {"text": turn}
+            if "stop" in given:
+                self._cut_store = CutStore(f"sqlite:///{self._deploy.folder}/sessions.db", given["stop"])
+                self._restart(session_store=self._cut_store)
+            elif given.get("restart") or self._is_cut:
+                self._restart()
+            self._is_cut = "stop" in given
+            self._turn(index, given)
+        if self._is_cut:
+            self._restart()
         session = self._rt.sessions.get(USER_ID, SESSION_ID)
         assert session is not None
         state = {key: value for key, value in session.state.items() if value is not None and not key.startswith("temp:")}
@@ -99,23 +121,35 @@ class _Player:
             "calls": calls,
         }
 
-    def _turn(self, index: int, turn: Any) -> None:
+    def _restart(self, **options: Any) -> None:
+        self.close()
+        self._rt = self._deploy(self._built.root, **options)
+        self._rt.start()
+
+    def _turn(self, index: int, turn: Mapping[str, Any]) -> None:
         events: list[Event] = []
         try:
-            for event in self._rt.run(user_id=USER_ID, session_id=SESSION_ID, message=_message(turn)):
+            for event in self._begun(turn):
                 events.append(event)
         except RaygroveError as error:
             refused = "ValueError" if isinstance(error, RequestError) else type(error).__name__
-            self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else refused
-        shown = [_shown(event) for event in events if event.author != USER and not _is_note(event)]
-        self._turns.append(shown)
-        self._invocations.append(events[0].invocation_id if shown else "")
-        self._inv.append(self._invocations.index(events[0].invocation_id) if shown else None)
+            if not self._is_cut:
+                self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else refused
+        self._last_seq = max([self._last_seq, *(event.seq for event in (*events, *self._cut_store.seen))])
+        seen = self._cut_store.seen if self._is_cut else [event for event in events if is_seen(event)]
+        self._turns.append([_shown(event) for event in seen])
+        of = self._invocations[turn["resume"]] if "resume" in turn else seen[0].invocation_id if seen else ""
+        self._invocations.append(of)
+        self._inv.append(self._invocations.index(of) if of else None)
+
+    def _begun(self, turn: Mapping[str, Any]) -> Turn:
+        user: dict[str, Any] = {"user_id": USER_ID, "session_id": SESSION_ID}
+        if "resume" in turn:
+            return self._rt.attach(**user, invocation_id=self._invocations[turn["resume"]], after_seq=self._last_seq)
+        return self._rt.run(**user, message=_message(turn), state_delta=turn.get("state"))
 
 
-def _message(turn: Any) -> str | Content:
-    if isinstance(turn, str):
-        return turn
+def _message(turn: Mapping[str, Any]) -> Content:
     parts = [Part(text=turn["text"])] if "text" in turn else []
     for call, value in turn.get("answer", {}).items():
         response = value if isinstance(value, dict) else {"result": value}
@@ -134,10 +168,6 @@ def _is_fixed(text: str) -> bool:
     return text.startswith(("boom ", "Node ")) or text in ("kaput", "bad")
 
 
-def _is_note(event: Event) -> bool:
-    return event.actions.agent_state is not None or (event.node_info is not None and event.node_info.is_note)
-
-
 def _shown(event: Event) -> dict[str, Any]:
     """An event in the notation."""
     info, actions = event.node_info, event.actions
@@ -149,9 +179,9 @@ def _shown(event: Event) -> dict[str, Any]:
         "b": event.branch,
         "t": text,
         "thought": thought,
-        "c": [[call.name, call.id, _without_nulls(call.args)] for call in event.function_calls()],
-        "r": [[answer.name, answer.id, dict(answer.response)] for answer in event.function_responses()],
-        "out": _cut(event.output),
+        "c": [[call.name, call.id, cut(_without_nulls(call.args))] for call in event.function_calls()],
+        "r": [[answer.name, answer.id, cut(dict(answer.response))] for answer in event.function_responses()],
+        "out": cut(event.output, contents=True),
         "for": list(info.output_for) if info is not None else [],
         "mo": info is not None and info.message_as_output,
         "route": actions.route,
@@ -163,6 +193,7 @@ def _shown(event: Event) -> dict[str, Any]:
         "err": event.error_code,
         "em": event.error_message if _is_fixed(event.error_message or "") else None,
         "partial": event.partial,
+        "sc": info.isolation_scope if info is not None else "",
     }
     return {
         key: value for key, value in shown.items() if not _is_nothing(value) or (key in ("out", "route") and value is not None)
@@ -171,24 +202,14 @@ def _shown(event: Event) -> dict[str, Any]:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
+        if value.get("title") == "ToolConfirmation":
+            return "ToolConfirmation"
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
     return value
 
 
 def _is_nothing(value: object) -> bool:
     return value is False or value in (None, "", [], {})
-
-
-def _cut(value: Any) -> Any:
-    if isinstance(value, str):
-        return f"{value[:60]}…" if len(value) > 160 else value
-    if isinstance(value, list):
-        return [_cut(each) for each in value]
-    if isinstance(value, Mapping):
-        if "parts" in value and "role" in value:
-            return {"content": "".join(part.get("text", "") for part in value["parts"])}
-        return {key: _cut(each) for key, each in value.items()}
-    return value
 
 
 def main() -> None:

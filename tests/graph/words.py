@@ -14,6 +14,7 @@ from pydantic import create_model
 
 from actors import Content, Event, EventActions, NodeContext, RequestInput, RetryConfig
 from actors.definitions.graphs import FunctionNode
+from actors.errors import WorkflowConfigurationError
 
 Spec = Mapping[str, Any]
 
@@ -31,6 +32,10 @@ _TYPES: dict[str, Any] = {
 
 class NotPlayable(Exception):
     """The notation has something that is not played yet. Argument: it."""
+
+
+class BareError(Exception):
+    """A node cannot be made, which google-adk says before there is a graph. Argument: the class of its error."""
 
 
 def txt(value: object) -> str:
@@ -82,18 +87,24 @@ def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | N
     Raises:
         NotPlayable: of a kind that is not played yet.
     """
-    for option in ("wait", "confirm"):
-        if spec.get(option):
-            raise NotPlayable(option)
     kind = spec.get("k", "tag")
     if kind not in _MAKERS and kind != "dyn":
         raise NotPlayable(kind)
+    try:
+        return _function_node(name, spec, counted, kids, kind)
+    except WorkflowConfigurationError as error:
+        raise BareError(type(error).__name__) from error
+
+
+def _function_node(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None, kind: str) -> FunctionNode:
     return FunctionNode(
         _dyn(name, spec, counted, kids or {}) if kind == "dyn" else _MAKERS[kind](name, spec, counted),
         name=name,
         retry_config=retry_of(spec),
         timeout=spec.get("timeout"),
-        rerun_on_resume=spec.get("rerun", kind == "dyn"),
+        rerun_on_resume=spec.get("rerun", True if kind == "dyn" else None),
+        require_confirmation=spec.get("confirm", False),
+        wait_for_output=spec.get("wait", False),
     )
 
 

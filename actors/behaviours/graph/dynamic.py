@@ -48,6 +48,7 @@ class DynamicRuns:
 
     Attributes:
         waits: the calls that the user has to answer before these runs can go on.
+        awaits: the one that waits for the user's words; "": none does.
         stopped: the outcome of an agent with which the graph ends.
         failed: the run that has failed last.
         output: of the run that was asked for as the function's own output; None without one.
@@ -62,6 +63,7 @@ class DynamicRuns:
         self._numbers: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[NodeResult], GraphNode] = {}
         self.waits: list[str] = []
+        self.awaits = ""
         self.stopped: AnyOutcome | None = None
         self.output: EndedBelow | None = None
         self.failed: FailedBelow | None = None
@@ -153,7 +155,7 @@ class DynamicRuns:
         # The run goes on to its end, or to its pause, when the function has been interrupted by another one.
         result = await asyncio.shield(task)
         match result:
-            case NodeEnd() if not result.waits:
+            case NodeEnd() if not result.is_waiting:
                 return EndedBelow(result.output)
             case Finished():
                 return EndedBelow(result.output)
@@ -163,8 +165,10 @@ class DynamicRuns:
                 return EndedBelow(None, result)
             case NodeEnd():
                 self.waits.extend(result.waits)
+                self.awaits = self.awaits or result.awaits
             case Paused():
                 self.waits.extend(result.call_ids)
+                self.awaits = self.awaits or result.awaits
             case _:
                 self.stopped = self.stopped or result
         raise NodeInterruptedError(place.info.path)

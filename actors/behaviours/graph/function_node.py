@@ -16,6 +16,7 @@ from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import FunctionNode, NodeParameter
 from actors.definitions.graphs.request_input import RequestInput
+from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import GraphContext
@@ -48,6 +49,7 @@ class NodeCall:
         answers: the user's to its questions.
         context: the graph's run.
         below: the runs that it asks for.
+        schema: of the state; None: it may write anything.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class NodeCall:
         answers: JsonMapping,
         context: GraphContext,
         below: DynamicRuns,
+        schema: StateSchema | None = None,
     ) -> None:
         info, branch = place.info, place.branch
         self._node = node
@@ -65,6 +68,7 @@ class NodeCall:
         self._given = place.given
         self._context = context
         self._below = below
+        self._schema = schema
         self.branch = branch
         self._stored_before = attempt.events
         self._asked: list[str] = []
@@ -114,7 +118,8 @@ class NodeCall:
         """The pause of the run, which a run below it waits for: what the function has written until then is stored."""
         rest = self._with_actions(self._empty())
         info = msgspec.structs.replace(self._without_output(), has_paused=True, is_note=rest == self._empty())
-        return NodeEnd([*self._held, msgspec.structs.replace(rest, node_info=info)], waits=[*self._asked, *self._below.waits])
+        events = [*self._held, msgspec.structs.replace(rest, node_info=info)]
+        return NodeEnd(events, waits=[*self._asked, *self._below.waits], awaits=self._below.awaits)
 
     def failed(self, failed: Failed, *, is_retried: bool = False) -> Event:
         """The event that the attempt leaves when it has failed."""
@@ -187,6 +192,10 @@ class NodeCall:
     def _with_actions(self, event: Event) -> Event:
         """Put on an event what the function has written since the one before."""
         written = self._of_node.actions.freeze()
+        if self._schema is not None and event.error_code is None:
+            self._schema.check(self._info.path, {**written.state_delta, **event.actions.state_delta})
+        if self._schema is not None and event.error_code is not None:
+            written = msgspec.structs.replace(written, state_delta=self._schema.fitting(written.state_delta))
         changed = {key: plain(value) for key, value in written.state_delta.items() if self._is_new(key, value)}
         if not (changed or written.artifact_delta):
             return event

@@ -13,6 +13,8 @@ import msgspec
 
 from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
+from actors.behaviours.graph.consent import asked as asked_consent
+from actors.behaviours.graph.consent import consent_id, is_agreed, refused
 from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.function_node import NodeCall, ended, question
 from actors.behaviours.graph.node_attempt import NodeAttempt
@@ -28,7 +30,7 @@ from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo, NodeTask
-from actors.messages.json_types import JsonValue
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import Failed, Finished
 from actors.rules.graph.answers import flaw
 from actors.rules.recovery.failures import failure, failure_event
@@ -96,6 +98,8 @@ class NodeRuns:
             case ParallelWorker():
                 return await ParallelRun(self, place.node, place).run()
         output = cast(JsonValue, place.given)
+        if place.node.input_type is not None:
+            output = {name: place.node.input_type.data_of(value) for name, value in cast(JsonMapping, output).items()}
         return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)
 
     def ended_below(self, name: str) -> EndedBelow | None:
@@ -118,7 +122,7 @@ class NodeRuns:
         match result:
             case NodeEnd():
                 await self.store([result])
-                if not result.waits:
+                if not result.is_waiting:
                     known[place.name] = EndedBelow(result.output)
             case NodeFailed():
                 known[place.name] = EndedBelow(None, result.failed)
@@ -175,6 +179,7 @@ class NodeRuns:
         of_graph = self._context.task.after_seq if self._context.task is not None else 0
         task = NodeTask(
             path=place.info.path,
+            graph=self._graph.name,
             content=place.given if isinstance(place.given, Content) else None,
             data=None if isinstance(place.given, Content) else place.given,
             output_for=place.info.output_for,
@@ -190,7 +195,9 @@ class NodeRuns:
         await self._context.stop_child(agent.name)
         failed = failure(NodeTimeoutError(agent.name, agent.timeout))
         info = NodeInfo(path=place.info.path)
-        return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), node_info=info), failed)
+        # A graph tells its own failures; the graph around them tells those of other agents.
+        author = agent.name if agent.is_graph else ""
+        return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), author=author, node_info=info), failed)
 
     def _delay_s(
         self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt, error_classes: Sequence[str]
@@ -211,7 +218,7 @@ class NodeRuns:
             return end
         while True:
             below = DynamicRuns(self, self._graph.agents, place, may_ask=node.rerun_on_resume)
-            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below)
+            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below, self._graph.state)
             result = await self._attempt(call, node, below)
             if not isinstance(result, _Raised):
                 return result
@@ -228,7 +235,7 @@ class NodeRuns:
         try:
             end = await _within(call, node)
             await below.finish()
-            return below.stopped or (call.interrupted() if below.waits else end)
+            return below.stopped or (call.interrupted() if below.waits or below.awaits else end)
         except NodeInterruptedError:
             await below.finish()
             return below.stopped or call.interrupted()
@@ -268,11 +275,26 @@ class NodeRuns:
             info = NodeInfo(path=place.info.path)
             told = [msgspec.structs.replace(event, branch=place.branch, node_info=info) for event in questions]
             return NodeEnd(told, waits=list(attempt.waits))
+        if node.require_confirmation:
+            call_id = consent_id(place.info.path)
+            if call_id not in attempt.asked:
+                return asked_consent(place, node, self._context.state)
+            if call_id not in inputs:
+                return NodeEnd([], waits=[call_id])
+            if not is_agreed(inputs.pop(call_id)):
+                return refused(place)
+            if attempt.waits.pop(call_id, None) is not None:
+                attempt.begin_again()
+                return None
         missing = [*(call_id for call_id in attempt.waits if call_id not in inputs), *attempt.unanswered_below(answers)]
         if attempt.waits and not node.rerun_on_resume:
             output = inputs[next(iter(inputs))] if len(inputs) == 1 else cast(JsonValue, inputs)
             return NodeEnd([], waits=missing) if missing else self.noted_end(place, output)
         if attempt.is_answered(answers):
+            attempt.begin_again()
+            return None
+        if attempt.has_paused and not attempt.waits_below:
+            # A run below it has waited for the user's words.
             attempt.begin_again()
             return None
         is_over = attempt.waits or attempt.has_paused

@@ -31,6 +31,7 @@ class ParallelRun:
         self._place = place
         self._outputs: dict[int, JsonValue] = {}
         self._waits: list[str] = []
+        self._awaits = ""
         self._failed: NodeResult | None = None
 
     async def run(self) -> NodeResult:
@@ -59,8 +60,8 @@ class ParallelRun:
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
             return self._failed
-        if self._waits:
-            return NodeEnd([], waits=self._waits)
+        if self._waits or self._awaits:
+            return NodeEnd([], waits=self._waits, awaits=self._awaits)
         outputs: JsonValue = [self._outputs[index] for index in range(len(items))]
         event = Event(branch=self._place.branch, node_info=self._place.info, output=outputs)
         return NodeEnd([ended(event)], outputs)
@@ -74,10 +75,12 @@ class ParallelRun:
         ended = self._runs.ended_below(place.name)
         result: NodeResult = _result_of(ended) if ended is not None else await self._runs.run_below(place)
         match result:
-            case NodeEnd() if result.waits:
+            case NodeEnd() if result.is_waiting:
                 self._waits.extend(result.waits)
+                self._awaits = self._awaits or result.awaits
             case Paused():
                 self._waits.extend(result.call_ids)
+                self._awaits = self._awaits or result.awaits
             case NodeEnd() | Finished():
                 self._outputs[index] = result.output
                 return self._failed is None

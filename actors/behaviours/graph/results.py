@@ -38,6 +38,7 @@ class NodeEnd(NamedTuple):
         routes: what it has said.
         is_note: the events say nothing but that the run is over.
         waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
+        awaits: the run, this one or one below it, that waits for the user's words; then no event says so, either.
     """
 
     events: Sequence[Event]
@@ -45,6 +46,12 @@ class NodeEnd(NamedTuple):
     routes: Sequence[Route] = ()
     is_note: bool = False
     waits: Sequence[str] = ()
+    awaits: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """The run waits for the user, and is not over."""
+        return bool(self.waits or self.awaits)
 
 
 class NodeFailed(NamedTuple):

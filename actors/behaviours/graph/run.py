@@ -14,9 +14,11 @@ from typing import cast
 from actors.behaviours.graph.node_runs import NodeRuns
 from actors.behaviours.graph.results import NodeEnd, NodeFailed, NodePlace, NodeResult
 from actors.definitions.graphs.graph import Graph
+from actors.definitions.graphs.nodes import FunctionNode
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import StarvedJoinError
 from actors.interfaces.context import GraphContext
+from actors.messages.content import Content
 from actors.messages.graph import NodeInfo
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.graph.progress import GraphProgress, NodeRun
@@ -40,11 +42,18 @@ class GraphRun:
         given = context.user_content if task is None else task.data if task.content is None else task.content
         self._path = task.path if task is not None else f"{spec.name}@1"
         self._output_for = (self._path, *task.output_for) if task is not None else (self._path,)
+        if self._graph.input_type is not None:
+            given = (
+                self._graph.input_type.of_user(given.text)
+                if isinstance(given, Content)
+                else self._graph.input_type.data_of(given)
+            )
         self._progress = GraphProgress(self._graph.shape, context.branch, given, self._graph.max_concurrency)
         self._runs = NodeRuns(self._graph, context)
         self._tasks: dict[asyncio.Task[NodeResult], NodeRun] = {}
         self._done: asyncio.Queue[asyncio.Task[NodeResult]] = asyncio.Queue()
         self._waiting: list[str] = []
+        self._awaits = ""
 
     async def run(self) -> AnyOutcome:
         """The run, from where it is to its end or to where it waits for the user."""
@@ -56,12 +65,15 @@ class GraphRun:
                 task.cancel()
         if stopped is not None:
             return await self._stop(stopped)
-        if self._waiting:
+        if self._waiting or self._awaits:
             await self._context.note({ASKED: self._context.progress.get(ASKED, self._context.user_seq)})
-            return Paused(call_ids=tuple(self._waiting))
+            return Paused(call_ids=tuple(self._waiting), awaits=self._awaits)
         for join, lacking in self._progress.starved().items():
             raise StarvedJoinError(self._graph.name, join, ", ".join(map(repr, lacking)))
-        return Finished(output=self._progress.output)
+        output = self._progress.output
+        if self._graph.output_type is not None and output is not None:
+            output = self._graph.output_type.data_of(output)
+        return Finished(output=output)
 
     def _recall(self) -> None:
         """Follow what the log has."""
@@ -72,14 +84,15 @@ class GraphRun:
                 continue
             name = info.path.removeprefix(prefix)
             if (end := self._runs.recall(name, event, info)) is not None:
-                self._progress.end(name, end.output, end.routes, event.branch)
+                self._follow(name, end, event.branch)
         if self._context.is_resumed:
             self._runs.may_have_begun = frozenset(self._progress.next_names())
 
     async def _run_nodes(self) -> NodeResult | None:
         """Run nodes until none is under way and none can begin; or return what ends the graph."""
         while True:
-            for run in self._progress.begin():
+            # While an agent waits for the user's words nothing more begins, which would speak in between.
+            for run in self._progress.begin() if not self._awaits else ():
                 task = asyncio.create_task(self._runs.run(self._place(run)))
                 self._tasks[task] = run
                 task.add_done_callback(self._done.put_nowait)
@@ -112,19 +125,25 @@ class GraphRun:
                 case Finished():
                     ends.append((run, self._runs.noted_end(self._place(run), result.output)))
                 case Paused():
-                    self._pause(run, result.call_ids)
+                    self._pause(run, result.call_ids, result.awaits)
                 case _:
                     stopped = stopped or result
         await self._runs.store([end for _, end in ends])
         for run, end in ends:
-            if end.waits:
-                self._pause(run, end.waits)
+            if end.is_waiting:
+                self._pause(run, end.waits, end.awaits)
             else:
-                self._progress.end(run.name, end.output, end.routes, end.events[-1].branch)
+                self._follow(run.name, end, end.events[-1].branch)
         return stopped
 
-    def _pause(self, run: NodeRun, waits: Sequence[str]) -> None:
+    def _follow(self, name: str, end: NodeEnd, branch: str | None) -> None:
+        node = self._graph.nodes.get(name.rpartition("@")[0])
+        waits = isinstance(node, FunctionNode) and node.wait_for_output and end.output is None and not end.routes
+        self._progress.end(name, end.output, end.routes, branch, leads_on=not waits)
+
+    def _pause(self, run: NodeRun, waits: Sequence[str], awaits: str) -> None:
         self._waiting.extend(waits)
+        self._awaits = self._awaits or awaits
         self._progress.pause(run.name)
 
     async def _stop(self, stopped: NodeResult) -> AnyOutcome:

@@ -8,10 +8,12 @@ from typing import Any, Protocol, cast
 from actors.behaviours.callbacks import call
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.graphs.finish_task import RULES
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.content import Content
+from actors.messages.topology import TASK
 from actors.rules.prompt import instructions
 from actors.rules.prompt.transient import transient_place
 
@@ -37,11 +39,11 @@ class Prompt(Protocol):
 class AgentPrompt:
     """Implements `Prompt` for an agent in a conversation."""
 
-    has_output_schema = True
-
     def __init__(self, spec: AgentSpec, context: Context) -> None:
         self._spec = spec
         self._agent = cast(LlmAgent, spec.definition)
+        # The output of a task is the arguments of a call.
+        self.has_output_schema = self._agent.mode != TASK
         self._context = context
         self._templates = Templates(spec, context)
 
@@ -50,8 +52,9 @@ class AgentPrompt:
         return await self._templates.placed_in((await self._context.view()).contents(self._agent.include_contents))
 
     async def system_instruction(self) -> str:
-        """Return the instructions of the tree and of the agent, its identity, and its transfer targets."""
-        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction])
+        """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
+        rules = RULES if self._agent.mode == TASK else ""
+        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction, rules])
 
 
 class Templates:

@@ -14,6 +14,7 @@ from actors.behaviours.llm.prompt import AgentPrompt
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pending_ids, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
@@ -22,6 +23,7 @@ from actors.interfaces.model import Model
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
+from actors.messages.topology import TASK
 from actors.rules.checks import user_message
 
 
@@ -34,14 +36,18 @@ class LlmRun:
     """The steps of one run: each is a model call and the tools that the model calls."""
 
     def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
-        by_name: dict[str, Tool] = {tool.name: tool for tool in cast(LlmAgent, spec.definition).tools}
+        agent = cast(LlmAgent, spec.definition)
+        by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
+        self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
+        if self._finish is not None:
+            by_name[self._finish.name] = self._finish
         if spec.targets:
             by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
         self._spec = spec
         self._context = context
         self._tools = ToolCalls(spec, context, by_name)
         self._has_asked = False
-        self._keep_output = output_keeper(spec)
+        self._keep_output = output_keeper(spec) if self._finish is None else None
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
 
     async def run(self) -> AnyOutcome:
@@ -66,6 +72,8 @@ class LlmRun:
         match outcome:
             case Finished() if waiting := await self._waiting():
                 return Paused(call_ids=waiting)
+            case Paused(awaits=awaits) if awaits:
+                return Paused(call_ids=await self._waiting(), awaits=awaits)
             case Transfer() if waiting := await self._waiting():
                 return msgspec.structs.replace(outcome, call_ids=waiting)
         return outcome
@@ -92,6 +100,10 @@ class LlmRun:
         # The turn's message came after the last event, so the run was paused, and the message answers a call of this agent or
         # of another one.
         was_paused = self._context.user_seq > last.seq
+        if self._finish is not None and last.output is not None:
+            return Finished()
+        if self._finish is not None and last.is_final_response() and not any(last.function_calls()):
+            return None if self._context.words_seq > last.seq else Paused(awaits=self._context.node_path)
         if last.actions.transfer_to_agent is not None and not was_paused:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         if calling is not None and (was_paused or calling is not last):
@@ -119,10 +131,25 @@ class LlmRun:
         if calls and self._tools.only_decide(calls):
             # Running them has no effect that the log would have to know of first: calls and responses are stored in one go.
             return await self._run_calls(calls, together_with=response)
-        is_last = not calls and not self._spec.hooks("after_agent_callback") and not await self._waiting()
+        is_last = (
+            not calls and self._finish is None and not self._spec.hooks("after_agent_callback") and not await self._waiting()
+        )
         response = await self._context.emit(response, is_last=is_last)
         calls = list(response.function_calls())
-        return await self._run_calls(calls) if calls else Finished()
+        if calls:
+            return await self._run_calls(calls)
+        # What is only said does not end a task.
+        return Finished() if self._finish is None else Paused(awaits=self._context.node_path)
+
+    def _with_output(self, event: Event, calls: Sequence[FunctionCall]) -> Event:
+        """The event of responses, with the output of the task if one of them says that it is over."""
+        output = self._finish.finished(event, {call.id or "": call.args for call in calls}) if self._finish is not None else None
+        if output is None:
+            return event
+        key, actions = cast(LlmAgent, self._spec.definition).output_key, event.actions
+        if key:
+            actions = msgspec.structs.replace(actions, state_delta={**actions.state_delta, key: output})
+        return msgspec.structs.replace(event, output=output, actions=actions)
 
     async def _run_decided_calls(self) -> AnyOutcome | None:
         """Run the calls that the user confirms with the turn's message, or answers questions of; refuse what is declined."""
@@ -159,6 +186,7 @@ class LlmRun:
         """
 
         async def store(event: Event) -> Event:
+            event = self._with_output(event, calls)
             if together_with is None:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
@@ -170,6 +198,6 @@ class LlmRun:
         pending = pending_ids(results)
         if pending:
             return Paused(call_ids=pending)
-        if event is None or event.actions.skip_summarization:
+        if event is None or event.actions.skip_summarization or event.output is not None:
             return Finished()
         return None

@@ -49,6 +49,9 @@ class LlmAgent(BaseAgent):
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
+        mode: in a graph, "single_turn", the default there, answers its input once; "task" works on it with the user, for as many
+            turns as it takes, until it calls `finish_task`; "chat" sees the whole conversation, and leads to no other node.
+            Default None.
         output_key: the state key under which the final answer is stored; default None, for no key.
         output_schema: a type that the final answer has to fit: a pydantic model, list[Model], a TypedDict, a dataclass, dict,
             str, int or another that pydantic validates; or a JSON schema. Default None.
@@ -90,6 +93,7 @@ class LlmAgent(BaseAgent):
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
     include_contents: IncludeContents = "default"
+    mode: Literal["chat", "task", "single_turn"] | None = None
     output_key: str | None = None
     output_schema: Any = None
     input_schema: type[BaseModel] | None = None

@@ -64,6 +64,23 @@ class OutputType:
         except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"it is no JSON: {error}") from error
 
+    def of_user(self, text: str) -> JsonValue:
+        """The words of a user, as JSON or as a text, in the form in which it is stored. Raises ValueError."""
+        try:
+            return self.data_of(msgspec.json.decode(text))
+        except msgspec.DecodeError:
+            return self.data_of(text)
+
+    def data_of(self, value: JsonValue) -> JsonValue:
+        """Data that a model has given as arguments, in the form in which it is stored.
+
+        Raises:
+            ValueError: it does not fit; the message is pydantic's, which models know.
+        """
+        if self._adapter is None:
+            return value
+        return plain(self._adapter.dump_python(self._adapter.validate_python(value), mode="json", exclude_none=True))
+
 
 def output_type(given: Any) -> OutputType:
     """The OutputType of an `output_schema`; agents with the same schema share one. Raises what OutputType raises."""

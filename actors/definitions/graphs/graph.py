@@ -11,8 +11,10 @@ from pydantic import Field
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.agents.output_type import OutputType
 from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of_end
-from actors.definitions.graphs.nodes import JoinNode, ParallelWorker, TriedAgent
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, TriedAgent, checked_type
+from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import DefinitionError, GraphValidationError
 from actors.rules.graph.shape import START, Arrow, Shape, flaws
 
@@ -26,6 +28,10 @@ class Graph(BaseAgent):
     Attributes:
         edges: as they were written, one by one: see EdgeReader.read.
         max_concurrency: so many nodes run at a time; None, the default: all that can.
+        input_schema: a type that the input has to fit, see LlmAgent's output_schema; the user's message is read as JSON. Default
+            None.
+        output_schema: a type that the output has to fit; default None.
+        state_schema: a pydantic model of the state: its functions read and write no other key; default None.
         sub_agents: the agents among the nodes, which need not be given; and others, for functions that `ctx.run_node`.
 
     Raises:
@@ -38,6 +44,9 @@ class Graph(BaseAgent):
 
     edges: Sequence[Any] = ()
     max_concurrency: int | None = Field(default=None, ge=1)
+    input_schema: Any = None
+    output_schema: Any = None
+    state_schema: Any = None
 
     def __init__(self, *unnamed: Never, **fields: Any) -> None:
         edges = EdgeReader().read(fields.get("edges", ()))
@@ -47,6 +56,7 @@ class Graph(BaseAgent):
             given = [*agents.values(), *(each for each in given if id(each) not in agents)]
         super().__init__(*unnamed, **{**fields, "edges": edges, "sub_agents": given})
         self._check()
+        self._check_schemas()
 
     def _check(self) -> None:
         named: dict[str, object] = {}
@@ -57,8 +67,46 @@ class Graph(BaseAgent):
                 )
         for agent in self.sub_agents:
             self._check_agent(agent)
+        for arrow in self.shape.arrows:
+            behind = () if arrow.source == START else (arrow.target,)
+            for end in (arrow.source, *behind):
+                if getattr(self.nodes.get(end), "mode", None) == "chat":
+                    raise GraphValidationError(
+                        f"graph {self.name!r}: agent {end!r} has mode='chat', a conversation with the user that has no end, so "
+                        "it stands behind START, and no edge leads on from it. Use mode='task' for one that hands on a result"
+                    )
         for flaw in flaws(self.shape):
             raise GraphValidationError(f"graph {self.name!r} {flaw}")
+
+    def _check_schemas(self) -> None:
+        # Made here, and sent as they are: see OutputType.
+        _ = self.input_type, self.output_type
+        for edge in self.edges:
+            given, wanted = getattr(edge.from_node, "output_schema", None), getattr(edge.to_node, "input_schema", None)
+            if given is not None and wanted is not None and given is not wanted:
+                raise GraphValidationError(
+                    f"graph {self.name!r}: {edge.to_node.name!r} has another input_schema than the output_schema of "
+                    f"{edge.from_node.name!r}: give both the same"
+                )
+        if self.state is not None:
+            for each in _distinct(self.edges):
+                if isinstance(each, FunctionNode):
+                    self.state.check_parameters(each.name, [name for name in each.parameters if name != "node_input"])
+
+    @cached_property
+    def input_type(self) -> OutputType | None:
+        """The type of the input, made of `input_schema`; None without one."""
+        return checked_type(f"graph {self.name!r}", "input_schema", self.input_schema)
+
+    @cached_property
+    def output_type(self) -> OutputType | None:
+        """The type of the output, made of `output_schema`; None without one."""
+        return checked_type(f"graph {self.name!r}", "output_schema", self.output_schema)
+
+    @cached_property
+    def state(self) -> StateSchema | None:
+        """The keys of the state that its functions may use, made of `state_schema`; None: all."""
+        return StateSchema(self.state_schema) if self.state_schema is not None else None
 
     def _check_agent(self, agent: BaseAgent) -> None:
         where = f"graph {self.name!r}: agent {agent.name!r}"
@@ -111,8 +159,11 @@ class Graph(BaseAgent):
 
 
 def _sees_conversation(agent: BaseAgent) -> bool:
-    """True where that was asked for: what is the default elsewhere is not for nodes."""
-    return isinstance(agent, LlmAgent) and "include_contents" in agent.model_fields_set and agent.include_contents == "default"
+    """True where that was asked for: what is the default elsewhere is not for nodes, and an agent with a task sees only that."""
+    if not isinstance(agent, LlmAgent) or agent.mode == "task":
+        return False
+    is_asked_for = "include_contents" in agent.model_fields_set and agent.include_contents == "default"
+    return is_asked_for or agent.mode == "chat"
 
 
 def _agent_of(node: object) -> BaseAgent | None:

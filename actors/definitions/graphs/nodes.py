@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.fields import refuse_unnamed
+from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.tools.base import Tool
@@ -95,6 +96,8 @@ class FunctionNode:
         timeout: seconds for one attempt; default None, for no limit.
         rerun_on_resume: it is called again when the user has answered its RequestInput, with `ctx.resume_inputs`; False, the
             default: the answer is its output.
+        require_confirmation: the user is asked before it is called; without consent its output says that it was rejected.
+        wait_for_output: a run that gives neither an output nor a route leads to no other node; default False.
 
     Raises:
         DefinitionError: it cannot be called so; the message says why.
@@ -108,7 +111,9 @@ class FunctionNode:
         name: str | None = None,
         retry_config: RetryConfig | None = None,
         timeout: float | None = None,
-        rerun_on_resume: bool = False,
+        rerun_on_resume: bool | None = None,
+        require_confirmation: bool = False,
+        wait_for_output: bool = False,
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
@@ -117,7 +122,13 @@ class FunctionNode:
         _check_options(self.name, retry_config, timeout)
         self.retry_config = retry_config
         self.timeout = timeout
-        self.rerun_on_resume = rerun_on_resume
+        if require_confirmation and rerun_on_resume is False:
+            raise WorkflowConfigurationError(
+                f"node {self.name!r}: require_confirmation calls it after an answer, so leave rerun_on_resume=False out"
+            )
+        self.rerun_on_resume = bool(rerun_on_resume)
+        self.require_confirmation = require_confirmation
+        self.wait_for_output = wait_for_output
         self.form = _form(func)
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
@@ -137,14 +148,16 @@ class JoinNode:
 
     Args:
         name: of the node.
+        input_schema: a type that each of these outputs has to fit, see LlmAgent's output_schema; default None.
 
     Raises:
-        DefinitionError: no node can have that name.
+        DefinitionError: no node can have that name, or the schema is none.
     """
 
     @explains_wrong_calls
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, input_schema: Any = None) -> None:
         self.name = check_node_name(name)
+        self.input_type = checked_type(f"join {name!r}", "input_schema", input_schema)
 
     def __repr__(self) -> str:
         return f"JoinNode({self.name})"
@@ -216,7 +229,8 @@ def node(
     name: str | None = ...,
     retry_config: RetryConfig | None = ...,
     timeout: float | None = ...,
-    rerun_on_resume: bool = ...,
+    rerun_on_resume: bool | None = ...,
+    require_confirmation: bool = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Any: ...
@@ -226,7 +240,8 @@ def node(
     name: str | None = ...,
     retry_config: RetryConfig | None = ...,
     timeout: float | None = ...,
-    rerun_on_resume: bool = ...,
+    rerun_on_resume: bool | None = ...,
+    require_confirmation: bool = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Callable[[UserFunction], FunctionNode | ParallelWorker]: ...
@@ -238,7 +253,8 @@ def node(
     name: str | None = None,
     retry_config: RetryConfig | None = None,
     timeout: float | None = None,
-    rerun_on_resume: bool = False,
+    rerun_on_resume: bool | None = None,
+    require_confirmation: bool = False,
     parallel_worker: bool = False,
     max_parallel_workers: int | None = None,
 ) -> Any:
@@ -262,20 +278,35 @@ def node(
     def made(of: Any) -> Any:
         inner = of
         if isinstance(of, BaseAgent):
-            if name is not None or rerun_on_resume:
-                raise DefinitionError(f"node() takes no name and no rerun_on_resume for an agent: {shown(of)} has its own ways")
+            if name is not None or rerun_on_resume is not None or require_confirmation:
+                raise DefinitionError(f"node() takes retry_config and timeout for an agent: {shown(of)} has its own ways")
             if retry_config is not None or timeout is not None:
                 inner = TriedAgent(of, retry_config=retry_config, timeout=timeout)
         elif isinstance(of, FunctionNode | TriedAgent):
-            if rerun_on_resume or any(value is not None for value in (name, retry_config, timeout)):
+            if require_confirmation or any(value is not None for value in (name, retry_config, timeout, rerun_on_resume)):
                 raise DefinitionError(f"{shown(of)} is a node already, and has its own options")
         elif isinstance(of, Tool | JoinNode):
             raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
         else:
-            inner = FunctionNode(of, name=name, retry_config=retry_config, timeout=timeout, rerun_on_resume=rerun_on_resume)
+            inner = FunctionNode(
+                of,
+                name=name,
+                retry_config=retry_config,
+                timeout=timeout,
+                rerun_on_resume=rerun_on_resume,
+                require_confirmation=require_confirmation,
+            )
         return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
 
     return made if given is None else made(given)
+
+
+def checked_type(owner: str, field: str, given: Any) -> OutputType | None:
+    """A schema, ready for use; None without one. Raises DefinitionError."""
+    try:
+        return output_type(given) if given is not None else None
+    except ValueError as error:
+        raise DefinitionError(f"{owner}: {field} {error}") from error
 
 
 def check_node_name(name: object) -> str:

@@ -17,7 +17,7 @@ from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.topology import AgentNode, Topology
+from actors.messages.topology import GRAPH, AgentNode, Topology
 from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
@@ -103,11 +103,21 @@ class AgentTree:
 
     def _node(self, agent: BaseAgent) -> AgentNode:
         name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
+        parent = self._index.parents[name]
+        if (
+            llm is not None
+            and llm.mode in ("task", "single_turn")
+            and (parent is None or self._index.agents[parent].kind != GRAPH)
+        ):
+            raise AgentTreeError(
+                f"agent {name!r} has mode={llm.mode!r}, which says how it works as a node of a graph: put it into the edges of a "
+                "Graph, or leave the mode out"
+            )
         return AgentNode(
             name=name,
             kind=agent.kind,
             description=agent.description,
-            parent=self._index.parents[name],
+            parent=parent,
             children=tuple([child.name for child in agent.sub_agents]),
             tool_agents=tuple([asked.name for asked in self._index.tool_agents.get(name, ())]),
             disallow_transfer_to_parent=llm is not None and llm.disallow_transfer_to_parent,
@@ -115,6 +125,7 @@ class AgentTree:
             model=name_of(self._nearest_models[name]) if llm is not None else "",
             tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
+            mode=(llm.mode or "") if llm is not None else "",
         )
 
     def spec(self, name: str) -> AgentSpec:

@@ -35,6 +35,7 @@
     │   ├── WorkflowDataError
     │   ├── DynamicNodeFailError
     │   ├── NodeTimeoutError
+    │   ├── StateSchemaError
     │   ├── StarvedJoinError
     │   ├── FlowLimitExceededError
     │   ├── FlowStalledError

@@ -87,6 +87,12 @@ class NodeTimeoutError(TurnError, TimeoutError):
     sentence = "Node {0!r} timed out after {1} seconds."
 
 
+class StateSchemaError(TurnError, ValueError):
+    """A function of a graph reads or writes what the graph's state_schema does not have. Arguments: who, the key, the reason."""
+
+    sentence = "{0} may not use the state's key {1!r}: {2}"
+
+
 class StarvedJoinError(TurnError):
     """A join of a graph waits for nodes that will not run any more. Arguments: graph, join, names of these nodes."""
 

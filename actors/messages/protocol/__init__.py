@@ -31,6 +31,7 @@ from actors.messages.protocol.mcp import (
     StopMcpCall,
 )
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
+from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
 from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
 from actors.messages.protocol.retention import (
     ArchiveOldEvents,
@@ -86,6 +87,7 @@ from actors.messages.protocol.turns import (
     CancelTurn,
     CloseTurn,
     EarlyOpenTurnReply,
+    FindAgain,
     FindTurn,
     GetTopology,
     InterruptFirst,
@@ -101,16 +103,13 @@ from actors.messages.protocol.turns import (
     ResumeTurnReply,
     StartTurn,
     TopologyReply,
-    TransferRecord,
     TurnBegun,
     TurnFound,
     TurnInLine,
     TurnJoined,
     TurnKept,
-    TurnProgress,
     TurnResumed,
     TurnStarted,
-    WaitingCall,
 )
 from actors.messages.protocol.users import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
 
@@ -140,6 +139,7 @@ __all__ = [
     "Failed",
     "Fetch",
     "Fetched",
+    "FindAgain",
     "FindOldSessions",
     "FindTurn",
     "Finished",

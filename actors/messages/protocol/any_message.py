@@ -12,6 +12,7 @@ from actors.messages.protocol import (
     log,
     mcp,
     outcomes,
+    progress,
     rate_limits,
     retention,
     runs,
@@ -23,7 +24,7 @@ from actors.messages.protocol import (
 )
 from actors.messages.protocol.base import Message
 
-_MODULES = (base, outcomes, turns, runs, log, subscriptions, turn_queries, sessions, users, retention, rate_limits, mcp)
+_MODULES = (base, outcomes, progress, turns, runs, log, subscriptions, turn_queries, sessions, users, retention, rate_limits, mcp)
 
 
 def _messages() -> Iterator[type[Message]]:

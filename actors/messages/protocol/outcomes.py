@@ -62,9 +62,14 @@ class Transfer(Outcome, frozen=True, kw_only=True):
 
 
 class Paused(Outcome, frozen=True, kw_only=True):
-    """The run waits for function responses to long-running calls, `call_ids`."""
+    """The run waits for function responses to long-running calls, `call_ids`; or for the user's next words.
+
+    Attributes:
+        awaits: the path of the node's run that waits for the user's words, since it works on a task with the user; "": none does.
+    """
 
     call_ids: tuple[str, ...] = ()
+    awaits: str = ""
 
 
 class Failed(Outcome, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.json_types import Progress, StateDelta
+from actors.messages.json_types import StateDelta
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.progress import TurnProgress
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.topology import Topology
 
@@ -105,6 +106,8 @@ class FindTurn(Message, frozen=True, kw_only=True):
         invocation_id: a turn that may be there already; "": do not look for one.
         fingerprint: see StartTurn.
         auto_create: the session may still have to be created.
+        takes_words: the message is for the agent that works on a task with the user, if one waits for the user's words.
+        event_id: of the message, if it is for that agent; "" when it cannot be.
     """
 
     key: SessionKey
@@ -112,6 +115,8 @@ class FindTurn(Message, frozen=True, kw_only=True):
     invocation_id: str = ""
     fingerprint: str = ""
     auto_create: bool = False
+    takes_words: bool = False
+    event_id: str = ""
 
 
 class TurnFound(Message, frozen=True, kw_only=True):
@@ -119,8 +124,9 @@ class TurnFound(Message, frozen=True, kw_only=True):
 
     Attributes:
         authors: the log's agents, the most recent first, as far as they decide which agent is selected.
-        caller: the agent that made the first of the calls; "" without calls.
-        invocation_id: the turn in which it made the call; "" without calls.
+        caller: the agent that made the first of the calls, or waits for the user's words; "" when no agent waits.
+        invocation_id: the turn in which it waits; "" when no agent waits.
+        awaits: see Paused.
         is_there: the turn asked for is open, waits in the queue, or has ended.
         agent: the agent that was selected for it, if that is known.
     """
@@ -128,17 +134,20 @@ class TurnFound(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...]
     caller: str = ""
     invocation_id: str = ""
+    awaits: str = ""
     is_there: bool = False
     agent: str = ""
 
 
 class OpenTurn(Message, frozen=True, kw_only=True):
-    """Begin a turn, or with `answers` continue a paused one. The reply is one of OpenTurnReply.
+    """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
 
     Attributes:
         repeatable: see StartTurn.
         event: the user's event, encoded.
         answers: the ids of the calls that it answers.
+        takes_words: see FindTurn.
+        awaits: the run for which the user's words are, as FindTurn has found it.
         only_waiting: see StartTurn.
         subscriber: see StartTurn.
         fingerprint: see StartTurn; `event` has it, too.
@@ -153,6 +162,8 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     repeatable: bool = False
     event: bytes
     answers: tuple[str, ...] = ()
+    takes_words: bool = False
+    awaits: str = ""
     only_waiting: bool = False
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
@@ -164,54 +175,14 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     epoch: int = 1
     traceparent: str = ""
 
+    @property
+    def continues(self) -> bool:
+        """The turn is there, and is paused."""
+        return bool(self.answers or self.awaits)
+
 
 class TurnInLine(Message, frozen=True, kw_only=True):
     """The turn waits until those before it have ended: an early reply to OpenTurn."""
-
-
-class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A transfer in the log: the event at `seq`, on a branch, by `author`, to the agent `to`."""
-
-    seq: int
-    branch: str | None
-    author: str
-    to: str
-
-
-class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call of an agent, on a branch, that waits for a response of the user."""
-
-    call_id: str
-    agent: str
-    branch: str | None
-
-
-class TurnProgress(Message, frozen=True, kw_only=True):
-    """What the log has of a turn that goes on after a pause or a loss.
-
-    Attributes:
-        first_seq: the seq of the user's event that began the turn.
-        opened_seq: the seq of the user's event that opened it last; later than `first_seq` after a pause.
-        head_seq: the seq of its newest event.
-        callers: the agents whose open calls the last user's event answers.
-        agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event; by `branches.state_key`,
-            since an agent that is a tool may run for several calls.
-        transfers: its transfers, in order.
-        waiting: its calls that wait for the user, apart from those of flows.
-        model_calls: by agent, how many model responses the log has; tool results do not count.
-        losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
-            with their Runner do not count.
-    """
-
-    first_seq: int = 0
-    opened_seq: int = 0
-    head_seq: int = 0
-    callers: tuple[str, ...] = ()
-    agent_states: dict[str, tuple[int, Progress]] = msgspec.field(default_factory=dict)
-    transfers: tuple[TransferRecord, ...] = ()
-    waiting: tuple[WaitingCall, ...] = ()
-    model_calls: dict[str, int] = msgspec.field(default_factory=dict)
-    losses: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class TurnBegun(Message, frozen=True, kw_only=True):
@@ -252,6 +223,10 @@ class TurnJoined(Message, frozen=True, kw_only=True):
     seq: int = 0
     agent: str = ""
     is_lost: bool = False
+
+
+class FindAgain(Message, frozen=True, kw_only=True):
+    """Another agent waits for the user's words now than FindTurn has found, or none: find out, and ask again."""
 
 
 class InterruptFirst(Message, frozen=True, kw_only=True):
@@ -341,7 +316,7 @@ class NothingToResume(Message, frozen=True, kw_only=True):
     """The turn has ended, or is about to, or is not known."""
 
 
-OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | InterruptFirst | ResumeFirst | AnnounceFirst
+OpenTurnReply = TurnBegun | TurnResumed | TurnJoined | FindAgain | InterruptFirst | ResumeFirst | AnnounceFirst
 """TurnResumed when the turn had begun with this very event, and only the reply was lost."""
 
 EarlyOpenTurnReply = TurnBegun | TurnInLine

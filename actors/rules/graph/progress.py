@@ -104,7 +104,9 @@ class GraphProgress:
         self.running[run.name] = run
         return run
 
-    def end(self, name: str, output: JsonValue, routes: Sequence[Route], branch: str | None = None) -> None:
+    def end(
+        self, name: str, output: JsonValue, routes: Sequence[Route], branch: str | None = None, *, leads_on: bool = True
+    ) -> None:
         """A run has ended.
 
         Args:
@@ -112,6 +114,7 @@ class GraphProgress:
                 nodes may have begun in another order.
             routes: what the node has said.
             branch: to which it has moved all that comes after it; None: it stays where it was.
+            leads_on: no node runs because of this end where it is False.
         """
         if name not in self.running:
             self._begin(name.rpartition("@")[0])
@@ -121,7 +124,8 @@ class GraphProgress:
             self._ready[run.node] = None
         if self._shape.is_terminal(run.node) and output is not None:
             self.output = output
-        self._end(run.node, _Trigger(branch or run.branch, output), routes)
+        if leads_on:
+            self._end(run.node, _Trigger(branch or run.branch, output), routes)
 
     def starved(self) -> Mapping[str, Sequence[str]]:
         """The joins that some node before them has reached, and that cannot run any more; with the nodes that they lack."""

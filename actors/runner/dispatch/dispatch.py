@@ -111,7 +111,7 @@ class Dispatch:
                 return outcome
             refusal = self._routing.refusal(turn, outcome, scope)
             if refusal is not None:
-                return await self._events.fail(turn, run.agent, refusal, run.branch)
+                return await self._events.fail(turn, run.agent, refusal, run.branch, run.node)
             if run.parent is None:
                 turn.follow(outcome)
                 turn.may_end_early = turn.may_end_early and not whole.call_ids
@@ -125,10 +125,12 @@ class _Whole:
 
     Attributes:
         call_ids: the calls of all of them that wait for the user.
+        awaits: the first run of them that waits for the user's words: see Paused.
         escalated: any of them has.
     """
 
     def __init__(self) -> None:
+        self.awaits = ""
         self.call_ids: tuple[str, ...] = ()
         self.escalated = False
 
@@ -136,6 +138,8 @@ class _Whole:
         """The end of the whole, with one more run: that run's end, but with calls that wait it is no end."""
         if isinstance(outcome, p.Paused | p.Transfer):
             self.call_ids += outcome.call_ids
+        if isinstance(outcome, p.Paused):
+            self.awaits = self.awaits or outcome.awaits
         self.escalated = self.escalated or outcome.escalated
         return self._ended(outcome)
 
@@ -147,14 +151,15 @@ class _Whole:
     def _ended(self, outcome: p.AnyOutcome) -> p.AnyOutcome:
         match outcome:
             case p.Paused():
-                outcome = msgspec.structs.replace(outcome, call_ids=self.call_ids)
-            case p.Finished() if self.call_ids:
+                outcome = msgspec.structs.replace(outcome, call_ids=self.call_ids, awaits=self.awaits)
+            case p.Finished() if self.call_ids or self.awaits:
                 outcome = p.Paused(
                     agent=outcome.agent,
                     llm_calls=outcome.llm_calls,
                     state_seq=outcome.state_seq,
                     mark=outcome.mark,
                     call_ids=self.call_ids,
+                    awaits=self.awaits,
                 )
         return msgspec.structs.replace(outcome, escalated=self.escalated)
 

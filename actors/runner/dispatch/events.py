@@ -11,6 +11,7 @@ from actors.errors.tracebacks import foreign_traceback
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.event import Event, new_event_id, now_s
+from actors.messages.graph import NodeInfo, NodeTask
 from actors.refs.session import SessionRef
 from actors.rules.checks.state import only_temp, without_temp
 from actors.rules.recovery.failures import failure, failure_event
@@ -38,10 +39,19 @@ class RunnerEvents:
         )
         await self._session.append(p.Append(turn=turn.ref, events=[encode_event(complete)], temp=only_temp(changed)))
 
-    async def fail(self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None) -> p.Failed:
-        """Store the event of a failure that the agent cannot store itself. Raises FencedError, StoreError."""
+    async def fail(
+        self, turn: RunningTurn, agent: str, error: RaygroveError, branch: str | None = None, node: NodeTask | None = None
+    ) -> p.Failed:
+        """Store the event of a failure that the agent cannot store itself. Raises FencedError, StoreError.
+
+        Args:
+            node: the agent ran as this node of a graph, which is the author of the event then.
+        """
         outcome = failed(agent, error)
-        await self.append(turn, agent, failure_event(outcome, branch))
+        event = failure_event(outcome, branch)
+        if node is not None:
+            event = msgspec.structs.replace(event, node_info=NodeInfo(path=node.path))
+        await self.append(turn, node.graph if node is not None else agent, event)
         if not isinstance(error, PluginFailedError):
             # A plugin's failure is in the log already, with its traceback.
             key, invocation_id = turn.key

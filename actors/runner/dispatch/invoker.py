@@ -99,11 +99,11 @@ class Invoker:
                     # Ending the turn was the last thing that the actor did.
                     return p.Finished(agent=run.agent, closed=True)
                 if losses >= MAX_LOSSES:
-                    return await self._events.fail(turn, run.agent, error, run.branch)
+                    return await self._events.fail(turn, run.agent, error, run.branch, run.node)
                 run, order = run.repeated(), order._replace(resume=True)
             except ClusterError as error:
                 turn.runs.end_runs([run])
-                return await self._events.fail(turn, run.agent, error, run.branch)
+                return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
                 turn.runs.end_runs([run])
                 turn.llm_calls += outcome.llm_calls - order.work_calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.messages.protocol.turns import TurnProgress
+from actors.messages.protocol.progress import TurnProgress
 
 
 @dataclass(frozen=True, slots=True)

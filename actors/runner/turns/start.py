@@ -95,7 +95,10 @@ class TurnStarter:
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if not (saves_once and prepared.found.is_there):
-                return await self._start(message, prepared, place)
+                while (started := await self._start(message, prepared, place)) is None:
+                    # An agent has begun to wait for the user's words, or waits no more.
+                    prepared = await self._user_messages.prepare(message, content)
+                return started
             saving.close()
             return await self._join(message, prepared.found.agent)
 
@@ -115,8 +118,8 @@ class TurnStarter:
             await self._recovery.resume(key)
         return self._joined(key, agent)
 
-    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted:
-        """Open the turn and launch it, or join it if it is there already."""
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted | None:
+        """Open the turn and launch it, or join it if it is there already. None: it has to be prepared again."""
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
@@ -132,7 +135,7 @@ class TurnStarter:
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        event = user_event(message, content, invocation_id, actions)
+        event = user_event(message, content, invocation_id, actions, found.awaits)
         raw = encode_event(event)
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.
@@ -153,8 +156,10 @@ class TurnStarter:
                 place.leave()
 
             with _given_up_after_error(early):
-                opened = await self._open(self._request(message, invocation_id, content, raw), take_early)
+                opened = await self._open(self._request(message, invocation_id, content, raw, found.awaits), take_early)
             match opened:
+                case p.FindAgain():
+                    return None
                 case p.TurnJoined():
                     if opened.is_lost:
                         await self._recovery.resume(key)
@@ -168,13 +173,16 @@ class TurnStarter:
                     await asyncio.sleep(0)
         return p.TurnStarted(invocation_id=invocation_id, agent=turn.agent, seq=opened.seq)
 
-    def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes) -> p.OpenTurn:
+    def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes, awaits: str) -> p.OpenTurn:
+        answers = messages.answers(content)
         return p.OpenTurn(
             key=message.key,
             invocation_id=invocation_id,
             repeatable=message.repeatable,
             event=raw,
-            answers=messages.answers(content),
+            answers=answers,
+            takes_words=self._user_messages.takes_words(message, answers),
+            awaits=awaits,
             only_waiting=message.only_waiting,
             state_delta=message.state_delta,
             auto_create=message.auto_create,
@@ -187,7 +195,7 @@ class TurnStarter:
 
     async def _open(
         self, request: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None]
-    ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined:
+    ) -> p.TurnBegun | p.TurnResumed | p.TurnJoined | p.FindAgain:
         """Ask until the turn is open: what is in the way, a turn or another Runner, is cleared away first.
 
         Args:

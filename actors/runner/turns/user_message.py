@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.definitions.tools.context import Actions
@@ -12,6 +13,7 @@ from actors.messages.codec import encode
 from actors.messages.content import Content, Part
 from actors.messages.event import FINGERPRINT, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
+from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.rules.checks import state
@@ -79,7 +81,8 @@ class UserMessages:
         """Look up what must be known before the message is stored. A plain message needs nothing, and no request."""
         answers = messages.answers(content)
         has_data = saves(message, content)
-        if not (answers or has_data or self._needs_agent):
+        takes_words = self.takes_words(message, answers)
+        if not (answers or has_data or takes_words or self._needs_agent):
             return p.TurnFound(authors=())
         repeated = message.invocation_id if message.repeatable and has_data else ""
         return await self._session.find_turn(
@@ -89,8 +92,14 @@ class UserMessages:
                 invocation_id=repeated,
                 fingerprint=message.fingerprint,
                 auto_create=message.auto_create,
+                takes_words=takes_words,
+                event_id=words_id(message) if takes_words else "",
             )
         )
+
+    def takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
+        """True for words that an agent may wait for, which works on a task with the user."""
+        return self._routing.topology.has_tasks and not answers and not message.flow
 
     @property
     def _needs_agent(self) -> bool:
@@ -134,10 +143,19 @@ def saves(message: p.StartTurn, content: Content) -> bool:
     return message.config.save_input_blobs_as_artifacts and messages.has_blobs(content)
 
 
-def user_event(message: p.StartTurn, content: Content, invocation_id: str, actions: Actions) -> Event:
-    """The event of a message. A request that is repeated has the event id of the first."""
+def words_id(message: p.StartTurn) -> str:
+    """The id of the event of words to an agent that waits for them: the same however often the request comes."""
+    return f"words-{message.invocation_id}"
+
+
+def user_event(message: p.StartTurn, content: Content, invocation_id: str, actions: Actions, awaits: str = "") -> Event:
+    """The event of a message. A request that is repeated has the event id of the first.
+
+    Args:
+        awaits: the run that waits for these words: see Paused.
+    """
     return Event(
-        id=message.event_id or new_event_id(),
+        id=words_id(message) if awaits else message.event_id or new_event_id(),
         invocation_id=invocation_id,
         author=USER,
         timestamp=now_s(),
@@ -146,6 +164,7 @@ def user_event(message: p.StartTurn, content: Content, invocation_id: str, actio
         actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=actions.artifact_delta),
         # A Runner that resumes the turn learns from the mark that it carries out a flow, and which.
         flow=FlowMark(run=message.flow) if message.flow else None,
+        node_info=NodeInfo(path=awaits, isolation_scope=awaits) if awaits else None,
     )
 
 

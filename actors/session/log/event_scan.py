@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from actors.messages.codec import encode
-from actors.messages.event import Event
+from actors.messages.event import USER, Event
+from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 
 
@@ -44,6 +45,10 @@ class _ActionsScan(msgspec.Struct, rename="camel", gc=False):
     requested_inputs: dict[str, _Skipped] = {}
 
 
+class _NodeScan(msgspec.Struct, gc=False):
+    path: str = ""
+
+
 class EventScan(msgspec.Struct, rename="camel", gc=False):
     """The part of an event that the Session actor must know. The decoder skips the rest of its bytes."""
 
@@ -55,12 +60,17 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     content: _ContentScan | None = None
     long_running_tool_ids: Sequence[str] = ()
     flow: _Skipped | None = None
+    node_info: _NodeScan | None = None
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:
         """The names of the functions called, by the ids of the calls."""
         parts = self.content.parts if self.content is not None else ()
         return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
+
+    def for_task(self) -> str:
+        """The agent for which the user's words are, since it works on a task with the user; "" for any other event."""
+        return node_at(self.node_info.path) if self.author == USER and self.node_info is not None else ""
 
     def answered(self) -> list[str]:
         """The ids of the calls to which the event has function responses."""

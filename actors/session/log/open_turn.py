@@ -18,7 +18,7 @@ from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.turns import TransferRecord, TurnProgress, WaitingCall
+from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -178,6 +178,8 @@ class SessionTurn:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
+            if event.for_task():
+                self._callers = (*self._callers, event.for_task())
         for call_id, name in event.calls().items():
             needs_consent = call_id in event.actions.requested_tool_confirmations
             in_flow = event.flow is not None

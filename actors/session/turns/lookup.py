@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.errors import FencedError, InvalidMessageError, RepeatMismatchError, SessionNotFoundError, UnknownFunctionCallError
-from actors.interfaces.records import TurnRow
+from actors.interfaces.records import TurnFilter, TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import FINGERPRINT
+from actors.messages.graph import node_at
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.parts import SessionParts
+
+MAX_PAUSED = 100
+"""So many paused turns of a session, those that began last, are looked through for one that waits for the user's words."""
 
 
 class TurnLookup:
@@ -50,6 +54,11 @@ class TurnLookup:
             return p.TurnFound(
                 authors=self._parts.deciding(log.authors()), caller=calls[0].author, invocation_id=calls[0].invocation_id
             )
+        if message.takes_words and (waiting := await self._words(log, message.event_id)) is not None:
+            invocation_id, awaits = waiting
+            return p.TurnFound(
+                authors=self._parts.deciding(log.authors()), caller=node_at(awaits), invocation_id=invocation_id, awaits=awaits
+            )
         row = await self.row(log, message.invocation_id) if message.invocation_id else None
         in_line = log.queue.fingerprint(message.invocation_id)
         if differs(message.fingerprint, in_line) or await self.began_with_other(log, row, message.fingerprint):
@@ -59,6 +68,43 @@ class TurnLookup:
             is_there=row is not None or log.queue.has(message.invocation_id),
             agent=row.agent if row is not None else "",
         )
+
+    async def _words(self, log: SessionLog, event_id: str) -> tuple[str, str] | None:
+        """The turn and the run for which the user's next words are; None when none waits for them.
+
+        Args:
+            event_id: the words may be in the log already, under this id.
+        """
+        place = await self._reader.position(log.key, event_id) if event_id else None
+        if place is None:
+            waiting = await self.awaiting(log)
+            return (waiting[0].invocation_id, waiting[1]) if waiting is not None else None
+        stored = await self._reader.event(log.key, place[0])
+        info = decode_event(stored.raw, stored.seq).node_info if stored is not None else None
+        return (place[1], info.path) if info is not None else None
+
+    async def awaiting(self, log: SessionLog) -> tuple[TurnRow, str] | None:
+        """The paused turn in which an agent waits for the user's words, and the path of its run: the one that paused last."""
+        if not log.head_seq:
+            return None
+        key = log.key
+        paused = await self._reader.turns(
+            TurnFilter(app=key.app, user=key.user, session=key.session, status="paused", limit=MAX_PAUSED)
+        )
+        for _, row in sorted(paused, key=lambda each: each[1].ended_s, reverse=True):
+            outcome = p.decode_outcome(row.outcome)
+            if isinstance(outcome, p.Paused) and outcome.awaits:
+                return row, outcome.awaits
+        return None
+
+    async def has_moved_on(self, log: SessionLog, message: p.OpenTurn) -> bool:
+        """True when the turns before it in line have left another agent waiting for the user's words than was found, or none."""
+        if not (message.takes_words or message.awaits):
+            return False
+        waiting = await self.awaiting(log)
+        if waiting is None:
+            return bool(message.awaits)
+        return (waiting[0].invocation_id, waiting[1]) != (message.invocation_id, message.awaits)
 
     async def _require_one_turn(self, log: SessionLog, answered: Sequence[str]) -> None:
         """Raise InvalidMessageError if a turn after the first of `answered` waits, too: the message would not continue it."""

@@ -125,7 +125,7 @@ class TurnOpener:
                         raise RepeatMismatchError(known.invocation_id, message.key.session)
                     return await self._join(request, known, is_lost)
                 case Wait(at_head):
-                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=bool(message.answers))
+                    waiter = Waiter(message.invocation_id, message.runner, interrupts=at_head, is_answer=message.continues)
                     waiter.fingerprint = message.fingerprint
                     request.has_waited = True
                     reply_early(p.TurnInLine())
@@ -163,7 +163,7 @@ class TurnOpener:
         log, message = request.log, request.message
         invocation_id = message.invocation_id
         answer_seq = 0
-        if message.answers:
+        if message.continues:
             # The turn that made the calls is always there; it is joined only if its log has this very answer.
             position = await self._reader.position(message.key, request.event.id)
             if position is None:
@@ -209,14 +209,17 @@ class TurnOpener:
         await self._logs.opened(log)
         return p.TurnJoined(seq=row.opened_seq)
 
-    async def _begin(self, request: _Request) -> p.TurnBegun:
+    async def _begin(self, request: _Request) -> p.TurnBegun | p.FindAgain:
         message, log = request.message, request.log
         if log.creation is None:
             if await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             await self._parts.refresh_shared_state(message.key)
-        if message.answers:
+        if await self._lookup.has_moved_on(log, message):
+            self._give_back(request)
+            return p.FindAgain()
+        if message.continues:
             return await self._continue_paused(request)
         seq = log.head_seq + 1
         row = TurnRow(
@@ -232,7 +235,7 @@ class TurnOpener:
         return await self._store(request, turn, early=True)
 
     async def _continue_paused(self, request: _Request) -> p.TurnBegun:
-        """Continue the turn whose calls the message answers."""
+        """Continue the turn whose calls the message answers, or which waits for the user's words."""
         message, log = request.message, request.log
         # What was found when the message was checked may have been rewound while it waited.
         calls = await self._reader.calls(message.key, message.answers)

@@ -96,14 +96,15 @@ class TurnRecovery:
         """The reply with which a Runner goes on with a turn. Raises StoreError."""
         opened_seq = turn.row.opened_seq
         event = (await self._reader.events(log.key, after_seq=opened_seq - 1, limit=1))[0]
-        answered = await self._reader.calls(log.key, scan(event.raw).answered())
+        scanned = scan(event.raw)
+        answered = await self._reader.calls(log.key, scanned.answered())
         authors = await self._reader.authors(log.key, opened_seq)
         return p.TurnResumed(
             epoch=epoch,
             seq=opened_seq,
             event=event.raw,
             config=turn.config,
-            caller=answered[0].author if answered else "",
+            caller=answered[0].author if answered else scanned.for_task(),
             generation=log.generation,
             authors=self._parts.deciding(selectable(authors)),
             progress=turn.progress(),

@@ -1,0 +1,49 @@
+"""The user's consent to a run of a function (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.behaviours.graph.function_node import INPUT, ended, question
+from actors.behaviours.graph.results import NodeEnd, NodePlace
+from actors.definitions.graphs.nodes import FunctionNode
+from actors.messages.codec import plain
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+
+_SCHEMA: JsonObject = {
+    "title": "ToolConfirmation",
+    "type": "object",
+    "properties": {"confirmed": {"type": "boolean"}, "hint": {"type": "string"}, "payload": {}},
+    "required": ["confirmed"],
+}
+
+
+def consent_id(path: str) -> str:
+    """The id of the question whether a run may be; google-adk's."""
+    return f"wf_tool_confirmation:{path}"
+
+
+def asked(place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
+    """The pause of a run that the user has to agree to: the question shows what the function would be given."""
+    call_id = consent_id(place.info.path)
+    given = {name: place.given if name == INPUT else state.get(name) for name in node.parameters}
+    args: JsonObject = {
+        "message": f"Please approve or reject the tool call {node.name}().",
+        "payload": {"tool_name": node.name, "args": plain(given)},
+        "response_schema": _SCHEMA,
+    }
+    info = NodeInfo(path=place.info.path)
+    return NodeEnd([msgspec.structs.replace(question(call_id, args), branch=place.branch, node_info=info)], waits=[call_id])
+
+
+def is_agreed(answer: JsonValue) -> bool:
+    """True for an answer that agrees."""
+    return isinstance(answer, dict) and answer.get("confirmed") is True
+
+
+def refused(place: NodePlace) -> NodeEnd:
+    """The end of a run that the user does not want: its output says so."""
+    output: JsonObject = {"error": "This tool call is rejected."}
+    return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)

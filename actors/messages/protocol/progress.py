@@ -1,0 +1,53 @@
+"""How far a turn is, as its log has it: Session actor to Runner."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.messages.json_types import Progress
+from actors.messages.protocol.base import Message
+
+
+class TransferRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A transfer in the log: the event at `seq`, on a branch, by `author`, to the agent `to`."""
+
+    seq: int
+    branch: str | None
+    author: str
+    to: str
+
+
+class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call of an agent, on a branch, that waits for a response of the user."""
+
+    call_id: str
+    agent: str
+    branch: str | None
+
+
+class TurnProgress(Message, frozen=True, kw_only=True):
+    """What the log has of a turn that goes on after a pause or a loss.
+
+    Attributes:
+        first_seq: the seq of the user's event that began the turn.
+        opened_seq: the seq of the user's event that opened it last; later than `first_seq` after a pause.
+        head_seq: the seq of its newest event.
+        callers: the agents whose open calls the last user's event answers.
+        agent_states: what each agent stored last as `actions.agent_state`, with the seq of that event; by `branches.state_key`,
+            since an agent that is a tool may run for several calls.
+        transfers: its transfers, in order.
+        waiting: its calls that wait for the user, apart from those of flows.
+        model_calls: by agent, how many model responses the log has; tool results do not count.
+        losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
+            with their Runner do not count.
+    """
+
+    first_seq: int = 0
+    opened_seq: int = 0
+    head_seq: int = 0
+    callers: tuple[str, ...] = ()
+    agent_states: dict[str, tuple[int, Progress]] = msgspec.field(default_factory=dict)
+    transfers: tuple[TransferRecord, ...] = ()
+    waiting: tuple[WaitingCall, ...] = ()
+    model_calls: dict[str, int] = msgspec.field(default_factory=dict)
+    losses: dict[str, int] = msgspec.field(default_factory=dict)

@@ -1,0 +1,143 @@
+"""What may go into nodes and out of them, and what the user has to agree to first (semantics.md section 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors import START, Content, FunctionNode, FunctionResponse, Graph, JoinNode, LlmAgent, NodeContext, Part
+from actors.errors import AgentFailedError, GraphValidationError, StateSchemaError, WorkflowConfigurationError
+from actors.testing import PatternModel
+from tests.support.graphs import ends, named_node
+from tests.support.runtimes import Deploy, run_turn
+
+
+class Point(BaseModel):
+    """A place in a plane."""
+
+    x: int
+    y: int = 0
+
+
+def pay(node_input: Any, amount: int = 3) -> str:
+    return f"paid {amount} for {getattr(node_input, 'text', node_input)}"
+
+
+def decided(call_id: str, *, confirmed: bool) -> Content:
+    response = FunctionResponse(id=call_id, name="adk_request_input", response={"confirmed": confirmed})
+    return Content(role="user", parts=[Part(function_response=response)])
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_function_that_needs_consent_runs_when_the_user_has_agreed(deploy: Deploy, confirmed: bool) -> None:
+    paying = FunctionNode(pay, require_confirmation=True)
+    with deploy(Graph(name="wf", edges=[(START, named_node("first"), paying, named_node("last"))])) as rt:
+        events = run_turn(rt, "tea", state_delta={"amount": 5})
+        [call] = [call for event in events for call in event.function_calls()]
+        assert call.args["payload"] == {"tool_name": "pay", "args": {"node_input": "first(tea)", "amount": 5}}
+        assert call.id is not None
+        found = ends(run_turn(rt, decided(call.id, confirmed=confirmed)))
+        expected: Any = "paid 5 for first(tea)" if confirmed else {"error": "This tool call is rejected."}
+        assert found == {"wf@1/pay@1": expected, "wf@1/last@1": f"last({expected})"}
+
+
+def test_consent_is_asked_for_in_each_round(deploy: Deploy) -> None:
+    def decide(ctx: NodeContext, node_input: str) -> str:
+        ctx.state["rounds"] = ctx.state.get("rounds", 0) + 1
+        ctx.route = "again" if ctx.state["rounds"] < 2 else "done"
+        return node_input
+
+    paying = FunctionNode(pay, require_confirmation=True)
+    with deploy(Graph(name="wf", edges=[(START, paying, decide, {"again": paying, "done": named_node("last")})])) as rt:
+        run_turn(rt, "tea")
+        [call] = [
+            call
+            for event in run_turn(rt, decided("wf_tool_confirmation:wf@1/pay@1", confirmed=True))
+            for call in event.function_calls()
+        ]
+        assert call.id == "wf_tool_confirmation:wf@1/pay@2"
+        assert "wf@1/last@1" in ends(run_turn(rt, decided(call.id, confirmed=True)))
+
+
+def test_consent_without_a_second_call_is_refused() -> None:
+    with pytest.raises(WorkflowConfigurationError, match="rerun_on_resume"):
+        FunctionNode(pay, require_confirmation=True, rerun_on_resume=False)
+
+
+def test_the_input_and_the_output_of_a_graph_fit_its_schemas(deploy: Deploy) -> None:
+    def shift(node_input: dict[str, int]) -> dict[str, Any]:
+        return {"x": str(node_input["x"] + 1), "z": 1}
+
+    inner = Graph(name="inner", input_schema=Point, output_schema=Point, edges=[(START, shift)])
+    with deploy(Graph(name="wf", edges=[(START, inner, named_node("last"))])) as rt:
+        assert ends(run_turn(rt, '{"x": "5"}'))["wf@1/last@1"] == "last({'x': 6, 'y': 0})"
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, "nope")
+        assert ends(run_turn(rt, '{"x": 1}'))["wf@1/last@1"] == "last({'x': 2, 'y': 0})"
+
+
+def test_the_parts_of_a_join_fit_its_schema(deploy: Deploy) -> None:
+    def one() -> str:
+        return "1"
+
+    def two() -> int:
+        return 2
+
+    with deploy(Graph(name="wf", edges=[(START, (one, two), JoinNode("both", input_schema=int))])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/both@1"] == {"one": 1, "two": 2}
+
+
+def test_an_agent_is_asked_what_fits_its_input_schema(deploy: Deploy) -> None:
+    def give() -> dict[str, Any]:
+        return {"x": "3", "more": True}
+
+    model = PatternModel([('^{"x": 3, "y": 0}$', "as it should be")])
+    asked = LlmAgent(name="asked", model=model, input_schema=Point)
+    with deploy(Graph(name="wf", edges=[(START, give, asked)])) as rt:
+        assert [event.text for event in run_turn(rt, "go") if event.text] == ["as it should be"]
+
+
+def test_two_nodes_with_other_schemas_on_an_edge_are_refused() -> None:
+    one = LlmAgent(name="one", model="m", output_schema=Point)
+    two = LlmAgent(name="two", model="m", input_schema=type("Other", (Point,), {}))
+    with pytest.raises(GraphValidationError, match="another input_schema"):
+        Graph(name="wf", edges=[(START, one, two)])
+
+
+def test_functions_use_what_the_state_schema_has_and_nothing_else(deploy: Deploy) -> None:
+    def good(ctx: NodeContext) -> None:
+        ctx.state["x"] = 1
+        ctx.state["user:any"] = "thing"
+
+    def bad(ctx: NodeContext) -> None:
+        ctx.state["x"] = 2
+        ctx.state["q"] = 1
+
+    with deploy(Graph(name="wf", state_schema=Point, edges=[(START, good, bad)])) as rt:
+        with pytest.raises(StateSchemaError, match="'q'"):
+            run_turn(rt, "go")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        # What fits is kept, as of any function that fails.
+        assert dict(session.state) == {"x": 2, "user:any": "thing"}
+
+    def takes(q: int) -> int:
+        return q
+
+    with pytest.raises(StateSchemaError, match="'q'"):
+        Graph(name="wf", state_schema=Point, edges=[(START, takes)])
+
+
+def test_a_run_without_output_leads_on_only_where_that_is_not_waited_for(deploy: Deploy) -> None:
+    def collect(ctx: NodeContext, node_input: Any) -> Any:
+        ctx.state["seen"] = ctx.state.get("seen", 0) + 1
+        return "both" if ctx.state["seen"] == 2 else None
+
+    collecting = FunctionNode(collect, wait_for_output=True)
+    edges = [(START, (named_node("a"), named_node("b")), collecting, named_node("last"))]
+    with deploy(Graph(name="wf", edges=edges)) as rt:
+        found = ends(run_turn(rt, "go"))
+        assert found["wf@1/last@1"] == "last(both)"
+        assert "wf@1/last@2" not in found

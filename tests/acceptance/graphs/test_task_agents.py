@@ -1,0 +1,211 @@
+"""Agents that work on a task with the user, as nodes of graphs (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors import (
+    START,
+    Content,
+    Event,
+    Graph,
+    LlmAgent,
+    NodeContext,
+    ParallelAgent,
+    RequestInput,
+    RunConfig,
+    SequentialAgent,
+    node,
+)
+from actors.errors import AgentTreeError, GraphValidationError
+from actors.testing import ScriptedModel
+from runtime import Runtime
+from tests.acceptance.graphs.test_graph_pauses import answers
+from tests.support.graphs import ends, named_node, texts
+from tests.support.runtimes import Deploy, run_turn, stored
+
+
+class Trip(BaseModel):
+    """What is to be known of a trip."""
+
+    city: str
+    days: int
+
+
+def finish(**args: Any) -> dict[str, Any]:
+    return {"call": "finish_task", "args": args}
+
+
+def agent(name: str, *replies: Any, **fields: Any) -> tuple[LlmAgent, ScriptedModel]:
+    model = ScriptedModel(list(replies))
+    return LlmAgent(name=name, model=model, **{"mode": "task", **fields}), model
+
+
+def said(model: ScriptedModel) -> list[str]:
+    """The texts of the last request."""
+    return [part.text or "…" for content in model.requests[-1].contents for part in content.parts]
+
+
+def ask_name() -> RequestInput:
+    return RequestInput(interrupt_id="name")
+
+
+def invocations(rt: Runtime) -> int:
+    return len({event.invocation_id for event in stored(rt)})
+
+
+def test_a_task_takes_as_many_turns_as_it_needs_and_hands_on_its_result(deploy: Deploy) -> None:
+    planner, model = agent(
+        "planner", "Where to?", "For how long?", finish(city="Rome", days=3), output_schema=Trip, output_key="trip"
+    )
+    graph = Graph(name="wf", edges=[(START, named_node("first"), planner, named_node("last"))])
+    with deploy(graph) as rt:
+        assert texts(run_turn(rt, "hello")) == ["Where to?"]
+        assert texts(run_turn(rt, "Rome")) == ["For how long?"]
+        events = run_turn(rt, "three days")
+        # It sees its input and its own talk with the user, and nothing else.
+        assert said(model) == ["first(hello)", "Where to?", "Rome", "For how long?", "three days"]
+        assert ends(events) == {"wf@1/planner@1": {"city": "Rome", "days": 3}, "wf@1/last@1": "last({'city': 'Rome', 'days': 3})"}
+        assert {event.node_info.isolation_scope for event in events if event.author == "planner" and event.node_info} == {
+            "wf@1/planner@1"
+        }
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state["trip"] == {"city": "Rome", "days": 3}
+        assert invocations(rt) == 1
+        # The task is over, so the next message begins anew.
+        with pytest.raises(Exception, match="script"):
+            run_turn(rt, "again")
+        assert invocations(rt) == 2
+
+
+def test_a_result_that_does_not_fit_is_refused_and_given_again(deploy: Deploy) -> None:
+    planner, model = agent("planner", finish(city="Rome"), finish(city="Rome", days=2), output_schema=Trip)
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        events = run_turn(rt, "go")
+        [refused, taken] = [response.response for event in events for response in event.function_responses()]
+        assert "days" in refused["error"]
+        assert taken == {"result": "Task completed."}
+        assert ends(events) == {"wf@1/planner@1": {"city": "Rome", "days": 2}}
+        declared = {tool.name: tool.parameters or {} for tool in model.requests[-1].tools}
+        assert set(declared["finish_task"]["properties"]) == {"city", "days"}
+
+
+def test_words_reach_the_task_after_a_restart(deploy: Deploy) -> None:
+    def graph() -> Graph:
+        planner, _ = agent("planner", "Where to?", finish(result="Rome it is"))
+        return Graph(name="wf", edges=[(START, named_node("first"), planner, named_node("last"))])
+
+    whole = graph()
+    with deploy(whole) as rt:
+        run_turn(rt, "hello")
+    with deploy(whole) as rt:
+        events = run_turn(rt, "Rome")
+        assert ends(events)["wf@1/last@1"] == "last({'result': 'Rome it is'})"
+        assert invocations(rt) == 1
+
+
+def test_each_task_gets_the_words_that_are_for_it(deploy: Deploy) -> None:
+    first, first_model = agent("first", "one?", finish(result="1"))
+    second, second_model = agent("second", "two?", finish(result="2"))
+    with deploy(Graph(name="wf", edges=[(START, first, second)])) as rt:
+        run_turn(rt, "go")
+        assert texts(run_turn(rt, "a")) == ["two?"]
+        assert ends(run_turn(rt, "b")) == {"wf@1/second@1": {"result": "2"}}
+        assert said(first_model) == ["go", "one?", "a"]
+        assert said(second_model) == ['{"result": "1"}', "two?", "b"]
+
+
+@pytest.mark.parametrize("where", ["graph", "function", "parallel", "sequence", "worker"])
+def test_a_task_that_waits_makes_all_around_it_wait(deploy: Deploy, where: str) -> None:
+    planner, _ = agent("planner", "Where to?", finish(result="Rome"))
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        return await ctx.run_node(planner, "go")
+
+    inner = Graph(name="inner", edges=[(START, planner)])
+    last = named_node("last")
+    root: Any = {
+        "graph": Graph(name="wf", edges=[(START, inner, last)]),
+        "parallel": ParallelAgent(name="wf", sub_agents=[inner, Graph(name="other", edges=[(START, named_node("x"))])]),
+        "sequence": SequentialAgent(name="wf", sub_agents=[inner, Graph(name="other", edges=[(START, last)])]),
+        "function": Graph(name="wf", edges=[(START, chief, last)], sub_agents=[planner]),
+        "worker": Graph(name="wf", edges=[(START, node(planner, parallel_worker=True), last)]),
+    }[where]
+    with deploy(root) as rt:
+        begun = run_turn(rt, "hello")
+        assert "Where to?" in texts(begun)
+        assert not any("last" in path for path in ends(begun))
+        events = run_turn(rt, "Rome")
+        assert {"result": "Rome"} in ends(events).values()
+        assert invocations(rt) == 1
+        assert where == "parallel" or any("last" in path for path in ends(events))
+
+
+def test_an_answer_to_another_question_leaves_the_task_waiting(deploy: Deploy) -> None:
+    planner, model = agent("planner", "Where to?", finish(result="Rome"))
+    with deploy(Graph(name="wf", edges=[(START, (ask_name, planner))])) as rt:
+        run_turn(rt, "hello")
+        assert texts(run_turn(rt, answers(name="Ada"))) == []
+        assert ends(run_turn(rt, "Rome"))["wf@1/planner@1"] == {"result": "Rome"}
+        assert said(model) == ["hello", "Where to?", "Rome"]
+        assert invocations(rt) == 1
+
+
+async def test_words_in_line_go_to_whoever_waits_for_words_when_their_turn_comes(deploy: Deploy) -> None:
+    first, _ = agent("first", "one?", finish(result="1"))
+    second, second_model = agent("second", "two?", finish(result="2"))
+    with deploy(Graph(name="wf", edges=[(START, first, second)])) as rt:
+        given: dict[str, Any] = {"user_id": "ada", "session_id": "s1", "run_config": RunConfig(on_concurrent_turn="enqueue")}
+        # None of the messages knows who will wait when it is its turn: not even that anybody will.
+        turns = [rt.run(message=words, **given) for words in ("go", "a", "b")]
+        results = await asyncio.gather(*(turn.result_async() for turn in turns))
+        assert len({result.invocation_id for result in results}) == 1
+        assert said(second_model) == ['{"result": "1"}', "two?", "b"]
+
+
+def test_words_that_are_sent_twice_are_said_once(deploy: Deploy) -> None:
+    planner, model = agent("planner", "Where to?", "When?", finish(result="Rome"))
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        run_turn(rt, "hello")
+        for _ in range(2):
+            events = list(rt.run(user_id="ada", session_id="s1", message="Rome", invocation_id="mine"))
+            assert events
+        assert len([event for event in stored(rt) if event.author == "user"]) == 2
+        assert said(model)[:3] == ["hello", "Where to?", "Rome"]
+
+
+def test_a_chat_sees_the_conversation_and_hands_on_nothing(deploy: Deploy) -> None:
+    talker, model = agent("talker", "Hello!", "Still here.", mode="chat")
+    with deploy(Graph(name="wf", edges=[(START, talker)])) as rt:
+        run_turn(rt, "hi")
+        events = run_turn(rt, "there?")
+        assert texts(events) == ["Still here."]
+        assert said(model) == ["hi", "Hello!", "there?"]
+        assert invocations(rt) == 2
+
+
+def test_modes_where_they_mean_nothing_are_refused(deploy: Deploy) -> None:
+    task, _ = agent("planner", "x")
+    with pytest.raises(AgentTreeError, match="mode='task'"):
+        deploy(task).start()
+    chat, _ = agent("talker", "x", mode="chat")
+    with pytest.raises(GraphValidationError, match="no edge leads on"):
+        Graph(name="wf", edges=[(START, chat, named_node("x"))])
+    other, _ = agent("other", "x", mode="chat")
+    with pytest.raises(GraphValidationError, match="behind START"):
+        Graph(name="wf", edges=[(START, named_node("y"), other)])
+
+
+def test_the_events_of_a_task_say_so_in_json(deploy: Deploy) -> None:
+    planner, _ = agent("planner", "Where to?")
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        [event] = [each for each in run_turn(rt, Content.of_text("hi")) if each.text == "Where to?"]
+        assert Event.from_json(event.to_json()) == event
+        assert event.node_info is not None
+        assert event.node_info.output_for == ()
