@@ -259,6 +259,15 @@ def graph_tried_again() -> BaseAgent:
     return Graph(name="graph", edges=edges)
 
 
+def graph_task() -> BaseAgent:
+    """An agent works on a task with the user, whose second message is for it; beside it, and behind it, others work."""
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    call = {"call": "count", "args": {"key": "t"}}
+    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", call), tools=[count], mode="task", output_key="trip")
+    below = Graph(name="below", edges=[(START, planner)])
+    return Graph(name="graph", edges=[(START, (below, counter("x")), JoinNode("both"), counter("b"))])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -275,6 +284,7 @@ TREES: dict[str, Tree] = {
         graph_asking,
         graph_below,
         graph_tried_again,
+        graph_task,
     )
 }
 
