@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -27,6 +28,14 @@ _NUMBER_BITS = 32
 _NUMBER = (1 << _NUMBER_BITS) - 1
 
 
+class GraphEdge(NamedTuple):
+    """An edge of a graph, between nodes by their names. `route`: with which it is followed, in words; "": always."""
+
+    source: str
+    target: str
+    route: str = ""
+
+
 class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One agent's place in the tree.
 
@@ -43,6 +52,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         tools: the names of its tools.
         workers: of a flow, the agents that work on its tasks, wherever they stand.
         mode: see LlmAgent; "" for none.
+        edges: of a graph, its edges, with one for each route.
     """
 
     name: str
@@ -57,6 +67,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     tools: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
     mode: str = ""
+    edges: tuple[GraphEdge, ...] = ()
 
     @property
     def is_llm(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ray
 import yaml
 from pydantic import ValidationError
 
@@ -222,6 +223,9 @@ def main() -> None:
     given = parser.parse_args()
     cases = [case for case in yaml.safe_load(given.cases.read_text())["cases"] if not given.only or case["id"] in given.only]
     failed: Counter[str] = Counter()
+    if given.engine == "ray":
+        # One for all cases: to start takes longer than most of them.
+        ray.init(include_dashboard=False, log_to_driver=False)
     with given.json.open("w") as results, tempfile.TemporaryDirectory() as folder:
         for case in cases:
             own = Path(folder) / case["id"]

@@ -9,6 +9,7 @@ from actors.definitions.agents.base import BaseAgent, no_agent
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
+from actors.definitions.graphs.graph import Graph
 from actors.definitions.tools.tasks import refuse_taken_name
 from actors.definitions.tree.index import AgentIndex
 from actors.definitions.tree.process_groups import process_groups
@@ -126,6 +127,7 @@ class AgentTree:
             tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
             mode=(llm.mode or "") if llm is not None else "",
+            edges=agent.drawn_edges() if isinstance(agent, Graph) else (),
         )
 
     def spec(self, name: str) -> AgentSpec:

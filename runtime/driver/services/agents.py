@@ -11,10 +11,11 @@ from actors.definitions.agents import BaseAgent
 from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
 from actors.errors import DefinitionError
-from actors.messages.topology import Topology
+from actors.messages.topology import GraphEdge, Topology
 from actors.refs.session import SessionRef
 from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.services.drawing import edge_lines, mermaid
 
 
 class _Printer(Protocol):
@@ -28,13 +29,14 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         name: the agent.
-        kind: llm, custom, sequential, parallel, loop or flow.
+        kind: llm, custom, sequential, parallel, loop, graph or flow.
         description: what it is good for.
         parent: the agent above it; None for the root, and for an agent that is only a tool.
         model: the name of its model, its own or an inherited one; "" for an agent without one.
         tools: the names of its tools.
         agent_tools: the agents that it has as tools.
         workers: of a flow, the agents that work on its tasks.
+        edges: of a graph, its edges, with one for each route: source, target and route, which is "" where it is always followed.
         children: the agents below it that were asked for.
         hidden: the number of agents below it that are not in `children`, or below those.
     """
@@ -47,6 +49,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tools: Sequence[str] = ()
     agent_tools: Sequence[str] = ()
     workers: Sequence[str] = ()
+    edges: Sequence[GraphEdge] = ()
     children: Sequence[AgentInfo] = ()
     hidden: int = 0
 
@@ -69,7 +72,15 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"AgentInfo(name={self.name!r}, kind={self.kind!r}{below}{hidden})"
 
     def __str__(self) -> str:
-        return "\n".join("  " * level + agent.line() for level, agent in self.levels())
+        return "\n".join(
+            line
+            for level, agent in self.levels()
+            for line in ("  " * level + agent.line(), *("  " * (level + 1) + edge for edge in edge_lines(agent.edges)))
+        )
+
+    def mermaid(self) -> str:
+        """The drawing for Mermaid, as a flowchart: graphs with their edges, all other agents with those below them."""
+        return mermaid(self)
 
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Draw it where it is the value of a notebook's cell."""
@@ -172,6 +183,7 @@ def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:
         tools=node.tools,
         agent_tools=node.tool_agents,
         workers=node.workers,
+        edges=node.edges,
         children=tuple(children),
         hidden=found.hidden,
     )

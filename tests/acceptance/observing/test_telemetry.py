@@ -32,7 +32,7 @@ from runtime.observability.telemetry.otel import OtelTelemetry
 from runtime.observability.telemetry.sdk import configure
 from runtime.settings import Settings
 from runtime.web import app_for
-from tests.acceptance.losses import test_losses
+from tests.acceptance.losses import trees
 from tests.support.fixtures.lossy_engine import Loss, lossy_runtime
 from tests.support.fixtures.telemetry import ProgramSdk, Telemetries, program_sdk
 from tests.support.runtimes import Deploy, run_turn
@@ -337,7 +337,7 @@ def test_without_an_sdk_nothing_of_opentelemetry_is_imported(tmp_path: Path) -> 
     assert done.stdout.strip() == "[]"
 
 
-TREES = [test_losses.transfers, test_losses.side_by_side, test_losses.asking]
+TREES = [trees.transfers, trees.side_by_side, trees.asking]
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.__name__)

@@ -24,6 +24,7 @@ ALL = 1_000_000
 Under = Annotated[str | None, typer.Option(help="The agent to begin at; by default the root.")]
 Depth = Annotated[int | None, typer.Option(help="How many levels below that agent; by default all.", min=0)]
 Live = Annotated[bool, typer.Option("--live", help="Only agents of a deployment that have an actor, and those above them.")]
+Mermaid = Annotated[bool, typer.Option("--mermaid", help="As a flowchart for Mermaid, with the edges of graphs.")]
 Limit = Annotated[int, typer.Option(help="How many agents at most.", min=1)]
 
 
@@ -34,6 +35,7 @@ def tree(
     live: Live = False,
     limit: Limit = 1_000,
     address: Address = None,
+    mermaid: Mermaid = False,
     json: Json = False,
 ) -> None:
     """Draw the agents of an app, or of a deployment, where those that have an actor are marked."""
@@ -45,16 +47,23 @@ def tree(
     if deployment is None:
         if live or address is not None:
             raise RequestError(f"{app!r} is code, of which no agent lives: --live and --address go with the name of a deployment")
-        _print(open_app(Where(app)).tree(under, depth=depth, limit=limit), {}, json=json)
+        _print(open_app(Where(app)).tree(under, depth=depth, limit=limit), {}, json=json, for_mermaid=mermaid)
         return
     with started(deployment) as rt:
         root = rt.tree(under, depth=depth, limit=ALL if live else limit)
         actors = rt.statistics().agents
-    _print(root, actors, json=json, shown=_with_those_above(root, actors) if live else None)
+    _print(root, actors, json=json, for_mermaid=mermaid, shown=_with_those_above(root, actors) if live else None)
 
 
-def _print(root: AgentInfo, actors: Mapping[str, Statistics], *, json: bool, shown: Collection[str] | None = None) -> None:
-    """Print agents, parents before their children.
+def _print(
+    root: AgentInfo,
+    actors: Mapping[str, Statistics],
+    *,
+    json: bool,
+    for_mermaid: bool,
+    shown: Collection[str] | None = None,
+) -> None:
+    """Print agents, parents before their children, and the edges of graphs.
 
     Args:
         actors: of the agents that live.
@@ -62,10 +71,14 @@ def _print(root: AgentInfo, actors: Mapping[str, Statistics], *, json: bool, sho
     """
     import msgspec
 
+    from runtime.driver.services.drawing import edge_lines
     from runtime.frontends.console.apps.terminal import Terminal
     from runtime.frontends.console.output import print_json
 
     terminal = Terminal()
+    if for_mermaid:
+        terminal.write(root.mermaid())
+        return
     for level, agent in root.levels():
         if shown is not None and agent.name not in shown:
             continue
@@ -77,6 +90,8 @@ def _print(root: AgentInfo, actors: Mapping[str, Statistics], *, json: bool, sho
             continue
         mark = f"  {LIVE} pid {actor.pid}, {actor.counts['runs']} runs" if actor is not None else ""
         terminal.write("  " * level + " ".join(agent.line().split()) + mark)
+        for edge in edge_lines(agent.edges):
+            terminal.write("  " * (level + 1) + edge)
 
 
 def _with_those_above(root: AgentInfo, names: Collection[str]) -> set[str]:

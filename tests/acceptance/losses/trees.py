@@ -1,0 +1,274 @@
+"""The trees of agents of which actors are lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from actors import (
+    START,
+    AgentTool,
+    BaseAgent,
+    CallbackContext,
+    Content,
+    Event,
+    FunctionNode,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    NodeContext,
+    RequestInput,
+    RetryConfig,
+    ToolContext,
+    node,
+)
+from actors.errors import DynamicNodeFailError
+from actors.testing import PatternModel
+from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
+from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
+from tests.support.vectors.vector_agents import SayingAgent
+
+Tree = Callable[[], BaseAgent]
+
+
+def count(key: str, tool_context: ToolContext) -> str:
+    """Count in the session's state."""
+    tool_context.state[key] = tool_context.state.get(key, 0) + 1
+    tool_context.state["temp:last"] = key
+    return f"{key} {tool_context.state[key]}"
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
+    """An agent whose model has no state: the same request gets the same response."""
+    return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
+
+
+def counter(name: str, **fields: Any) -> LlmAgent:
+    """An agent that calls a tool, and then answers."""
+    call = {"parts": [{"call": "count", "args": {"key": name}}, {"call": "count", "args": {"key": f"{name}2"}}]}
+    return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
+
+
+def note_run(callback_context: CallbackContext) -> None:
+    callback_context.state["runs"] = callback_context.state.get("runs", 0) + 1
+
+
+def sign(callback_context: CallbackContext) -> str:
+    return f"signed by {callback_context.agent_name}"
+
+
+def transfers() -> BaseAgent:
+    last = counter("b", before_agent_callback=note_run, after_agent_callback=sign)
+    return talker("root", (".*", {"transfer": "a"}), sub_agents=[talker("a", (".*", {"transfer": "b"})), last])
+
+
+def nested() -> BaseAgent:
+    inner = loop("inner", counter("c"), CountingAgent(name="d", key="d", when=4), times=3, absorb=True)
+    return loop("outer", SayingAgent(name="a", say=["a1", "a2"]), inner, CountingAgent(name="e", key="e", when=2), times=3)
+
+
+def side_by_side() -> BaseAgent:
+    return seq(
+        "root",
+        par(
+            "p",
+            counter("x"),
+            seq("y", SayingAgent(name="y1", say=["y1"]), counter("y2")),
+            SayingAgent(name="z", say=["z1", "z2"]),
+        ),
+        counter("w"),
+    )
+
+
+def pausing() -> BaseAgent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
+    return loop("lp", counter("a"), par("p", seq("s", wait, counter("b")), counter("x")), times=1)
+
+
+def questioning() -> BaseAgent:
+    """One of two calls of a response asks the user something in its middle."""
+    calls = {"parts": [{"call": "inquire"}, {"call": "count", "args": {"key": "h"}}]}
+    wait = talker("h", ("tool:", "h has heard"), (".*", calls), tools=[inquire, count])
+    return seq("s", wait, counter("b"))
+
+
+def inquire(tool_context: ToolContext) -> str | None:
+    """Ask the user."""
+    if tool_context.input is None:
+        tool_context.request_input({"message": "Which?"}, {"memo": 1})
+        return None
+    return f"{tool_context.input}"
+
+
+def supervised() -> BaseAgent:
+    """Restarts the child that fails once, and skips the loop's workers, which fail in every run."""
+    worker = seq("worker", says("b"), agent_failing_first("c"), supervision=restart(1))
+    steady = agent_failing_first(
+        "e", 2, ("tool:", "e has counted"), (".*", {"call": "count", "args": {"key": "e"}}), tools=[count]
+    )
+    return seq(
+        "root",
+        loop("lp", worker, says("d"), times=2, supervision=SKIP),
+        seq("s", steady, supervision=restart(2, backoff_s=5)),
+    )
+
+
+def supervised_side_by_side() -> BaseAgent:
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
+    again = par(
+        "p",
+        agent_failing_first("x", 1),
+        agent_failing_first("y", 1),
+        seq("s", says("s1"), agent_failing_first("s2", 1)),
+        wait,
+        supervision=restart(2, backoff_s=5),
+    )
+    without = par("q", says("z"), agent_failing_first("u"), agent_failing_first("v"), supervision=SKIP)
+    return seq("root", again, without)
+
+
+def asking() -> BaseAgent:
+    """Asks an agent twice at once, and another beside it, which transfers."""
+    clerk = talker("clerk", ("tool:", "clerk has looked"), (".*", {"call": "look"}), tools=[look])
+    steps = seq("steps", SayingAgent(name="s1", say=["s1a", "s1b"]), clerk, says("s2"))
+    guide = talker("guide", (".*", {"transfer": "deep"}), sub_agents=[counter("deep")])
+    calls = [{"call": name, "id": f"{name}{number}", "args": {"request": f"{name} {number}"}} for name, number in ASKED]
+    return talker("root", ("tool:", "root has asked"), ("go", {"parts": calls}), tools=[AgentTool(steps), AgentTool(guide)])
+
+
+ASKED = (("steps", 1), ("steps", 2), ("guide", 1))
+
+
+def look() -> str:
+    """Look it up."""
+    return "seen"
+
+
+def graphs() -> BaseAgent:
+    """Functions, a generator, agents with tools, a join, a circle, and a graph in the graph."""
+
+    def begin(ctx: NodeContext) -> str:
+        return f"round {ctx.run_id}"
+
+    async def yields(ctx: NodeContext, node_input: str) -> AsyncIterator[Event]:
+        yield Event(content=Content.of_text("first", role="model"))
+        yield Event(content=Content.of_text("second", role="model"), output=node_input)
+        ctx.state["yielded"] = True
+
+    def again(ctx: NodeContext, node_input: object) -> object:
+        ctx.state["rounds"] = ctx.state.get("rounds", 0) + 1
+        ctx.route = "again" if ctx.state["rounds"] < 2 else "done"
+        return node_input
+
+    def fail_first(ctx: NodeContext, node_input: object) -> object:
+        if ctx.attempt_count == 1:
+            raise ValueError("at first")
+        return node_input
+
+    tried = FunctionNode(fail_first, retry_config=RetryConfig(max_attempts=3, initial_delay=5))
+    below = Graph(name="below", edges=[(START, counter("b"), tried)])
+    both = JoinNode("both")
+    edges = [(START, begin, (counter("a"), yields, below), both, again, {"again": begin, "done": talker("last")})]
+    return Graph(name="graph", edges=edges)
+
+
+def graph_pausing() -> BaseAgent:
+    """One agent waits for the user, and what does not need it goes on."""
+    wait = talker("h", ("tool:", "h has heard"), (".*", {"call": "ask"}), tools=[LongRunningFunctionTool(ask)])
+    both = JoinNode("both")
+    below = Graph(name="below", edges=[(START, wait)])
+    return Graph(name="graph", edges=[(START, (below, counter("x")), both, counter("b"))])
+
+
+def graph_asking() -> BaseAgent:
+    """Functions ask the user in the middle of what they say; one of them is called again with the answer."""
+
+    async def asks(ctx: NodeContext) -> AsyncIterator[object]:
+        ctx.state["asked"] = ctx.state.get("asked", 0) + 1
+        yield Content.of_text(f"asking {ctx.state['asked']}", role="model")
+        if "h" in ctx.resume_inputs:
+            yield f"heard {ctx.resume_inputs['h']}"
+        else:
+            yield RequestInput(interrupt_id="h", message="Which?")
+            yield Content.of_text("waiting", role="model")
+
+    again = FunctionNode(asks, rerun_on_resume=True)
+    edges = [(START, (again, counter("x")), JoinNode("both"), counter("b"))]
+    return Graph(name="graph", edges=[(START, Graph(name="h", edges=edges), talker("last"))])
+
+
+def graph_below() -> BaseAgent:
+    """A node for each item of a list, and a function that runs an agent, asks the user, and excuses what fails."""
+
+    def items() -> list[str]:
+        return ["x", "y"]
+
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="q", message="Which?")
+
+    def fail() -> None:
+        raise ValueError("no luck")
+
+    async def chief(ctx: NodeContext, node_input: object) -> list[object]:
+        found: list[object] = [await ctx.run_node("below", "go"), await ctx.run_node(ask)]
+        try:
+            await ctx.run_node(fail)
+        except DynamicNodeFailError as error:
+            found.append(str(error))
+        return found
+
+    # Both items at once: what they counted in one state would depend on who comes first.
+    looks = talker("w", ("tool:", "w has looked"), (".*", {"call": "look"}), tools=[look])
+    worker = node(looks, parallel_worker=True)
+    edges = [(START, items, worker, FunctionNode(chief, rerun_on_resume=True), talker("last"))]
+    return Graph(name="h", edges=edges, sub_agents=[counter("below")])
+
+
+def graph_tried_again() -> BaseAgent:
+    """An agent that fails at first, and a graph in which a function does."""
+
+    def fail_first(ctx: NodeContext) -> str:
+        ctx.state["tried"] = ctx.state.get("tried", 0) + 1
+        if ctx.state["tried"] % 2:
+            raise ValueError("at first")
+        return "went"
+
+    soon = RetryConfig(max_attempts=5, initial_delay=5)
+    below = Graph(name="below", edges=[(START, counter("b"), fail_first)])
+    edges = [(START, node(agent_failing_first("a", 1), retry_config=soon), node(below, retry_config=soon), talker("last"))]
+    return Graph(name="graph", edges=edges)
+
+
+def graph_task() -> BaseAgent:
+    """An agent works on a task with the user, whose second message is for it; beside it, and behind it, others work."""
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    call = {"call": "count", "args": {"key": "t"}}
+    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", call), tools=[count], mode="task", output_key="trip")
+    below = Graph(name="below", edges=[(START, planner)])
+    return Graph(name="graph", edges=[(START, (below, counter("x")), JoinNode("both"), counter("b"))])
+
+
+TREES: dict[str, Tree] = {
+    tree.__name__: tree
+    for tree in (
+        transfers,
+        nested,
+        side_by_side,
+        pausing,
+        questioning,
+        supervised,
+        supervised_side_by_side,
+        asking,
+        graphs,
+        graph_pausing,
+        graph_asking,
+        graph_below,
+        graph_tried_again,
+        graph_task,
+    )
+}
