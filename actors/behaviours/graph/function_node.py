@@ -17,6 +17,7 @@ from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import FunctionNode, NodeParameter
 from actors.definitions.graphs.request_input import RequestInput
 from actors.definitions.graphs.state_schema import StateSchema
+from actors.definitions.tools.context import ToolContext
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import GraphContext
@@ -84,9 +85,21 @@ class NodeCall:
             attempt_count=attempt.number,
             resume_inputs=answers,
             run_node=below.run,
+            tool_context=self._tool_context,
             artifacts=context.artifacts,
             memory=context.memory,
             **facts,
+        )
+
+    def _tool_context(self) -> ToolContext:
+        context = self._context
+        return ToolContext(
+            function_call_id=f"{context.invocation_id} {self._info.path}",
+            offload=context.offload,
+            artifacts=context.artifacts,
+            memory=context.memory,
+            actions=self._of_node.actions,
+            **{**facts_for_user_code(context), "branch": self.branch},
         )
 
     async def run(self) -> NodeEnd:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.messages.graph import Route
 from actors.messages.json_types import JsonMapping, JsonValue
 
@@ -26,7 +26,15 @@ class NodeContext(CallbackContext):
     """
 
     def __init__(
-        self, *, node_path: str, run_id: str, attempt_count: int, resume_inputs: JsonMapping, run_node: RunNode, **where: Any
+        self,
+        *,
+        node_path: str,
+        run_id: str,
+        attempt_count: int,
+        resume_inputs: JsonMapping,
+        run_node: RunNode,
+        tool_context: Callable[[], ToolContext],
+        **where: Any,
     ) -> None:
         super().__init__(**where)
         self.node_path = node_path
@@ -34,6 +42,7 @@ class NodeContext(CallbackContext):
         self.attempt_count = attempt_count
         self.resume_inputs = resume_inputs
         self._run_node = run_node
+        self._tool_context = tool_context
         self.route: Route | list[Route] | None = None
         self._output: object = _NOTHING
 
@@ -74,6 +83,10 @@ class NodeContext(CallbackContext):
             use_sub_branch=use_sub_branch,
             override_branch=override_branch,
         )
+
+    def tool_context(self) -> ToolContext:
+        """The context of a tool that is the node: what it writes is the node's."""
+        return self._tool_context()
 
     @property
     def output(self) -> JsonValue:

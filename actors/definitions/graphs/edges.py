@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, RetryConfig, TriedAgent
+from actors.definitions.graphs.tool_node import ToolNode
+from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.graph import Route
 from actors.messages.shown import shown
 from actors.rules.graph.shape import START
+
+T = TypeVar("T")
 
 Node = BaseAgent | TriedAgent | FunctionNode | JoinNode | ParallelWorker
 """What a graph runs."""
@@ -44,7 +48,7 @@ class Edge:
 
     Args:
         from_node: START, or a node.
-        to_node: a node. A plain function counts as FunctionNode, once for all edges of the graph.
+        to_node: a node. A plain function or a tool counts as one node for all edges of the graph.
         route: the route, or the list of routes, with which the edge is followed; None: always.
     """
 
@@ -131,17 +135,19 @@ class EdgeReader:
         """A node as it is written, as a node. Raises DefinitionError."""
         if isinstance(given, Node):
             return given
+        if isinstance(given, Tool):
+            return self._kept_node(given, ToolNode)
         if callable(given) and not inspect.isclass(given):
-            return self._function_node(given)
+            return self._kept_node(given, FunctionNode)
         raise DefinitionError(
-            f"{shown(given)} is no node of a graph: these are agents, functions, FunctionNodes, JoinNodes, and START"
+            f"{shown(given)} is no node of a graph: these are agents, functions, tools, FunctionNodes, JoinNodes, and START"
         )
 
-    def _function_node(self, function: Callable[..., object]) -> FunctionNode:
-        if id(function) not in self._nodes:
-            self._kept.append(function)
-            self._nodes[id(function)] = FunctionNode(function)
-        return self._nodes[id(function)]
+    def _kept_node(self, given: T, make: Callable[[T], FunctionNode]) -> FunctionNode:
+        if id(given) not in self._nodes:
+            self._kept.append(given)
+            self._nodes[id(given)] = make(given)
+        return self._nodes[id(given)]
 
 
 def _all(given: object) -> Sequence[object]:

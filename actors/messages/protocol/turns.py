@@ -226,7 +226,9 @@ class TurnJoined(Message, frozen=True, kw_only=True):
 
 
 class FindAgain(Message, frozen=True, kw_only=True):
-    """Another agent waits for the user's words now than FindTurn has found, or none: find out, and ask again."""
+    """Another agent waits for the user's words now than FindTurn has found, or none. Ask again, with what is `found` now."""
+
+    found: TurnFound
 
 
 class InterruptFirst(Message, frozen=True, kw_only=True):

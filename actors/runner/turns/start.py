@@ -95,9 +95,9 @@ class TurnStarter:
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if not (saves_once and prepared.found.is_there):
-                while (started := await self._start(message, prepared, place)) is None:
+                while not isinstance(started := await self._start(message, prepared, place), p.TurnStarted):
                     # An agent has begun to wait for the user's words, or waits no more.
-                    prepared = await self._user_messages.prepare(message, content)
+                    prepared = prepared._replace(found=started.found)
                 return started
             saving.close()
             return await self._join(message, prepared.found.agent)
@@ -118,8 +118,8 @@ class TurnStarter:
             await self._recovery.resume(key)
         return self._joined(key, agent)
 
-    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted | None:
-        """Open the turn and launch it, or join it if it is there already. None: it has to be prepared again."""
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted | p.FindAgain:
+        """Open the turn and launch it, or join it if it is there already."""
         found, content, actions = prepared
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
@@ -159,7 +159,7 @@ class TurnStarter:
                 opened = await self._open(self._request(message, invocation_id, content, raw, found.awaits), take_early)
             match opened:
                 case p.FindAgain():
-                    return None
+                    return opened
                 case p.TurnJoined():
                     if opened.is_lost:
                         await self._recovery.resume(key)

@@ -97,14 +97,17 @@ class TurnLookup:
                 return row, outcome.awaits
         return None
 
-    async def has_moved_on(self, log: SessionLog, message: p.OpenTurn) -> bool:
-        """True when the turns before it in line have left another agent waiting for the user's words than was found, or none."""
+    async def find_again(self, log: SessionLog, message: p.OpenTurn) -> p.TurnFound | None:
+        """The turn that a message is for, now that the turns before it in line are over; None: it is as was found."""
         if not (message.takes_words or message.awaits):
-            return False
-        waiting = await self.awaiting(log)
+            return None
+        authors, waiting = self._parts.deciding(log.authors()), await self.awaiting(log)
         if waiting is None:
-            return bool(message.awaits)
-        return (waiting[0].invocation_id, waiting[1]) != (message.invocation_id, message.awaits)
+            return p.TurnFound(authors=authors) if message.awaits else None
+        row, awaits = waiting
+        if (row.invocation_id, awaits) == (message.invocation_id, message.awaits):
+            return None
+        return p.TurnFound(authors=authors, caller=node_at(awaits), invocation_id=row.invocation_id, awaits=awaits)
 
     async def _require_one_turn(self, log: SessionLog, answered: Sequence[str]) -> None:
         """Raise InvalidMessageError if a turn after the first of `answered` waits, too: the message would not continue it."""

@@ -216,9 +216,9 @@ class TurnOpener:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             await self._parts.refresh_shared_state(message.key)
-        if await self._lookup.has_moved_on(log, message):
+        if (found := await self._lookup.find_again(log, message)) is not None:
             self._give_back(request)
-            return p.FindAgain()
+            return p.FindAgain(found=found)
         if message.continues:
             return await self._continue_paused(request)
         seq = log.head_seq + 1

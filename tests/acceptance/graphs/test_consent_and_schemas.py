@@ -7,8 +7,22 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import START, Content, FunctionNode, FunctionResponse, Graph, JoinNode, LlmAgent, NodeContext, Part
-from actors.errors import AgentFailedError, GraphValidationError, StateSchemaError, WorkflowConfigurationError
+from actors import (
+    START,
+    AgentTool,
+    Content,
+    FunctionNode,
+    FunctionResponse,
+    FunctionTool,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    LongRunningFunctionTool,
+    NodeContext,
+    Part,
+    ToolContext,
+)
+from actors.errors import AgentFailedError, DefinitionError, GraphValidationError, StateSchemaError, WorkflowConfigurationError
 from actors.testing import PatternModel
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn
@@ -59,6 +73,40 @@ def test_consent_is_asked_for_in_each_round(deploy: Deploy) -> None:
         ]
         assert call.id == "wf_tool_confirmation:wf@1/pay@2"
         assert "wf@1/last@1" in ends(run_turn(rt, decided(call.id, confirmed=True)))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [('{"x": 4}', 5), ("4", 5), ('{"x": "4"}', 5)], ids=["arguments", "the only one", "as text"]
+)
+def test_a_tool_is_a_node(deploy: Deploy, given: str, expected: int) -> None:
+    def next_one(x: int, tool_context: ToolContext) -> int:
+        """The next number."""
+        tool_context.state["seen"] = x
+        return x + 1
+
+    with deploy(Graph(name="wf", edges=[(START, FunctionTool(next_one), named_node("last"))])) as rt:
+        assert ends(run_turn(rt, given)) == {"wf@1/next_one@1": expected, "wf@1/last@1": f"last({expected})"}
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state["seen"] == 4
+
+
+def test_a_tool_that_needs_consent_is_run_when_the_user_has_agreed(deploy: Deploy) -> None:
+    def book(city: str, days: int) -> str:
+        """Book it."""
+        return f"{days} days in {city}"
+
+    with deploy(Graph(name="wf", edges=[(START, FunctionTool(book, require_confirmation=True))])) as rt:
+        events = run_turn(rt, '{"city": "Rome"}', state_delta={"days": 3})
+        [call] = [call for event in events for call in event.function_calls()]
+        assert call.args["payload"] == {"tool_name": "book", "args": {"city": "Rome", "days": 3}}
+        assert ends(run_turn(rt, decided(call.id or "", confirmed=True))) == {"wf@1/book@1": "3 days in Rome"}
+
+
+def test_tools_that_cannot_be_nodes_are_refused() -> None:
+    for wrong in (LongRunningFunctionTool(pay), AgentTool(LlmAgent(name="helper", model="m"))):
+        with pytest.raises(DefinitionError, match="no node of a graph"):
+            Graph(name="wf", edges=[(START, wrong)])
 
 
 def test_consent_without_a_second_call_is_refused() -> None:

@@ -1,0 +1,80 @@
+"""A tool as a node of a graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.graphs.context import NodeContext
+from actors.definitions.graphs.nodes import FunctionNode
+from actors.definitions.tools.base import Tool
+from actors.errors import DefinitionError, WorkflowDataError
+from actors.errors.calls import explains_wrong_calls
+from actors.messages.content import Content
+from actors.messages.json_types import JsonMapping, JsonObject
+
+
+class ToolNode(FunctionNode):
+    """A node that runs a tool: a tool that stands in the edges of a graph becomes one. What the tool returns is its output.
+
+    A dictionary, or a text that is one as JSON, has the arguments. Any other input is the argument of a tool that needs just one.
+    What is missing then comes from the state, by name.
+
+    Args:
+        tool: the tool. With `require_confirmation` the user is asked first.
+
+    Raises:
+        DefinitionError: the tool has no declaration, is long-running, asks an agent, or has a name that no node can have.
+    """
+
+    @explains_wrong_calls
+    def __init__(self, tool: Tool) -> None:
+        if isinstance(tool, AgentTool):
+            raise DefinitionError(f"{tool!r} is no node of a graph: put the agent itself into the edges")
+        declared = tool.declaration()
+        if declared is None or tool.is_long_running:
+            raise DefinitionError(
+                f"{tool!r} is no node of a graph: it has to be a tool that models call, and that answers at once"
+            )
+        self.tool = tool
+        self.takes: JsonObject = declared.parameters or {}
+        super().__init__(self._call, name=tool.name, require_confirmation=tool.require_confirmation)
+
+    async def _call(self, ctx: NodeContext, node_input: Any) -> Any:
+        return await self.tool.run(self.arguments(node_input, ctx.state), ctx.tool_context())
+
+    def arguments(self, given: Any, state: JsonMapping) -> JsonObject:
+        """The arguments that the tool is called with. Raises WorkflowDataError."""
+        value = _read(given.text if isinstance(given, Content) else given)
+        required = self.takes.get("required", [])
+        if isinstance(value, Mapping):
+            found = dict(value)
+        elif value is None:
+            found = {}
+        else:
+            names = required if required else list(self.takes.get("properties", {}))
+            if len(names) != 1:
+                raise WorkflowDataError(
+                    self.name, f"the tool takes {', '.join(names) or 'nothing'}: give it a dictionary of these"
+                )
+            found = {names[0]: value}
+        for name in required:
+            if name not in found and name in state:
+                found[name] = state[name]
+        return found
+
+    def __repr__(self) -> str:
+        return f"ToolNode({self.name})"
+
+
+def _read(value: Any) -> Any:
+    """An input; a text that has a dictionary as JSON as that."""
+    if not isinstance(value, str):
+        return value
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return value
+    return parsed if isinstance(parsed, dict) else value
