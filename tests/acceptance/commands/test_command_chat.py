@@ -25,6 +25,21 @@ SLOW = """
 """
 
 
+TRIP = """
+    from actors import START, Content, Graph, LlmAgent
+    from actors.testing import PatternModel
+
+
+    def book(node_input: dict[str, str]) -> Content:
+        return Content.of_text(f"Off to {node_input['result']}.", role="model")
+
+
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    planner = LlmAgent(name="planner", model=PatternModel([("Rome", finish)], default="Where to?"), mode="task")
+    root_agent = Graph(name="trip", edges=[(START, planner, book)])
+"""
+
+
 def test_a_conversation_with_transfers_confirmations_and_questions(tmp_path: Path) -> None:
     desk(tmp_path / "desk_chat")
     with TerminalProgram(["chat", "desk_chat", "--session", "s1", "--state", "plan=gold"], tmp_path) as chat:
@@ -77,6 +92,20 @@ def test_an_earlier_conversation_goes_on_with_what_it_waits_for(tmp_path: Path) 
         assert "nothing waits for an answer" in chat.until("> ")
         chat.type("/quit\n")
         assert chat.exit_code() == 0
+
+
+def test_what_is_typed_goes_to_an_agent_that_works_on_a_task(tmp_path: Path) -> None:
+    write(tmp_path / "trip_chat", {"agent.py": TRIP})
+    with TerminalProgram(["chat", "trip_chat", "--session", "s1"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("hello\n")
+        assert "Where to?" in chat.until("\n> ")
+        chat.type(CTRL_D)
+        assert chat.exit_code() == 0
+    with TerminalProgram(["chat", "trip_chat", "--session", "s1"], tmp_path) as chat:
+        chat.until("> ")
+        chat.type("Rome\n")
+        assert "Off to Rome." in chat.until("\n> ")
 
 
 def test_commands_show_the_session_and_the_tree(tmp_path: Path) -> None:

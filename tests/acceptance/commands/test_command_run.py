@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from actors.errors import RaygroveError, RequestError
 from runtime.frontends.console import cli
+from tests.acceptance.commands.test_command_chat import TRIP
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 
 
@@ -53,6 +54,18 @@ def test_only_the_answer_goes_to_the_standard_output(app: str) -> None:
     told = result.stderr.splitlines()
     assert told[:2] == ["concierge → billing", 'billing → lookup_order(order_id="42")']
     assert told[2].startswith("billing ← lookup_order: ")
+
+
+def test_a_turn_that_waits_for_words_says_how_to_give_them(tmp_path: Path) -> None:
+    write(tmp_path / "trip_run", {"agent.py": TRIP})
+    asked = raygrove("trip_run", "hello", "--session", "s1")
+    assert (asked.exit_code, asked.stdout) == (3, "Where to?\n")
+    assert asked.stderr.splitlines()[-2:] == [
+        "paused: an agent waits for your next message. Give it with",
+        "  raygrove run trip_run --session s1 MESSAGE",
+    ]
+    answered = raygrove("trip_run", "Rome", "--session", "s1")
+    assert (answered.exit_code, answered.stdout) == (0, "Off to Rome.\n")
 
 
 def test_a_message_comes_from_the_standard_input(app: str) -> None:

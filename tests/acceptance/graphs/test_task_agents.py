@@ -10,12 +10,14 @@ from pydantic import BaseModel
 
 from actors import (
     START,
+    Blob,
     Content,
     Event,
     Graph,
     LlmAgent,
     NodeContext,
     ParallelAgent,
+    Part,
     RequestInput,
     RunConfig,
     SequentialAgent,
@@ -209,3 +211,34 @@ def test_the_events_of_a_task_say_so_in_json(deploy: Deploy) -> None:
         assert Event.from_json(event.to_json()) == event
         assert event.node_info is not None
         assert event.node_info.output_for == ()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "rewound"])
+def test_a_task_that_is_given_up_gets_no_more_words(deploy: Deploy, how: str) -> None:
+    planner, model = agent("planner", "Where to?", "Where to, then?")
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="hello")
+        list(turn)
+        if how == "cancelled":
+            rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id).cancel()
+        else:
+            rt.sessions.rewind("ada", "s1", turn.invocation_id)
+        again = run_turn(rt, "hi")
+        assert texts(again) == ["Where to, then?"]
+        assert again[0].invocation_id != turn.invocation_id
+        assert said(model) == ["hi"]
+
+
+def test_a_message_with_data_and_one_with_state_are_words_too(deploy: Deploy) -> None:
+    planner, model = agent("planner", "Where to?", "And when?", finish(result="Rome"))
+    with deploy(Graph(name="wf", edges=[(START, planner)])) as rt:
+        run_turn(rt, "hello")
+        map_of_it = Part(inline_data=Blob(mime_type="image/png", data=b"map"))
+        saved = RunConfig(save_input_blobs_as_artifacts=True)
+        run_turn(rt, Content(role="user", parts=[Part(text="here"), map_of_it]), run_config=saved)
+        run_turn(rt, "soon", state_delta={"season": "spring"})
+        assert "here" in said(model)
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state["season"] == "spring"
+        assert invocations(rt) == 1

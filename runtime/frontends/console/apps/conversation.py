@@ -137,10 +137,12 @@ class Conversation:
         """Show a turn to its end, and ask what it waits for. Ctrl-C cancels it."""
         while True:
             self._show(turn)
-            if not isinstance(turn.result().outcome, Paused):
+            # Without a question an agent waits for the user's words: the next line has them.
+            pending = turn.pending if isinstance(turn.result().outcome, Paused) else ()
+            if not pending:
                 return
             try:
-                answers = self._ask(turn.pending)
+                answers = self._ask(pending)
             except KeyboardInterrupt:
                 turn.cancel()
                 raise

@@ -23,6 +23,7 @@ def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str,
     """The question for which a paused turn waits, and the command that answers it.
 
     Args:
+        calls: those that wait; none where an agent waits for the user's words.
         options: of the command that paused, which find the session again.
     """
     lines = []
@@ -35,6 +36,8 @@ def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str,
     for name, value in options.items():
         if value:
             words += [f"--{name}"] if value is True else [f"--{name}", value]
+    if not calls:
+        return ["paused: an agent waits for your next message. Give it with", f"  {shlex.join(words)} MESSAGE"]
     for call in calls:
         given = "true" if call.is_confirmation else '{"action": "accept", "content": {}}' if call.question else "{}"
         words += ["--answer", f"{call.call_id}={given}"]

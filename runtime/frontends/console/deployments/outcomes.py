@@ -38,7 +38,7 @@ def follow(turn: Turn, name: str, *, json: bool, verbose: bool) -> int:
 
 def how_to_answer(calls: Sequence[PendingCall], name: str) -> list[str]:
     """The question for which a paused turn waits, and the commands that answer it."""
-    lines = []
+    lines = [] if calls else ["paused: an agent waits for the user's next message in this session"]
     for call in calls:
         wants, value = ("must be confirmed", "yes") if call.is_confirmation else ("waits for its result", "{}")
         lines.append(f"paused: {question(call)} of agent {call.agent!r} {wants}. Answer it with")
