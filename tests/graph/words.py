@@ -93,6 +93,8 @@ def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | N
     try:
         return _function_node(name, spec, counted, kids, kind)
     except WorkflowConfigurationError as error:
+        if not spec.get("confirm"):
+            raise
         raise BareError(type(error).__name__) from error
 
 

@@ -216,7 +216,7 @@ class NodeCall:
         self._of_node.actions.artifact_delta = {}
         actions = msgspec.structs.replace(
             event.actions,
-            state_delta={**changed, **event.actions.state_delta},
+            state_delta={**event.actions.state_delta, **changed},
             artifact_delta={**written.artifact_delta, **event.actions.artifact_delta},
         )
         return msgspec.structs.replace(event, actions=actions)

@@ -15,7 +15,7 @@ from actors import Content, CustomAgent, Event, InvocationContext
 from runtime.frontends.web.connections import ConnectionLimits
 from runtime.frontends.web.streams import response
 from runtime.web import app_for
-from tests.support.machine.process_use import MB, use_of
+from tests.support.machine.process_use import MB, give_back_freed, use_of
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_load import address_of, follow_request
 from tests.support.servers.web_server import TIMEOUT_S, frames, serving
@@ -50,6 +50,7 @@ async def test_clients_that_read_nothing_hold_little_and_slow_nobody_and_are_lef
         session = "/v1/apps/desk/sessions/s"
         rt.sessions.create("ada", "s")
         async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            give_back_freed()
             before = use_of(os.getpid()).memory
             clients = [stalled(url, f"{session}/events?user=ada") for _ in range(STALLED)]
             try:
@@ -59,6 +60,7 @@ async def test_clients_that_read_nothing_hold_little_and_slow_nobody_and_are_lef
                 async with client.stream("GET", place, headers={"Accept": "text/event-stream"}) as stream:
                     got = [frame.id async for frame in frames(stream)]
                 assert got == [*(str(number + 2) for number in range(EVENTS)), ""]
+                give_back_freed()
                 held = use_of(os.getpid()).memory - before
                 assert held < STALLED * ROOM, f"{held / MB:.0f} MB"
                 assert open_streams(await client.get("/metrics")) == STALLED
