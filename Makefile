@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready-$(shell cat requirements-dev.lock pyproject.toml | cksum | cut -d' ' -f1)
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --no-header
 # Environments that only the benchmarks need: of the projects that they compare with, and of the charts.
 PEERS := $(wildcard tests/benchmarks/locks/*.in)
 
