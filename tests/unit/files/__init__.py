@@ -1,0 +1,1 @@
+"""Files beside the code: those of clusters, and locks."""
