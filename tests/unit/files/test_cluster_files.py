@@ -14,7 +14,7 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 
 from runtime import Settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "cluster"
 
 
