@@ -129,7 +129,7 @@ clean:
 define install
 @echo "setting up $(1)"
 @$(PYTHON) -m venv --clear $(1)
-@$(1)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+@$(1)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(2)
 endef
 ITSELF := install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 
