@@ -125,7 +125,7 @@ clean:
 	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An environment, with what a lock names; and raygrove itself, as it stands here, for it.
+# An environment, with what a lock names, which is all that is needed; and raygrove itself, as it stands here, for it.
 define install
 @echo "setting up $(1)"
 @$(PYTHON) -m venv --clear $(1)

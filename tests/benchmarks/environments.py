@@ -35,7 +35,7 @@ class Environment:
             return
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(self._folder)], check=True)
         pip = [str(self._folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "--requirement", str(self._lock)], check=True)
+        subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", str(self._lock)], check=True)
         stamp.touch()
 
     def run(self, module: str, *arguments: str) -> str:

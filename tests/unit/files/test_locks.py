@@ -6,6 +6,7 @@ import re
 from importlib.metadata import distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -34,3 +35,10 @@ def test_what_a_package_needs_with_extras_is_pinned_with_them() -> None:
                 if is_needed and name in pinned and not extras <= {canonicalize_name(each) for each in pinned[name]}:
                     missing.append(f"{lock}: {name} without {sorted(extras)}, which {distribution.metadata['Name']} needs")
     assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("file", ["Makefile", "examples/cluster/Dockerfile", "tests/benchmarks/environments.py"])
+def test_locks_are_installed_without_a_look_at_newer_releases(file: str) -> None:
+    lines = [line for line in Path(file).read_text().splitlines() if "--require-hashes" in line]
+    assert lines
+    assert all("--no-deps" in line for line in lines), lines
