@@ -22,7 +22,7 @@ from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import StateDelta
-from actors.messages.topology import TASK
+from actors.messages.topology import CHAT, TASK
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
 from actors.rules.checks.state import only_temp, without_temp
@@ -221,10 +221,9 @@ class EventWriter:
         if self._node is None or event.author == USER:
             return None
         says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
-        mode = getattr(self._spec.definition, "mode", None)
-        if mode == "chat":
+        if self._spec.mode == CHAT:
             return NodeInfo(path=self._node.path)
-        if mode == TASK:
+        if self._spec.mode == TASK:
             output_for = self._node.output_for if event.output is not None else ()
             return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=self._node.path)
         output_for = self._node.output_for if says else ()

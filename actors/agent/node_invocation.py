@@ -19,7 +19,7 @@ from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.graph import NodeTask, node_at
 from actors.messages.json_types import JsonValue, StateDelta
-from actors.messages.topology import TASK
+from actors.messages.topology import CHAT, TASK
 from actors.refs.session import SessionRef
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
@@ -32,7 +32,6 @@ class NodeReader(SessionReader):
 
     Args:
         task: what the agent is asked.
-        asked: the same, as the user's message.
         agent: whose run it is.
         is_chat: it sees the conversation, and is given nothing else.
 
@@ -48,10 +47,9 @@ class NodeReader(SessionReader):
         message: p.Invoke,
         view: AgentView,
         task: NodeTask,
-        asked: Content,
         agent: str,
         *,
-        is_chat: bool = False,
+        is_chat: bool,
     ) -> None:
         super().__init__(session, message, view, compiles=False, reads_state=True)
         self._path = task.path
@@ -62,14 +60,13 @@ class NodeReader(SessionReader):
         self.history = History(agent, message.branch)
         self.answer: JsonValue = None
         self._sees_conversation = task.sees_conversation
-        # A chat has its message in the conversation that it sees.
-        self._is_given_nothing = is_chat or (task.content is None and task.data is None)
-        self.words_seq = 0
+        self._is_given_nothing = task.content is None and task.data is None
         self._is_chat = is_chat
-        self._asked = Event(author=USER, invocation_id=self._invocation_id, branch=message.branch, content=asked)
+        self.words_seq = 0
+        self._asked = Event(author=USER, invocation_id=self._invocation_id, branch=message.branch)
 
     def ask(self, content: Content) -> None:
-        """Ask something else."""
+        """Take the input, as the user's message, before the run begins."""
         self._asked = msgspec.structs.replace(self._asked, content=content)
 
     async def view(self, answered: Iterable[str | None]) -> History:
@@ -86,7 +83,8 @@ class NodeReader(SessionReader):
                 is_said = event.author == USER and event.node_info is None and not any(event.function_responses())
                 if is_earlier or is_said:
                     self.history.add(msgspec.structs.replace(event, branch=None))
-        if not (self._sees_conversation and self._is_given_nothing):
+        # A chat has its message in the conversation that it sees.
+        if not (self._is_chat or (self._sees_conversation and self._is_given_nothing)):
             self.history.add(self._asked)
         for event in self._recalled:
             self._see(event)
@@ -137,15 +135,7 @@ class NodeInvocation(Invocation):
         self._spec = spec
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
-        self._seen = NodeReader(
-            environment.session,
-            message,
-            view,
-            self._task,
-            asked_of(self._task, self.user_content),
-            spec.name,
-            is_chat=_mode(spec) == "chat",
-        )
+        self._seen = NodeReader(environment.session, message, view, self._task, spec.name, is_chat=spec.mode == CHAT)
         return self._seen
 
     async def begin_run(self, since: int) -> None:
@@ -153,9 +143,10 @@ class NodeInvocation(Invocation):
         if self.is_resumed:
             self.done = await self._seen.recall(since)
             self.writer.recall(self.done)
+        asked = asked_of(self._checked_task(), self.user_content)
+        self._seen.ask(asked)
         if not (self.done and any(self.user_content.function_responses())):
-            self.user_content = asked_of(self._checked_task(), self.user_content)
-            self._seen.ask(self.user_content)
+            self.user_content = asked
         await self.reader.begin_run()
 
     def _checked_task(self) -> NodeTask:
@@ -174,7 +165,7 @@ class NodeInvocation(Invocation):
 
     async def emit(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event, a final response with its output in the form of the agent's output_schema: see Context."""
-        schema = getattr(self._spec.definition, "output_schema", None) if _mode(self._spec) != TASK else None
+        schema = getattr(self._spec.definition, "output_schema", None) if self._spec.mode != TASK else None
         if schema is not None and event.text and not event.partial and event.is_final_response():
             event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
         return await super().emit(event, is_last=is_last)
@@ -185,7 +176,7 @@ class NodeInvocation(Invocation):
 
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: that of its last final response, or the text; of a chat nothing."""
-        return self._seen.answer if _mode(self._spec) != "chat" else None
+        return self._seen.answer if self._spec.mode != CHAT else None
 
 
 class GraphInvocation(Invocation):
@@ -267,11 +258,6 @@ class GraphInvocation(Invocation):
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""
         return outcome.output
-
-
-def _mode(spec: AgentSpec) -> str | None:
-    mode: str | None = getattr(spec.definition, "mode", None)
-    return mode
 
 
 def is_below(path: str, of: str) -> bool:

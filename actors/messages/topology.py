@@ -21,6 +21,9 @@ GRAPH = "graph"
 TASK = "task"
 """The mode of an agent that works on a task with the user."""
 
+CHAT = "chat"
+"""The mode of an agent that hears the whole conversation as a node of a graph."""
+
 KEPT = 4_096
 """Nodes that stay decoded, for the next time that they are asked for."""
 

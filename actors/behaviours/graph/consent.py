@@ -26,7 +26,7 @@ def consent_id(path: str) -> str:
     return f"wf_tool_confirmation:{path}"
 
 
-def asked(place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
+def asked_consent(place: NodePlace, node: FunctionNode, state: JsonMapping) -> NodeEnd:
     """The pause of a run that the user has to agree to: the question shows what the function would be given."""
     call_id = consent_id(place.info.path)
     message = f"Please approve or reject the tool call {node.name}()"

@@ -16,6 +16,7 @@ from actors.behaviours.graph.results import (
     NodePlace,
     NodeResult,
     RunsBelow,
+    Waits,
 )
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.edges import AgentName, EdgeReader, GraphNode, name_of_end
@@ -47,8 +48,7 @@ class DynamicRuns:
         may_ask: the function is called again when it has to be; else it may ask for none.
 
     Attributes:
-        waits: the calls that the user has to answer before these runs can go on.
-        awaits: the one that waits for the user's words; "": none does.
+        waits: for what of the user these runs wait.
         stopped: the outcome of an agent with which the graph ends.
         failed: the run that has failed last.
         output: of the run that was asked for as the function's own output; None without one.
@@ -62,8 +62,7 @@ class DynamicRuns:
         self._reader = EdgeReader()
         self._numbers: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[NodeResult], GraphNode] = {}
-        self.waits: list[str] = []
-        self.awaits = ""
+        self.waits = Waits()
         self.stopped: AnyOutcome | None = None
         self.output: EndedBelow | None = None
         self.failed: FailedBelow | None = None
@@ -164,11 +163,9 @@ class DynamicRuns:
             case Failed():
                 return EndedBelow(None, result)
             case NodeEnd():
-                self.waits.extend(result.waits)
-                self.awaits = self.awaits or result.awaits
+                self.waits.add(result.waits, result.awaits)
             case Paused():
-                self.waits.extend(result.call_ids)
-                self.awaits = self.awaits or result.awaits
+                self.waits.add(result.call_ids, result.awaits)
             case _:
                 self.stopped = self.stopped or result
         raise NodeInterruptedError(place.info.path)

@@ -132,7 +132,8 @@ class NodeCall:
         rest = self._with_actions(self._empty())
         info = msgspec.structs.replace(self._without_output(), has_paused=True, is_note=rest == self._empty())
         events = [*self._held, msgspec.structs.replace(rest, node_info=info)]
-        return NodeEnd(events, waits=[*self._asked, *self._below.waits], awaits=self._below.awaits)
+        below = self._below.waits
+        return NodeEnd(events, waits=[*self._asked, *below.calls], awaits=below.awaits)
 
     def failed(self, failed: Failed, *, is_retried: bool = False) -> Event:
         """The event that the attempt leaves when it has failed."""
@@ -206,8 +207,8 @@ class NodeCall:
         """Put on an event what the function has written since the one before."""
         written = self._of_node.actions.freeze()
         if self._schema is not None and event.error_code is None:
-            self._schema.check(self._info.path, {**written.state_delta, **event.actions.state_delta})
-        if self._schema is not None and event.error_code is not None:
+            self._schema.check(self._info.path, {**event.actions.state_delta, **written.state_delta})
+        elif self._schema is not None:
             written = msgspec.structs.replace(written, state_delta=self._schema.fitting(written.state_delta))
         changed = {key: plain(value) for key, value in written.state_delta.items() if self._is_new(key, value)}
         if not (changed or written.artifact_delta):

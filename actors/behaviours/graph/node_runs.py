@@ -13,8 +13,7 @@ import msgspec
 
 from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.graph.consent import asked as asked_consent
-from actors.behaviours.graph.consent import consent_id, is_agreed, refused
+from actors.behaviours.graph.consent import asked_consent, consent_id, is_agreed, refused
 from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.function_node import NodeCall, ended, question
 from actors.behaviours.graph.node_attempt import NodeAttempt
@@ -235,7 +234,7 @@ class NodeRuns:
         try:
             end = await _within(call, node)
             await below.finish()
-            return below.stopped or (call.interrupted() if below.waits or below.awaits else end)
+            return below.stopped or (call.interrupted() if below.waits else end)
         except NodeInterruptedError:
             await below.finish()
             return below.stopped or call.interrupted()
@@ -290,11 +289,8 @@ class NodeRuns:
         if attempt.waits and not node.rerun_on_resume:
             output = inputs[next(iter(inputs))] if len(inputs) == 1 else cast(JsonValue, inputs)
             return NodeEnd([], waits=missing) if missing else self.noted_end(place, output)
-        if attempt.is_answered(answers):
-            attempt.begin_again()
-            return None
-        if attempt.has_paused and not attempt.waits_below:
-            # A run below it has waited for the user's words.
+        # Where it has paused without a question, a run below it has waited for the user's words.
+        if attempt.is_answered(answers) or (attempt.has_paused and not attempt.waits_below):
             attempt.begin_again()
             return None
         is_over = attempt.waits or attempt.has_paused

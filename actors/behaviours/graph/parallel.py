@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
 from actors.behaviours.graph.function_node import ended
-from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow
+from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow, Waits
 from actors.definitions.graphs.nodes import ParallelWorker
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.outcomes import Finished, Paused
+from actors.rules.graph.answers import read_json
 from actors.rules.graph.progress import Given
 
 
@@ -30,8 +30,7 @@ class ParallelRun:
         self._worker = worker
         self._place = place
         self._outputs: dict[int, JsonValue] = {}
-        self._waits: list[str] = []
-        self._awaits = ""
+        self._waits = Waits()
         self._failed: NodeResult | None = None
 
     async def run(self) -> NodeResult:
@@ -60,8 +59,8 @@ class ParallelRun:
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
             return self._failed
-        if self._waits or self._awaits:
-            return NodeEnd([], waits=self._waits, awaits=self._awaits)
+        if self._waits:
+            return NodeEnd([], waits=self._waits.calls, awaits=self._waits.awaits)
         outputs: JsonValue = [self._outputs[index] for index in range(len(items))]
         event = Event(branch=self._place.branch, node_info=self._place.info, output=outputs)
         return NodeEnd([ended(event)], outputs)
@@ -76,11 +75,9 @@ class ParallelRun:
         result: NodeResult = _result_of(ended) if ended is not None else await self._runs.run_below(place)
         match result:
             case NodeEnd() if result.is_waiting:
-                self._waits.extend(result.waits)
-                self._awaits = self._awaits or result.awaits
+                self._waits.add(result.waits, result.awaits)
             case Paused():
-                self._waits.extend(result.call_ids)
-                self._awaits = self._awaits or result.awaits
+                self._waits.add(result.call_ids, result.awaits)
             case NodeEnd() | Finished():
                 self._outputs[index] = result.output
                 return self._failed is None
@@ -100,7 +97,6 @@ def items_of(given: Given) -> Sequence[JsonValue]:
     """The items of an input: of a list its own; else the input alone. The user may have written either as JSON."""
     value = given.text if isinstance(given, Content) else given
     if isinstance(given, Content):
-        with suppress(ValueError):
-            parsed = json.loads(given.text)
-            value = parsed if isinstance(parsed, list | dict) else value
+        parsed = read_json(given.text)
+        value = parsed if isinstance(parsed, list | dict) else value
     return cast("Sequence[JsonValue]", value) if isinstance(value, list) else [value]

@@ -54,6 +54,27 @@ class NodeEnd(NamedTuple):
         return bool(self.waits or self.awaits)
 
 
+class Waits:
+    """All that several runs wait for.
+
+    Attributes:
+        calls: the ids of the calls that the user has to answer.
+        awaits: the first run that waits for the user's words; "": none does.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.awaits = ""
+
+    def add(self, calls: Sequence[str], awaits: str) -> None:
+        """Take in what one more run waits for."""
+        self.calls.extend(calls)
+        self.awaits = self.awaits or awaits
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.awaits)
+
+
 class NodeFailed(NamedTuple):
     """A function has failed for good. `event`: says so, and is not stored yet; None: a run below it has said so."""
 

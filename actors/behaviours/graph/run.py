@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import cast
 
 from actors.behaviours.graph.node_runs import NodeRuns
-from actors.behaviours.graph.results import NodeEnd, NodeFailed, NodePlace, NodeResult
+from actors.behaviours.graph.results import NodeEnd, NodeFailed, NodePlace, NodeResult, Waits
 from actors.definitions.graphs.graph import Graph
 from actors.definitions.graphs.nodes import FunctionNode
 from actors.definitions.tree.spec import AgentSpec
@@ -52,8 +52,7 @@ class GraphRun:
         self._runs = NodeRuns(self._graph, context)
         self._tasks: dict[asyncio.Task[NodeResult], NodeRun] = {}
         self._done: asyncio.Queue[asyncio.Task[NodeResult]] = asyncio.Queue()
-        self._waiting: list[str] = []
-        self._awaits = ""
+        self._waits = Waits()
 
     async def run(self) -> AnyOutcome:
         """The run, from where it is to its end or to where it waits for the user."""
@@ -65,9 +64,9 @@ class GraphRun:
                 task.cancel()
         if stopped is not None:
             return await self._stop(stopped)
-        if self._waiting or self._awaits:
+        if self._waits:
             await self._context.note({ASKED: self._context.progress.get(ASKED, self._context.user_seq)})
-            return Paused(call_ids=tuple(self._waiting), awaits=self._awaits)
+            return Paused(call_ids=tuple(self._waits.calls), awaits=self._waits.awaits)
         for join, lacking in self._progress.starved().items():
             raise StarvedJoinError(self._graph.name, join, ", ".join(map(repr, lacking)))
         output = self._progress.output
@@ -92,7 +91,7 @@ class GraphRun:
         """Run nodes until none is under way and none can begin; or return what ends the graph."""
         while True:
             # While an agent waits for the user's words nothing more begins, which would speak in between.
-            for run in self._progress.begin() if not self._awaits else ():
+            for run in self._progress.begin() if not self._waits.awaits else ():
                 task = asyncio.create_task(self._runs.run(self._place(run)))
                 self._tasks[task] = run
                 task.add_done_callback(self._done.put_nowait)
@@ -142,8 +141,7 @@ class GraphRun:
         self._progress.end(name, end.output, end.routes, branch, leads_on=not waits)
 
     def _pause(self, run: NodeRun, waits: Sequence[str], awaits: str) -> None:
-        self._waiting.extend(waits)
-        self._awaits = self._awaits or awaits
+        self._waits.add(waits, awaits)
         self._progress.pause(run.name)
 
     async def _stop(self, stopped: NodeResult) -> AnyOutcome:

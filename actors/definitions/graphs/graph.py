@@ -16,7 +16,7 @@ from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, TriedAgent, checked_type
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import DefinitionError, GraphValidationError
-from actors.messages.topology import GraphEdge
+from actors.messages.topology import CHAT, TASK, GraphEdge
 from actors.rules.graph.shape import DEFAULT_ROUTE, START, Arrow, Shape, flaws
 
 
@@ -71,7 +71,7 @@ class Graph(BaseAgent):
         for arrow in self.shape.arrows:
             behind = () if arrow.source == START else (arrow.target,)
             for end in (arrow.source, *behind):
-                if getattr(self.nodes.get(end), "mode", None) == "chat":
+                if getattr(self.nodes.get(end), "mode", None) == CHAT:
                     raise GraphValidationError(
                         f"graph {self.name!r}: agent {end!r} has mode='chat', a conversation with the user that has no end, so "
                         "it stands behind START, and no edge leads on from it. Use mode='task' for one that hands on a result"
@@ -173,10 +173,10 @@ def _drawn(node: str) -> str:
 
 def _sees_conversation(agent: BaseAgent) -> bool:
     """True where that was asked for: what is the default elsewhere is not for nodes, and an agent with a task sees only that."""
-    if not isinstance(agent, LlmAgent) or agent.mode == "task":
+    if not isinstance(agent, LlmAgent) or agent.mode == TASK:
         return False
     is_asked_for = "include_contents" in agent.model_fields_set and agent.include_contents == "default"
-    return is_asked_for or agent.mode == "chat"
+    return is_asked_for or agent.mode == CHAT
 
 
 def _agent_of(node: object) -> BaseAgent | None:

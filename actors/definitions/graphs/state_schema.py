@@ -33,7 +33,7 @@ class StateSchema:
         """Check that the state can have what a function takes from it. Raises StateSchemaError."""
         for name in names:
             if name not in self._types:
-                raise StateSchemaError(f"node {node!r}", name, f"the state_schema has {', '.join(self._types) or 'nothing'}")
+                raise StateSchemaError(f"node {node!r}", name, self._no_such_key())
 
     def fitting(self, written: StateDelta) -> StateDelta:
         """The part of it that may be written."""
@@ -45,11 +45,14 @@ class StateSchema:
             if (flaw := self._flaw(key, value)) is not None:
                 raise StateSchemaError(path, key, flaw)
 
+    def _no_such_key(self) -> str:
+        return f"the state_schema has {', '.join(self._types) or 'nothing'}"
+
     def _flaw(self, key: str, value: JsonValue) -> str | None:
         if ":" in key or value is None:
             return None
         if key not in self._types:
-            return f"the state_schema has {', '.join(self._types) or 'nothing'}"
+            return self._no_such_key()
         try:
             self._types[key].validate_python(value)
         except pydantic.ValidationError as error:

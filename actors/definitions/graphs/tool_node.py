@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from actors.errors import DefinitionError, WorkflowDataError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Content
 from actors.messages.json_types import JsonMapping, JsonObject
+from actors.rules.graph.answers import read_json
 
 
 class ToolNode(FunctionNode):
@@ -71,10 +71,5 @@ class ToolNode(FunctionNode):
 
 def _read(value: Any) -> Any:
     """An input; a text that has a dictionary as JSON as that."""
-    if not isinstance(value, str):
-        return value
-    try:
-        parsed = json.loads(value)
-    except ValueError:
-        return value
+    parsed = read_json(value) if isinstance(value, str) else value
     return parsed if isinstance(parsed, dict) else value

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.callback import UserCallback
-from actors.definitions.agents.llm import Instruction
+from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.agents.workflow import LoopAgent
 from actors.interfaces.model import Model
@@ -45,6 +45,11 @@ class AgentSpec:
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
+
+    @property
+    def mode(self) -> str | None:
+        """See LlmAgent; None for any other agent."""
+        return self.definition.mode if isinstance(self.definition, LlmAgent) else None
 
     @property
     def absorbs_escalation(self) -> bool:

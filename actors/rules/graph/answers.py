@@ -38,12 +38,15 @@ class UserAnswers:
 def answered(response: JsonMapping) -> JsonValue:
     """The value of a function response: what stands alone under `result`, and what a text has as JSON."""
     value: JsonValue = response["result"] if set(response) == {"result"} else dict(response)
-    if not isinstance(value, str):
-        return value
+    return read_json(value) if isinstance(value, str) else value
+
+
+def read_json(text: str) -> JsonValue:
+    """A text as the JSON that it is; the text itself, if it is none."""
     try:
-        parsed: JsonValue = json.loads(value)
+        parsed: JsonValue = json.loads(text)
     except ValueError:
-        return value
+        return text
     return parsed
 
 

@@ -55,10 +55,7 @@ class TurnLookup:
                 authors=self._parts.deciding(log.authors()), caller=calls[0].author, invocation_id=calls[0].invocation_id
             )
         if message.takes_words and (waiting := await self._words(log, message.event_id)) is not None:
-            invocation_id, awaits = waiting
-            return p.TurnFound(
-                authors=self._parts.deciding(log.authors()), caller=node_at(awaits), invocation_id=invocation_id, awaits=awaits
-            )
+            return self._awaiting_found(log, *waiting)
         row = await self.row(log, message.invocation_id) if message.invocation_id else None
         in_line = log.queue.fingerprint(message.invocation_id)
         if differs(message.fingerprint, in_line) or await self.began_with_other(log, row, message.fingerprint):
@@ -77,13 +74,12 @@ class TurnLookup:
         """
         place = await self._reader.position(log.key, event_id) if event_id else None
         if place is None:
-            waiting = await self.awaiting(log)
-            return (waiting[0].invocation_id, waiting[1]) if waiting is not None else None
+            return await self.awaiting(log)
         stored = await self._reader.event(log.key, place[0])
         info = decode_event(stored.raw, stored.seq).node_info if stored is not None else None
         return (place[1], info.path) if info is not None else None
 
-    async def awaiting(self, log: SessionLog) -> tuple[TurnRow, str] | None:
+    async def awaiting(self, log: SessionLog) -> tuple[str, str] | None:
         """The paused turn in which an agent waits for the user's words, and the path of its run: the one that paused last."""
         if not log.head_seq:
             return None
@@ -94,20 +90,21 @@ class TurnLookup:
         for _, row in sorted(paused, key=lambda each: each[1].ended_s, reverse=True):
             outcome = p.decode_outcome(row.outcome)
             if isinstance(outcome, p.Paused) and outcome.awaits:
-                return row, outcome.awaits
+                return row.invocation_id, outcome.awaits
         return None
 
     async def find_again(self, log: SessionLog, message: p.OpenTurn) -> p.TurnFound | None:
         """The turn that a message is for, now that the turns before it in line are over; None: it is as was found."""
         if not (message.takes_words or message.awaits):
             return None
-        authors, waiting = self._parts.deciding(log.authors()), await self.awaiting(log)
+        waiting = await self.awaiting(log)
         if waiting is None:
-            return p.TurnFound(authors=authors) if message.awaits else None
-        row, awaits = waiting
-        if (row.invocation_id, awaits) == (message.invocation_id, message.awaits):
-            return None
-        return p.TurnFound(authors=authors, caller=node_at(awaits), invocation_id=row.invocation_id, awaits=awaits)
+            return p.TurnFound(authors=self._parts.deciding(log.authors())) if message.awaits else None
+        return None if waiting == (message.invocation_id, message.awaits) else self._awaiting_found(log, *waiting)
+
+    def _awaiting_found(self, log: SessionLog, invocation_id: str, awaits: str) -> p.TurnFound:
+        authors = self._parts.deciding(log.authors())
+        return p.TurnFound(authors=authors, caller=node_at(awaits), invocation_id=invocation_id, awaits=awaits)
 
     async def _require_one_turn(self, log: SessionLog, answered: Sequence[str]) -> None:
         """Raise InvalidMessageError if a turn after the first of `answered` waits, too: the message would not continue it."""

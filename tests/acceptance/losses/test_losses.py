@@ -11,11 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors import (
-    Event,
-    LlmAgent,
-    RunConfig,
-)
+from actors import Event, LlmAgent, RunConfig
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from tests.acceptance.losses.trees import TREES

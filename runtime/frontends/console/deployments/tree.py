@@ -41,28 +41,26 @@ def tree(
     """Draw the agents of an app, or of a deployment, where those that have an actor are marked."""
     from actors.errors import RequestError
     from runtime.frontends.console.apps.opening import Where, deployment_of, open_app
+    from runtime.frontends.console.apps.terminal import Terminal
     from runtime.frontends.console.joining import started
 
     deployment = deployment_of(Where(app, address=address))
+    actors: Mapping[str, Statistics] = {}
     if deployment is None:
         if live or address is not None:
             raise RequestError(f"{app!r} is code, of which no agent lives: --live and --address go with the name of a deployment")
-        _print(open_app(Where(app)).tree(under, depth=depth, limit=limit), {}, json=json, for_mermaid=mermaid)
-        return
-    with started(deployment) as rt:
-        root = rt.tree(under, depth=depth, limit=ALL if live else limit)
-        actors = rt.statistics().agents
-    _print(root, actors, json=json, for_mermaid=mermaid, shown=_with_those_above(root, actors) if live else None)
+        root = open_app(Where(app)).tree(under, depth=depth, limit=limit)
+    else:
+        with started(deployment) as rt:
+            root = rt.tree(under, depth=depth, limit=ALL if live else limit)
+            actors = rt.statistics().agents
+    if mermaid:
+        Terminal().write(root.mermaid())
+    else:
+        _print(root, actors, json=json, shown=_with_those_above(root, actors) if live else None)
 
 
-def _print(
-    root: AgentInfo,
-    actors: Mapping[str, Statistics],
-    *,
-    json: bool,
-    for_mermaid: bool,
-    shown: Collection[str] | None = None,
-) -> None:
+def _print(root: AgentInfo, actors: Mapping[str, Statistics], *, json: bool, shown: Collection[str] | None) -> None:
     """Print agents, parents before their children, and the edges of graphs.
 
     Args:
@@ -76,9 +74,6 @@ def _print(
     from runtime.frontends.console.output import print_json
 
     terminal = Terminal()
-    if for_mermaid:
-        terminal.write(root.mermaid())
-        return
     for level, agent in root.levels():
         if shown is not None and agent.name not in shown:
             continue
