@@ -21,6 +21,7 @@ from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
+from actors.rules.routing.resumption import is_failure
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """The hooks of an agent that is neither a model's nor custom."""
@@ -75,6 +76,7 @@ class Invocation:
         self.mcp = environment.mcp
         self.clock = environment.clock
         self.is_resumed = message.resume
+        self.retried_seq = message.retried_seq
         self.resume_at = message.resume_at
         self.node_path = message.node.path if message.node is not None else ""
         self.done: Sequence[Event] = ()
@@ -103,9 +105,14 @@ class Invocation:
         """
         if self.is_resumed:
             # After a rewind the log is another one, and is read from its start.
-            self.done = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
+            own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
+            self.done = self.without_retried(own)
             self.writer.recall(self.done)
         await self.reader.begin_run()
+
+    def without_retried(self, own: Sequence[Event]) -> Sequence[Event]:
+        """The events without the failures after which the turn was retried."""
+        return [event for event in own if event.seq > self.retried_seq or not is_failure(event)]
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""

@@ -141,7 +141,7 @@ class NodeInvocation(Invocation):
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation."""
         if self.is_resumed:
-            self.done = await self._seen.recall(since)
+            self.done = self.without_retried(await self._seen.recall(since))
             self.writer.recall(self.done)
         asked = asked_of(self._checked_task(), self.user_content)
         self._seen.ask(asked)

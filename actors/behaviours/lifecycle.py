@@ -34,7 +34,7 @@ async def run_lifecycle(
     Args:
         keep_output: takes the content that before_agent gives in place of the run.
     """
-    if context.done and resumption.is_failure(context.done[-1]):
+    if context.done and context.done[-1].seq > context.retried_seq and resumption.is_failure(context.done[-1]):
         return stored_failure(context.done[-1])
     if any(map(_is_end, context.done)):
         return Finished()

@@ -160,6 +160,7 @@ class Context(RunContext, Protocol):
         log: the session's log, for user code.
         streaming: deliver model responses in partial events as well.
         node_path: of the run of a node of a graph, its path; "" for any other.
+        retried_seq: failures up to this place in the log do not count: the turn was retried after them.
         resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
             answered. Empty when the run begins.
         is_resumed: the run was begun before, and was lost with its process.
@@ -175,6 +176,7 @@ class Context(RunContext, Protocol):
     offload: Offload
     telemetry: RunTelemetry
     mcp: McpAccess
+    retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str
     is_resumed: bool

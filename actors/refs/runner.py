@@ -26,6 +26,17 @@ class RunnerRef(Ref):
         """Stop a turn; returns when it is closed."""
         await self._ask(message, p.Ack)
 
+    async def retry_turn(self, message: p.RetryTurn) -> int:
+        """Run a turn that has failed on. Returns the seq after which its new events stand.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            RequestError: it has not failed.
+            SessionBusyError: another turn of the session runs.
+            StoreError: it could not be stored.
+        """
+        return (await self._ask(message, p.TurnRetried)).after_seq
+
     async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
         """Cancel the turns of a user that wait to be opened."""
         await self._ask(message, p.Ack)

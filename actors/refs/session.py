@@ -70,6 +70,10 @@ class SessionRef(Ref):
         """Give an open turn to the Runner that asks. Raises StoreError."""
         return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume, p.AnnounceFirst))
 
+    async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
+        """Open a failed turn again for the Runner that asks: see RunnerRef.retry_turn."""
+        return await self._ask(message, (p.TurnResumed, p.TurnKept, p.NothingToResume, p.AnnounceFirst))
+
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:
         """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""
         return await self._ask(message, p.TurnProgress)

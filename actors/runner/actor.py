@@ -78,6 +78,7 @@ class RunnerActor(Actor):
             p.StartTurn: self._starter.start_turn,
             p.RecoverTurns: self._recovery.recover_turns,
             p.RecoverTurn: self._recovery.recover_turn,
+            p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
             p.CancelWaitingTurns: self._admission.cancel_waiting_turns,
             p.RunChild: self._requests.run_child,

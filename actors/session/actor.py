@@ -95,6 +95,7 @@ class SessionActor(Actor):
             p.AnnounceRunner: self._recovery.announce_runner,
             p.ListOpenTurns: self._recovery.list_open_turns,
             p.ResumeTurn: self._recovery.resume_turn,
+            p.RetryTurn: self._recovery.retry_turn,
             p.AbandonRuns: self._recovery.abandon_runs,
             p.CloseTurn: self._ender.close_turn,
             p.CancelTurn: self._ender.cancel_turn,

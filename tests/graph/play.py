@@ -146,7 +146,9 @@ class _Player:
     def _begun(self, turn: Mapping[str, Any]) -> Turn:
         user: dict[str, Any] = {"user_id": USER_ID, "session_id": SESSION_ID}
         if "resume" in turn:
-            return self._rt.attach(**user, invocation_id=self._invocations[turn["resume"]], after_seq=self._last_seq)
+            user["invocation_id"] = self._invocations[turn["resume"]]
+            has_failed = self._rt.turns.get(**user).state == "failed"
+            return self._rt.retry(**user) if has_failed else self._rt.attach(**user, after_seq=self._last_seq)
         return self._rt.run(**user, message=_message(turn), state_delta=turn.get("state"))
 
 

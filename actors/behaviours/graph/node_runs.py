@@ -72,6 +72,10 @@ class NodeRuns:
             above = above.rpartition("/")[0]
             self._attempts[above].add_below(event, answers)
         attempt = self._attempts[name]
+        if event.seq <= self._context.retried_seq and (info.attempt or event.error_code is not None):
+            # The turn was retried after this failure: the node is run again, and attempts are counted anew.
+            self._try_again(name, attempt, 1, event.seq)
+            return None
         if info.attempt:
             self._try_again(name, attempt, info.attempt + 1, event.seq)
             return None

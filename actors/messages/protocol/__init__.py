@@ -101,6 +101,7 @@ from actors.messages.protocol.turns import (
     ResumeFirst,
     ResumeTurn,
     ResumeTurnReply,
+    RetryTurn,
     StartTurn,
     TopologyReply,
     TurnBegun,
@@ -109,6 +110,7 @@ from actors.messages.protocol.turns import (
     TurnJoined,
     TurnKept,
     TurnResumed,
+    TurnRetried,
     TurnStarted,
 )
 from actors.messages.protocol.users import CancelWaitingTurns, HoldUser, ReleaseUser, RemoveUser, UserHeld, UserRemoved
@@ -191,6 +193,7 @@ __all__ = [
     "ResumeFirst",
     "ResumeTurn",
     "ResumeTurnReply",
+    "RetryTurn",
     "RewindRequest",
     "RunChild",
     "SearchMemory",
@@ -223,6 +226,7 @@ __all__ = [
     "TurnRead",
     "TurnRef",
     "TurnResumed",
+    "TurnRetried",
     "TurnStarted",
     "TurnStatus",
     "TurnsCounted",

@@ -40,6 +40,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
         model_calls: by agent, how many model responses the log has; tool results do not count.
         losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
             with their Runner do not count.
+        retried_seq: failures up to this seq do not count: the turn was retried after them.
     """
 
     first_seq: int = 0
@@ -51,3 +52,4 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     waiting: tuple[WaitingCall, ...] = ()
     model_calls: dict[str, int] = msgspec.field(default_factory=dict)
     losses: dict[str, int] = msgspec.field(default_factory=dict)
+    retried_seq: int = 0

@@ -37,6 +37,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         progress: what the agent stored last, if the run goes on after a pause or a loss; `noted_seq` is the seq of that event.
         resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
         since: the seq after which the run's own events stand, with `resume`.
+        retried_seq: failures up to this seq do not count, since the turn was retried after them; with `resume`.
         work: the run is this round of a flow.
         node: the run is this run of a node of a graph.
         notes: of the supervisors above, as far as these do not know yet that they are stored: they go with all that the run
@@ -62,6 +63,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     noted_seq: int = 0
     resume: bool = False
     since: int = 0
+    retried_seq: int = 0
     work: Work | None = None
     node: NodeTask | None = None
     notes: Sequence[Note] = ()

@@ -71,6 +71,30 @@ class RecoverTurn(Message, frozen=True, kw_only=True):
     invocation_id: str
 
 
+class RetryTurn(Message, frozen=True, kw_only=True):
+    """Run a turn that has failed on from its last stored step.
+
+    The Runner replies with TurnRetried; the Session actor, which gives the turn to the Runner that asks, as to ResumeTurn.
+
+    Attributes:
+        config: the options of the turn from now on; None: those with which it was opened last.
+        runner: of a Runner that asks the Session actor: its id.
+        running: see ResumeTurn.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    config: RunConfig | None = None
+    runner: str = ""
+    running: TurnRef | None = None
+
+
+class TurnRetried(Message, frozen=True, kw_only=True):
+    """The turn runs again. Its new events stand after `after_seq`."""
+
+    after_seq: int
+
+
 class CancelTurn(Message, frozen=True, kw_only=True):
     """Stop a turn, wherever it is: the Runner stops a running one, the Session actor one that waits, is lost, or is paused.
 

@@ -155,6 +155,7 @@ class Invoker:
             noted_seq=progress_seq,
             resume=order.resume,
             since=after_seq,
+            retried_seq=turn.retried_seq,
             work=order.work,
             node=run.node,
             notes=run.notes,

@@ -131,6 +131,11 @@ class RunningTurn:
         notes = self.progress.agent_states.values() if self.progress is not None else ()
         return any(seq > self.message.stored.seq and note.get(BEFORE_RUN) == "answered" for seq, note in notes)
 
+    @property
+    def retried_seq(self) -> int:
+        """Failures up to this place do not count: see TurnProgress."""
+        return self.progress.retried_seq if self.progress is not None else 0
+
     def count_loss(self, agent: str, actor: object) -> int:
         """Count the loss of an agent's actor, which several runs may tell of. Returns how many were lost in this turn.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
@@ -91,6 +93,21 @@ class TurnResumer:
             reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
             if isinstance(reply, p.TurnResumed):
                 self.run(key, reply)
+
+    async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
+        """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
+        await self._routing.load()
+        key = (message.key, message.invocation_id)
+        await self._tasks.settle(key)
+        async with self._table.resuming(key):
+            running = self._table.get(key)
+            running_ref = running.ref if running is not None else None
+            ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
+            reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
+            if isinstance(reply, p.TurnResumed):
+                running = self.run(key, reply)
+        retried = running.progress.retried_seq if running is not None and running.progress is not None else 0
+        return p.TurnRetried(after_seq=retried)
 
     def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
         """Launch a turn with the epoch that this Runner was given for it."""

@@ -24,8 +24,6 @@ from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
 from actors.session.log.event_scan import EventScan
 
-_DEFAULT = RunConfig()
-
 _STATUS: dict[type[outcomes.Outcome], str] = {
     outcomes.Finished: "finished",
     outcomes.Transfer: "finished",
@@ -67,6 +65,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     config: RunConfig = RunConfig()
     traceparent: str = ""
     losses: dict[str, int] = {}
+    retried_seq: int = 0
 
 
 class SessionTurn:
@@ -81,6 +80,7 @@ class SessionTurn:
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
         lost: the numbers of runs that may write no more.
         losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
+        retried_seq: failures up to this place do not count: it was retried after them.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
@@ -97,6 +97,7 @@ class SessionTurn:
         self.is_recalled = False
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
+        self.retried_seq = 0
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
 
@@ -106,6 +107,7 @@ class SessionTurn:
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
         turn.losses = dict(carried.losses)
+        turn.retried_seq = carried.retried_seq
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
@@ -147,12 +149,12 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open."""
-        carries_nothing = not self.temp and self.config == _DEFAULT and not self.traceparent and not self.losses
-        temp = b"" if carries_nothing else encode(_Carried(self.temp, self.config, self.traceparent, self.losses))
+        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq)
+        temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq))
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome, new_events: int = 0) -> TurnRow:
-        """Its record, to be stored when it ends. Only a paused turn still carries its `temp:` state and options.
+        """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options.
 
         Args:
             agent: the agent that was selected for it.
@@ -160,7 +162,7 @@ class SessionTurn:
         """
         status = _STATUS[type(outcome)]
         row = self.record()
-        temp = row.temp if status == "paused" else b""
+        temp = row.temp if status in ("paused", "failed") else b""
         return msgspec.structs.replace(
             row,
             status=status,
@@ -254,4 +256,5 @@ class SessionTurn:
             waiting=tuple(self._waiting()),
             model_calls=dict(self._said),
             losses=dict(self.losses),
+            retried_seq=self.retried_seq,
         )

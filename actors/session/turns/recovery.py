@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors import StoreError
-from actors.interfaces.records import Write
+from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, StoreError
+from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
@@ -18,7 +18,7 @@ from actors.session.turns.parts import SessionParts
 
 
 class TurnRecovery:
-    """Answers AnnounceRunner, ListOpenTurns, ResumeTurn and AbandonRuns."""
+    """Answers AnnounceRunner, ListOpenTurns, ResumeTurn, RetryTurn and AbandonRuns."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
         self._parts = parts
@@ -91,6 +91,56 @@ class TurnRecovery:
                 # Lost as before: the Runner that asks again for open turns has to hear of it.
                 turn.runner = ""
             raise
+
+    async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
+        """Open a failed turn again, and give it to a Runner. One that runs is given to it as by ResumeTurn.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            RequestError: it has not failed.
+            SessionBusyError: another turn of the session runs.
+            StoreError: it could not be stored.
+        """
+        key, invocation_id = message.key, message.invocation_id
+        await self._parts.user_holds.passed(key)
+        await self._lookup.settled(key, invocation_id)
+        log, row = await self._lookup.log_and_row(key, invocation_id)
+        if log.open_row(invocation_id) is not None:
+            return await self.resume_turn(
+                p.ResumeTurn(key=key, invocation_id=invocation_id, runner=message.runner, running=message.running)
+            )
+        if row is None:
+            raise InvocationNotFoundError(invocation_id, key.session)
+        if row.status != "failed":
+            raise RequestError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
+        refusal = self._parts.runners.refusal(message.runner)
+        if refusal is not None:
+            return refusal
+        if log.queue.is_taken:
+            raise SessionBusyError(key.session, log.open_id())
+        log.queue.is_taken = True
+        try:
+            return await self._retried(log, row, message)
+        except BaseException:
+            log.turn = None
+            log.queue.start_next()
+            raise
+
+    async def _retried(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> p.TurnResumed:
+        turn = SessionTurn.of(row)
+        await self._reader.recall(log.key, turn)
+        turn.config = message.config or turn.config
+        turn.runner = message.runner
+        turn.losses.clear()
+        turn.retried_seq = log.head_seq
+        turn.row = msgspec.structs.replace(
+            turn.row, status="running", epoch=turn.row.epoch + 1, agent="", outcome=b"", ended_s=0.0
+        )
+        log.turn = turn
+        await self._logs.write(log, [log.put_turn(turn.record())])
+        self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)
+        self._parts.counts["turns"] += 1
+        return await self._resumed(log, turn, turn.row.epoch)
 
     async def _resumed(self, log: SessionLog, turn: SessionTurn, epoch: int) -> p.TurnResumed:
         """The reply with which a Runner goes on with a turn. Raises StoreError."""

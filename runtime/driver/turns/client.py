@@ -64,6 +64,10 @@ class TurnClient:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it."""
         self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq)))
 
+    def retry_soon(self, turn: TurnState, message: p.RetryTurn) -> None:
+        """Run a turn on that has failed, and follow it, without waiting for it."""
+        self._client.call_soon(lambda: self._begin(self._retry(turn, message)))
+
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
         self._client.call_soon(lambda: self._begin(self.cancel(turn)))
@@ -152,6 +156,15 @@ class TurnClient:
             else:
                 await self._subscribe(turn, after_seq)
 
+    async def _retry(self, turn: TurnState, message: p.RetryTurn) -> None:
+        try:
+            await self._engine.rejoin()
+            after_seq = await self._engine.runner.retry_turn(message)
+        except RaygroveError as error:
+            turn.fail(error)
+            return
+        await self._subscribe(turn, after_seq)
+
     async def _subscribe(self, turn: TurnState, after_seq: int) -> None:
         key, invocation_id = turn.turn_key
         subscriber = self._subscribers.single(key)
@@ -167,7 +180,7 @@ class TurnClient:
             subscriber.remove(turn)
             turn.fail(error)
         else:
-            turn.mark_started("")
+            turn.mark_started("", after_seq)
             if turn.is_detached:
                 # Its subscription may have come after the end of that.
                 await subscriber.drop_turn(turn)

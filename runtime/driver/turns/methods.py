@@ -108,6 +108,39 @@ class TurnMethods:
         turns.attach_soon(state, after_seq)
         return self._turn(turns, state, "continue", is_attached=True)
 
+    def retry(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        invocation_id: str,
+        run_config: RunOptions | None = None,
+        on_leave: OnLeave = "cancel",
+    ) -> Turn:
+        """Run a turn that has failed on from its last stored step: what has ended in it is not done again.
+
+        Args:
+            run_config: options of the turn from now on; None: those that it had.
+            on_leave: see `run`.
+
+        Returns:
+            The turn from there on. One that runs already is joined. Iterating it, or its `result()`, raises
+            InvocationNotFoundError when there is no such turn, RequestError when it has not failed, and SessionBusyError while
+            another turn of the session runs.
+
+        Raises:
+            InvalidIdError: an id is invalid.
+            RequestError: `run_config` is wrong, or `on_leave` is neither "cancel" nor "continue".
+            RuntimeClosedError: the runtime is not started, or is closed.
+        """
+        turns = self._open_turns()
+        key = checked_known_key(self.app_name, user_id, session_id)
+        state = TurnState(key, checked_known_id("invocation id", invocation_id))
+        turn = self._turn(turns, state, on_leave)
+        config = run_config_of(run_config) if run_config is not None else None
+        turns.retry_soon(state, p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config))
+        return turn
+
     def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:
         """The calls at which paused turns wait for a person, those of the turn that began last first.
 
