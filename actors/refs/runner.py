@@ -26,8 +26,8 @@ class RunnerRef(Ref):
         """Stop a turn; returns when it is closed."""
         await self._ask(message, p.Ack)
 
-    async def retry_turn(self, message: p.RetryTurn) -> int:
-        """Run a turn that has failed on. Returns the seq after which its new events stand.
+    async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
+        """Run a turn that has failed on.
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
@@ -35,7 +35,7 @@ class RunnerRef(Ref):
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
-        return (await self._ask(message, p.TurnRetried)).after_seq
+        return await self._ask(message, p.TurnRetried)
 
     async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
         """Cancel the turns of a user that wait to be opened."""

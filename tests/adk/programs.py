@@ -15,6 +15,7 @@ from google.adk.planners import BasePlanner, BuiltInPlanner, PlanReActPlanner
 from google.adk.tools import AgentTool, BaseTool, FunctionTool, LongRunningFunctionTool, exit_loop, google_search
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.openapi_tool import OpenAPIToolset
+from google.adk.workflow import Workflow
 from google.genai import types
 from pydantic import BaseModel
 
@@ -274,6 +275,15 @@ adapted = agent(
     after_tool_callback=add_source,
 )
 sorry = Agent(name="sorry", model=Broken(), on_model_error_callback=apologise)
+
+
+class OwnWorkflow(Workflow):  # type: ignore[misc]
+    """A Workflow that runs its nodes by code of its own, so that it is no graph of actors."""
+
+    async def _run_impl(self, *, ctx: Any, node_input: Any) -> Any:
+        async for event in super()._run_impl(ctx=ctx, node_input=node_input):
+            yield event
+
 
 # Workflows and teams.
 

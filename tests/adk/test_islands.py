@@ -14,7 +14,7 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.events import Event, RequestInput
-from google.adk.workflow import START, Workflow
+from google.adk.workflow import START
 from google.genai import types
 
 from actors import Content, FunctionResponse, Part
@@ -56,7 +56,7 @@ def send(node_input: Any) -> Event:
     return Event(content=types.Content(role="model", parts=[types.Part(text=text)]), state={"sent": True})
 
 
-graph = Workflow(name="graph", edges=[(START, draft, ask, send)])
+graph = programs.OwnWorkflow(name="graph", edges=[(START, draft, ask, send)])
 
 
 # A subclass of LlmAgent, with a tool in which the process dies.
@@ -210,5 +210,5 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
 
 
 def test_without_islands_it_is_refused() -> None:
-    with pytest.raises(DefinitionError, match=r"agent 'graph': Workflow is a node of a graph, .* Runtime\(…, islands=True\)"):
+    with pytest.raises(DefinitionError, match=r"agent 'graph': OwnWorkflow is a node of a graph, .* Runtime\(…, islands=True\)"):
         from_adk(graph)

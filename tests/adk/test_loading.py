@@ -83,16 +83,23 @@ def raygrove(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.parametrize("is_island", [False, True])
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_a_folder_with_a_graph_runs_and_a_note_says_how(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_folder_with_a_graph_runs_and_a_note_names_an_island(
+    engine: str, is_island: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     options = []
     if engine == "ray":
         request.getfixturevalue("local_ray")
         options = ["--ray"]
-    write(tmp_path / f"shout_{engine}", {"agent.py": GRAPH.replace("NAME", "root_agent")})
+    program = GRAPH.replace("NAME", "root_agent")
+    if is_island:
+        own = "import START\n    from tests.adk.programs import OwnWorkflow as Workflow"
+        program = program.replace("import START, Workflow", own)
+    write(tmp_path / f"shout_{engine}", {"agent.py": program})
     result = raygrove("run", f"./shout_{engine}", "hi", *options)
     assert (result.exit_code, result.stdout) == (0, "YOU SAID HI\n")
-    assert "note: agent 'shouting': Workflow is a node of a graph, so ADK's own Runner runs it" in result.stderr
+    assert ("so ADK's own Runner runs it" in result.stderr) is is_island
 
 
 def test_a_graph_needs_no_particular_name(tmp_path: Path) -> None:

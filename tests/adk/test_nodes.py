@@ -70,9 +70,12 @@ def test_plugins_are_called_around_a_graph(deploy: Deploy, capfd: pytest.Capture
         assert "[logging_plugin]" in capfd.readouterr().out
 
 
+own_greeting = programs.OwnWorkflow(name="greeting", edges=[(START, greet)])
+
+
 def test_a_note_names_the_hooks_that_are_not_called_inside() -> None:
     adapted = from_adk(
-        App(name="greetings", root_agent=greeting, plugins=[Noting(name="noting"), Guard(name="guard")]), islands=True
+        App(name="greetings", root_agent=own_greeting, plugins=[Noting(name="noting"), Guard(name="guard")]), islands=True
     )
     assert adapted.notes[1:] == ("plugin 'guard': before_model_callback not called inside 'greeting'",)
 
@@ -157,8 +160,8 @@ def test_a_toolset_that_gives_a_node_fails_the_turn(local: Deploy) -> None:
 
 
 def test_a_runtime_takes_islands_of_adk_only(local: Deploy) -> None:
-    with pytest.raises(DefinitionError, match=r"Workflow is a node of a graph, .* Runtime\(…, islands=True\)"):
-        local(greeting)
+    with pytest.raises(DefinitionError, match=r"OwnWorkflow is a node of a graph, .* Runtime\(…, islands=True\)"):
+        local(own_greeting)
     with pytest.raises(DefinitionError, match="islands goes with agents of google-adk"):
         local(from_adk(agent([])).root_agent, islands=True)
-    assert isinstance(local(greeting, islands=True), Runtime)
+    assert isinstance(local(own_greeting, islands=True), Runtime)

@@ -17,7 +17,7 @@ from google.adk.models import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools import AgentTool
-from google.adk.workflow import START, Workflow
+from google.adk.workflow import START
 from google.genai import types
 from pydantic import BaseModel
 
@@ -159,7 +159,7 @@ def test_a_node_may_give_none(deploy: Deploy) -> None:
     def accept(node_input: Any) -> Event:
         return Event(message=f"accepted {node_input}")
 
-    with deploy(Workflow(name="graph", edges=[(START, choose), (choose, {"yes": accept})]), islands=True) as rt:
+    with deploy(programs.OwnWorkflow(name="graph", edges=[(START, choose), (choose, {"yes": accept})]), islands=True) as rt:
         events = [adk_event(event) for event in run_turn(rt, "hi")]
     assert ["output" in event.model_fields_set for event in events if event.actions.route == "yes"] == [True]
     assert events[-1].content is not None

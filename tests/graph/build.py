@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from actors import (
 )
 from actors.definitions.graphs.nodes import TriedAgent
 from actors.testing import ScriptedModel
+from tests.graph.kit import Kit
 from tests.graph.words import Counted, NotPlayable, Spec, node_of, retry_of, type_of
 
 
@@ -103,7 +104,7 @@ class Built:
         schemas = {"in_schema": "input_schema", "out_schema": "output_schema", "state_schema": "state_schema"}
         given = {field: type_of(spec[key]) for key, field in schemas.items() if spec.get(key) is not None}
         nodes = {each: self._node(each, node) for each, node in spec["nodes"].items()}
-        edges = [_edge(edge, nodes) for edge in spec["edges"]]
+        edges = [edge_of(edge, nodes) for edge in spec["edges"]]
         agents = [agent for each in nodes for agent in self._kids.get(each, ())]
         return Graph(name=name, edges=edges, max_concurrency=spec.get("max"), sub_agents=agents, **given)
 
@@ -145,7 +146,7 @@ class Built:
                 given[f"{key}_agent_callback"] = _says(spec[key])
         if not all(isinstance(tool, str) and tool in _TOOLS for tool in spec.get("tools", ())):
             raise NotPlayable("tools that are nodes")
-        self.models[name] = ScriptedModel(_replies(name, self._script.get(name, ())))
+        self.models[name] = ScriptedModel(replies_of(name, self._script.get(name, ())))
         tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
         return LlmAgent(name=name, model=self.models[name], tools=tools, **given)
 
@@ -156,27 +157,34 @@ def _agent_of(node: object) -> BaseAgent | None:
 
 
 def _tried(agent: BaseAgent, spec: Spec) -> object:
-    return node(agent, retry_config=retry_of(spec), timeout=spec.get("timeout"))
+    return node(agent, retry_config=retry_of(spec, Kit()), timeout=spec.get("timeout"))
 
 
 def _says(text: str) -> Any:
     return lambda callback_context: Content.of_text(text, role="model")
 
 
-def _edge(edge: Any, nodes: Mapping[str, object]) -> object:
+def edge_of(edge: Any, nodes: Mapping[str, object], make: Callable[[Any, Any, Any], object] = Edge, start: Any = START) -> object:
+    """An edge of the notation: an Edge, or a chain.
+
+    Args:
+        make: makes an Edge of its ends and its route.
+        start: what stands for START.
+    """
+
     def end(given: Any) -> Any:
         if isinstance(given, list):
             return tuple(map(end, given))
         if isinstance(given, dict):
             return {DEFAULT_ROUTE if key == "default" else key: end(value) for key, value in given.items()}
-        return START if given == "START" else nodes[given]
+        return start if given == "START" else nodes[given]
 
     if isinstance(edge, dict):
-        return Edge(end(edge["from"]), end(edge["to"]), edge.get("route"))
+        return make(end(edge["from"]), end(edge["to"]), edge.get("route"))
     return tuple(map(end, edge))
 
 
-def _replies(agent: str, script: Sequence[Any]) -> list[Any]:
+def replies_of(agent: str, script: Sequence[Any]) -> list[Any]:
     replies: list[Any] = []
     calls = 0
 

@@ -1,4 +1,4 @@
-"""Plays recorded cases of graphs: python -m tests.graph.play CASES --json RESULTS [--engine ray] [--only ID …]
+"""Plays recorded cases of graphs: python -m tests.graph.play CASES --json RESULTS [--engine ray] [--adapter] [--only ID …]
 
 CASES is a YAML file of cases; RESULTS gets one JSON object per line: what this project did. A case that cannot be played says
 why, in "failed".
@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 import yaml
@@ -33,11 +33,20 @@ from tests.graph.cut_store import CutStore, is_seen
 from tests.graph.words import BareError, NotPlayable, Spec
 from tests.support.runtimes import Deploy
 
+if TYPE_CHECKING:
+    from tests.graph.adk import AdkBuilt
+
 USER_ID, SESSION_ID = "u", "s"
 
 
-def play(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
-    """What comes of a case, in the form of the results."""
+def play(case: Spec, engine: str, folder: Path, *, by_adapter: bool = False) -> dict[str, Any]:
+    """What comes of a case, in the form of the results.
+
+    Args:
+        by_adapter: it is built of google-adk's classes.
+    """
+    if by_adapter:
+        return _play_adapted(case, engine, folder)
     try:
         built = Built(case, folder)
     except NotPlayable as error:
@@ -50,6 +59,25 @@ def play(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
         return {"id": case["id"], "error": "ValidationError", "inner": _inner(error)}
     if case.get("area") == "definition":
         return {"id": case["id"], "error": None}
+    return _played(case, built, engine, folder)
+
+
+def _play_adapted(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
+    from tests.graph.adk import AdkBuilt, refused
+
+    try:
+        built = AdkBuilt(case, folder)
+    except (NotPlayable, DefinitionError) as error:
+        # What google-adk builds, and refuses when it is run, the adapter refuses before that.
+        is_built = isinstance(error, DefinitionError) and case.get("area") == "definition"
+        return {"id": case["id"], "error": None} if is_built else {"id": case["id"], "failed": str(error)}
+    except Exception as error:
+        # Whatever google-adk raises.
+        return {"id": case["id"], **refused(error)}
+    return {"id": case["id"], "error": None} if case.get("area") == "definition" else _played(case, built, engine, folder)
+
+
+def _played(case: Spec, built: Built | AdkBuilt, engine: str, folder: Path) -> dict[str, Any]:
     player = _Player(case, built, Deploy(engine, folder))
     try:
         return player.play()
@@ -70,7 +98,7 @@ def _inner(error: DefinitionError) -> str:
 class _Player:
     """Plays the turns of one case."""
 
-    def __init__(self, case: Spec, built: Built, deploy: Deploy) -> None:
+    def __init__(self, case: Spec, built: Built | AdkBuilt, deploy: Deploy) -> None:
         self._case = case
         self._built = built
         self._deploy = deploy
@@ -208,6 +236,8 @@ def _without_nulls(value: Any) -> Any:
         if value.get("title") == "ToolConfirmation":
             return "ToolConfirmation"
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
     return value
 
 
@@ -221,6 +251,7 @@ def main() -> None:
     parser.add_argument("cases", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
+    parser.add_argument("--adapter", action="store_true", help="build the cases of google-adk's classes")
     parser.add_argument("--only", nargs="*", default=[])
     given = parser.parse_args()
     cases = [case for case in yaml.safe_load(given.cases.read_text())["cases"] if not given.only or case["id"] in given.only]
@@ -233,7 +264,7 @@ def main() -> None:
             own = Path(folder) / case["id"]
             own.mkdir()
             try:
-                result = play(case, given.engine, own)
+                result = play(case, given.engine, own, by_adapter=given.adapter)
             except Exception as error:
                 result = {"id": case["id"], "failed": f"{type(error).__name__}: {error}"}
             if "failed" in result:

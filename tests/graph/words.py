@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import create_model
 
-from actors import Content, Event, EventActions, NodeContext, RequestInput, RetryConfig
-from actors.definitions.graphs import FunctionNode
+from actors import Content, NodeContext
 from actors.errors import WorkflowConfigurationError
+from tests.graph.kit import Kit
 
 Spec = Mapping[str, Any]
 
@@ -48,7 +48,12 @@ def txt(value: object) -> str:
 
 def plain(value: object) -> Any:
     """A value, the user's content as its text."""
-    return value.text if isinstance(value, Content) else value
+    if isinstance(value, Content):
+        return value.text
+    if type(value).__name__ == "Content":
+        # google-genai's.
+        return "".join(part.text or "" for part in getattr(value, "parts", None) or ())
+    return value
 
 
 def type_of(given: Any, name: str = "Schema") -> Any:
@@ -62,10 +67,15 @@ def type_of(given: Any, name: str = "Schema") -> Any:
 
 
 class Counted:
-    """Counts runs in the life of a case, also those of processes that were lost: each is a line of a file."""
+    """Counts runs in the life of a case, also those of processes that were lost: each is a line of a file.
 
-    def __init__(self, folder: Path) -> None:
+    Attributes:
+        kit: the classes of which the case is built.
+    """
+
+    def __init__(self, folder: Path, kit: Kit | None = None) -> None:
         self._folder = folder
+        self.kit = kit or Kit()
 
     def next(self, name: str) -> int:
         """The number of this run, from 1."""
@@ -78,7 +88,7 @@ class Counted:
         return path.stat().st_size
 
 
-def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None = None) -> FunctionNode:
+def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None = None) -> Any:
     """The node of a spec.
 
     Args:
@@ -98,11 +108,11 @@ def node_of(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | N
         raise BareError(type(error).__name__) from error
 
 
-def _function_node(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None, kind: str) -> FunctionNode:
-    return FunctionNode(
+def _function_node(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any] | None, kind: str) -> Any:
+    return counted.kit.function_node(
         _dyn(name, spec, counted, kids or {}) if kind == "dyn" else _MAKERS[kind](name, spec, counted),
         name=name,
-        retry_config=retry_of(spec),
+        retry_config=retry_of(spec, counted.kit),
         timeout=spec.get("timeout"),
         rerun_on_resume=spec.get("rerun", True if kind == "dyn" else None),
         require_confirmation=spec.get("confirm", False),
@@ -110,13 +120,13 @@ def _function_node(name: str, spec: Spec, counted: Counted, kids: Mapping[str, A
     )
 
 
-def retry_of(spec: Spec) -> RetryConfig | None:
+def retry_of(spec: Spec, kit: Kit) -> Any:
     """The retries of a node; None without any."""
     given = spec.get("retry")
     if given is None:
         return None
     named = {"max": "max_attempts", "delay": "initial_delay", "factor": "backoff_factor", "exc": "exceptions"}
-    return RetryConfig(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
+    return kit.retry_config(**{"initial_delay": 0.01, "jitter": 0.0, **{named[key]: value for key, value in given.items()}})
 
 
 def _tag(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
@@ -148,7 +158,7 @@ def _model(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
 
 
 def _say(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
-    return lambda node_input: Content.of_text(f"{name} says {txt(node_input)}", role="model")
+    return lambda node_input: counted.kit.content(f"{name} says {txt(node_input)}")
 
 
 def _put(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
@@ -240,7 +250,7 @@ def _route(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
         if spec.get("ctx"):
             ctx.route = to
             return output
-        return Event(output=output, actions=EventActions(route=to))
+        return counted.kit.event(output=output, route=to)
 
     return route
 
@@ -278,12 +288,12 @@ def _gen(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
             elif "raise" in item:
                 raise ValueError(item["raise"])
             elif "ask" in item:
-                yield RequestInput(interrupt_id=item["ask"])
+                yield counted.kit.request_input(interrupt_id=item["ask"])
             elif "set" in item:
                 for key, value in item["set"].items():
                     ctx.state[key] = value
             else:
-                yield _event(item)
+                yield _event(item, counted.kit)
 
     return gen
 
@@ -302,11 +312,11 @@ def _ask(name: str, spec: Spec, counted: Counted) -> Callable[..., Any]:
         missing = missing if spec.get("rerun") else ids
         for each in missing[:1] if spec.get("one") else missing:
             asked = spec.get("msg", f"{spec.get('ids', [spec.get('id', name)])[ids.index(each)]}?")
-            yield RequestInput(interrupt_id=each, message=asked, payload=spec.get("payload"), response_schema=schema)
+            yield counted.kit.request_input(interrupt_id=each, message=asked, payload=spec.get("payload"), response_schema=schema)
         if missing or spec.get("silent"):
             return
         if spec.get("as_route"):
-            yield Event(output=plain(node_input), actions=EventActions(route=txt(given[ids[0]])))
+            yield counted.kit.event(output=plain(node_input), route=txt(given[ids[0]]))
             return
         yield f"{name}({','.join(txt(given[each]) for each in ids)})"
 
@@ -355,19 +365,17 @@ def _dyn(name: str, spec: Spec, counted: Counted, kids: Mapping[str, Any]) -> Ca
     return dyn
 
 
-def _event(item: Spec) -> Event:
-    return Event(
+def _event(item: Spec, kit: Kit) -> Any:
+    return kit.event(
         author=item.get("author", ""),
         branch=item.get("branch"),
-        content=Content.of_text(item["msg"], role="model") if "msg" in item else None,
+        text=item.get("msg"),
         output=item.get("out"),
         partial=item.get("partial", False),
-        actions=EventActions(
-            route=item.get("route"),
-            state_delta=item.get("state", {}),
-            escalate=item.get("escalate"),
-            skip_summarization=item.get("skip"),
-        ),
+        route=item.get("route"),
+        state=item.get("state"),
+        escalate=item.get("escalate"),
+        skip=item.get("skip"),
     )
 
 

@@ -117,10 +117,10 @@ class DynamicRuns:
         name = given if isinstance(given, str) else name_of_end(given)
         if name in self._agents:
             agent = self._agents[name]
-            if isinstance(given, TriedAgent) and isinstance(agent, AgentName):
+            if isinstance(given, TriedAgent | AgentName) and isinstance(agent, AgentName):
                 return agent._replace(retry_config=given.retry_config, timeout=given.timeout)
             return agent
-        if isinstance(given, str | BaseAgent | TriedAgent):
+        if isinstance(given, str | BaseAgent | TriedAgent | AgentName):
             raise UnknownAgentError(name, f" {self._caller.info.path} can run the agents of its graph: give it in sub_agents.")
         node = self._reader.node(given)
         assert not isinstance(node, BaseAgent | TriedAgent)

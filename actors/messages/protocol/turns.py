@@ -90,8 +90,9 @@ class RetryTurn(Message, frozen=True, kw_only=True):
 
 
 class TurnRetried(Message, frozen=True, kw_only=True):
-    """The turn runs again. Its new events stand after `after_seq`."""
+    """The turn runs again, and was given to `agent`. Its new events stand after `after_seq`."""
 
+    agent: str
     after_seq: int
 
 

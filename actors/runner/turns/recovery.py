@@ -106,8 +106,10 @@ class TurnResumer:
             reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
             if isinstance(reply, p.TurnResumed):
                 running = self.run(key, reply)
-        retried = running.progress.retried_seq if running is not None and running.progress is not None else 0
-        return p.TurnRetried(after_seq=retried)
+        if running is None:
+            # It has ended meanwhile.
+            return p.TurnRetried(agent="", after_seq=0)
+        return p.TurnRetried(agent=running.agent, after_seq=running.retried_seq)
 
     def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
         """Launch a turn with the epoch that this Runner was given for it."""

@@ -60,13 +60,13 @@ class TurnClient:
         """Start a turn with a message that is still to be built, without waiting for it."""
         self._client.call_soon(lambda: self._begin(self._start(turn, build)))
 
-    def attach_soon(self, turn: TurnState, after_seq: int) -> None:
-        """Subscribe to a turn that another program, or this one, has started, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq)))
+    def attach_soon(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None = None) -> None:
+        """Subscribe to a turn that another program, or this one, has started, without waiting for it.
 
-    def retry_soon(self, turn: TurnState, message: p.RetryTurn) -> None:
-        """Run a turn on that has failed, and follow it, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self._retry(turn, message)))
+        Args:
+            retry: the turn has failed, and is run on first; its new events are given.
+        """
+        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq, retry)))
 
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
@@ -141,31 +141,26 @@ class TurnClient:
         if turn.is_detached:
             await subscriber.drop_turn(turn)
 
-    async def _attach(self, turn: TurnState, after_seq: int) -> None:
+    async def _attach(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None) -> None:
         # One after the other, so that all objects of a turn share the subscriber of the first one.
         async with self._joining.locked(turn.turn_key):
             if turn.is_detached:
                 return
+            agent = ""
             try:
                 await self._engine.rejoin()
+                if retry is not None:
+                    retried = await self._engine.runner.retry_turn(retry)
+                    agent, after_seq = retried.agent, retried.after_seq
             except RaygroveError as error:
                 turn.fail(error)
                 return
-            if self._subscribers.joins(turn):
+            if retry is None and self._subscribers.joins(turn):
                 turn.mark_started("")
             else:
-                await self._subscribe(turn, after_seq)
+                await self._subscribe(turn, after_seq, agent)
 
-    async def _retry(self, turn: TurnState, message: p.RetryTurn) -> None:
-        try:
-            await self._engine.rejoin()
-            after_seq = await self._engine.runner.retry_turn(message)
-        except RaygroveError as error:
-            turn.fail(error)
-            return
-        await self._subscribe(turn, after_seq)
-
-    async def _subscribe(self, turn: TurnState, after_seq: int) -> None:
+    async def _subscribe(self, turn: TurnState, after_seq: int, agent: str) -> None:
         key, invocation_id = turn.turn_key
         subscriber = self._subscribers.single(key)
         subscriber.add(turn)
@@ -180,7 +175,7 @@ class TurnClient:
             subscriber.remove(turn)
             turn.fail(error)
         else:
-            turn.mark_started("", after_seq)
+            turn.mark_started(agent, after_seq)
             if turn.is_detached:
                 # Its subscription may have come after the end of that.
                 await subscriber.drop_turn(turn)

@@ -138,7 +138,7 @@ class TurnMethods:
         state = TurnState(key, checked_known_id("invocation id", invocation_id))
         turn = self._turn(turns, state, on_leave)
         config = run_config_of(run_config) if run_config is not None else None
-        turns.retry_soon(state, p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config))
+        turns.attach_soon(state, 0, p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config))
         return turn
 
     def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:

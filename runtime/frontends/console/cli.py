@@ -20,6 +20,7 @@ from runtime.frontends.console.deployments.answer import answer
 from runtime.frontends.console.deployments.attach import attach
 from runtime.frontends.console.deployments.cancel import cancel
 from runtime.frontends.console.deployments.ps import ps
+from runtime.frontends.console.deployments.retry import retry
 from runtime.frontends.console.deployments.start import start
 from runtime.frontends.console.deployments.stop import stop
 from runtime.frontends.console.deployments.tail import tail
@@ -38,7 +39,7 @@ _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored d
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
 _OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
-_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, tail, attach, answer, cancel)
+_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, tail, attach, answer, retry, cancel)
 
 for command in _OF_APPS:
     app.command(rich_help_panel=_APPS)(command)

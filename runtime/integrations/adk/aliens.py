@@ -20,8 +20,12 @@ class Alien(NamedTuple):
     instead: str
 
 
-def without_counterpart(agent: Any) -> Alien | None:
-    """The feature of an agent or node that has no counterpart; None for one that can be converted, its children aside."""
+def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
+    """The feature of an agent that has no counterpart; None for one that can be converted, its children aside.
+
+    Args:
+        is_node: it is a node of a graph, so that its mode has a meaning.
+    """
     kind = type(agent).__name__
     if not isinstance(agent, BaseAgent):
         return Alien(f"{kind} is a node of a graph", "write a subclass of BaseAgent, or a Flow of raygrove")
@@ -32,7 +36,7 @@ def without_counterpart(agent: Any) -> Alien | None:
         return None
     if type(agent) is not LlmAgent:
         return Alien(f"{kind} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
-    if agent.mode in _DELEGATED:
+    if agent.mode in _DELEGATED and not is_node:
         return Alien(f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
     if agent.parallel_worker:
         return Alien("parallel_worker", "leave it out, or use a ParallelAgent")

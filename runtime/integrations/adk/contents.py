@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import msgspec
 from google.adk.events.event import Event as AdkEvent
+from google.adk.events.event import NodeInfo
 from google.adk.events.event_actions import EventActions as AdkActions
 from google.adk.models.llm_response import LlmResponse as AdkResponse
 from google.genai import types
@@ -140,8 +141,24 @@ def adk_event(event: Event) -> AdkEvent:
             transfer_to_agent=actions.transfer_to_agent,
             escalate=actions.escalate,
             skip_summarization=actions.skip_summarization,
+            route=actions.route,
         ),
+        **_of_node(event),
     )
+
+
+def _of_node(event: Event) -> dict[str, Any]:
+    """The fields of an event of a node of a graph."""
+    info = event.node_info
+    fields: dict[str, Any] = {} if event.output is None else {"output": event.output}
+    if info is not None:
+        given = NodeInfo(
+            path=info.path, output_for=list(info.output_for) or None, message_as_output=info.message_as_output or None
+        )
+        fields |= {"node_info": given}
+        if info.isolation_scope:
+            fields["isolation_scope"] = info.isolation_scope
+    return fields
 
 
 def own_event(given: AdkEvent, *, author: str = "", metadata: JsonObject | None = None) -> Event:

@@ -35,6 +35,7 @@ from runtime.integrations.adk.callbacks import (
     own_planner,
 )
 from runtime.integrations.adk.contexts import Source
+from runtime.integrations.adk.graphs.reader import GraphReader, is_graph
 from runtime.integrations.adk.islands import Island
 from runtime.integrations.adk.models import own_model
 from runtime.integrations.adk.plugins import adk_plugin, hooks_inside, uncalled
@@ -126,16 +127,18 @@ class _Converter:
         """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
         return self.agent(agent, has_model_above=False)
 
-    def agent(self, agent: Any, *, has_model_above: bool) -> BaseAgent:
-        """Convert an agent with all that is below it."""
-        if (alien := without_counterpart(agent)) is not None:
+    def agent(self, agent: Any, *, has_model_above: bool, is_node: bool = False) -> BaseAgent:
+        """Convert an agent with all that is below it; `is_node`: it is a node of a graph."""
+        if is_graph(agent):
+            return self._graph(agent)
+        if (alien := without_counterpart(agent, is_node=is_node)) is not None:
             if not self._islands:
                 self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
             return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
         if type(agent) is AdkLlmAgent:
-            return self._llm(agent, has_model_above)
+            return self._llm(agent, has_model_above, is_node)
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
         return self._custom(agent, has_model_above)
@@ -193,7 +196,18 @@ class _Converter:
         source = self._source(with_stand_ins(agent))
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
-    def _llm(self, agent: Any, has_model_above: bool) -> BaseAgent:
+    def _graph(self, workflow: Any) -> BaseAgent:
+        # Plugins are given the agent; what is in its graph has agents and sources of its own.
+        self._source(workflow.model_copy(update={"edges": [], "graph": None}))
+        try:
+            reader = GraphReader(workflow, self._app_name, lambda node: self.agent(node, has_model_above=False, is_node=True))
+            return reader.graph()
+        except DefinitionError as error:
+            if not self._islands:
+                raise
+            return self._island(workflow, f"as a graph of actors it cannot run ({error})")
+
+    def _llm(self, agent: Any, has_model_above: bool, is_node: bool) -> BaseAgent:
         source = self._source(detached(agent))
         tools = [self._tool(source, tool) for tool in agent.tools]
         return LlmAgent(
@@ -207,7 +221,8 @@ class _Converter:
             tools=tools,
             disallow_transfer_to_parent=agent.disallow_transfer_to_parent,
             disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
-            include_contents=agent.include_contents,
+            **({"mode": agent.mode} if is_node else {}),
+            **_shown_contents(agent, is_node),
             output_key=agent.output_key or None,
             output_schema=agent.output_schema,
             input_schema=agent.input_schema,
@@ -285,6 +300,12 @@ def _functions(callback: Any) -> list[Callable[..., Any]]:
 def _one(kind: Callable[..., Any], source: Source, callback: Any, **more: Any) -> Any:
     functions = _functions(callback)
     return kind(source, functions, **more) if functions else None
+
+
+def _shown_contents(agent: Any, is_node: bool) -> dict[str, Any]:
+    # In a graph it matters whether an agent says that it sees the conversation.
+    is_said = "include_contents" in agent.model_fields_set or not is_node
+    return {"include_contents": agent.include_contents} if is_said else {}
 
 
 def _instruction(source: Source, given: Any) -> Any:

@@ -94,6 +94,19 @@ async def answer_calls(call: Call) -> Response:
     )
 
 
+async def retry_turn(call: Call) -> Response:
+    """Run a failed turn on from its last stored step. The responses are those of starting a turn."""
+    query = call.query(PartialsQuery)
+    await _info(call)
+    return await _followed(
+        call,
+        lambda: call.runtime.retry(
+            user_id=call.user_id, session_id=call.session_id, invocation_id=call.invocation_id, on_leave="continue"
+        ),
+        query.partials,
+    )
+
+
 async def _followed(call: Call, start: Callable[[], Turn], partials: bool) -> Response:
     """Start a turn, and respond with it: a stream, its result, or where it can be joined.
 
@@ -269,6 +282,16 @@ OPERATIONS = [
         answer_calls,
         query=PartialsQuery,
         body=NewAnswers,
+        gives=TurnResultView,
+        gives_media=[STREAM],
+        headers=[_PREFER],
+        statuses=[_ACCEPTED],
+    ),
+    HttpOperation(
+        "POST",
+        f"{_TURN}/retry",
+        retry_turn,
+        query=PartialsQuery,
         gives=TurnResultView,
         gives_media=[STREAM],
         headers=[_PREFER],

@@ -1,0 +1,1 @@
+"""Graphs of google-adk as graphs of actors."""

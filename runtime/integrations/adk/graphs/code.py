@@ -1,0 +1,269 @@
+"""The nodes of a `Workflow` that are no agents: ADK's own code binds their arguments and checks their schemas."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+import google.adk.utils._sync_runner as sync_runner
+import google.adk.workflow._parallel_worker as parallel_worker
+import msgspec
+from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
+from google.adk.agents.context import Context
+from google.adk.events.event import Event as AdkEvent
+from google.adk.events.event_actions import EventActions
+from google.adk.workflow import BaseNode, Workflow
+from google.adk.workflow import FunctionNode as AdkFunctionNode
+from google.adk.workflow._errors import DynamicNodeFailError as AdkDynamicNodeFailError
+from google.adk.workflow.utils._workflow_graph_utils import build_node
+from google.genai import types
+from pydantic_core import to_jsonable_python
+
+from actors.definitions.graphs import FunctionNode, NodeContext, RequestInput, RetryConfig
+from actors.definitions.graphs.edges import AgentName
+from actors.definitions.graphs.nodes import ParallelWorker
+from actors.errors import DefinitionError, DynamicNodeFailError, UnknownAgentError
+from actors.errors.user_code import in_thread
+from actors.messages.content import Content
+from actors.messages.event import Event
+from runtime.integrations.adk.contents import genai_content, own_content, own_event
+from runtime.integrations.adk.contexts import AdkContext, carry_back, invocation_context, read_events_for
+from runtime.integrations.adk.services import refuse
+
+REQUEST_INPUT = "adk_request_input"
+"""The function of ADK's questions."""
+
+ParallelWorkerNode = parallel_worker._ParallelWorker
+"""ADK's node that runs another one for each item."""
+
+
+def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
+    """A node of ADK that is no agent. Raises DefinitionError for one that asks for credentials."""
+    if getattr(node, "auth_config", None) is not None:
+        raise DefinitionError(f"node {node.name!r}: auth_config is not carried over: raygrove asks no user for credentials")
+    return FunctionNode(
+        (CallCode if _gives_once(node) else StreamCode)(node, app_name, state_schema),
+        name=node.name,
+        retry_config=own_retry(node.retry_config),
+        timeout=node.timeout,
+        rerun_on_resume=node.rerun_on_resume,
+        wait_for_output=node.wait_for_output,
+    )
+
+
+def own_retry(given: Any) -> RetryConfig | None:
+    """The retries of a node; what it leaves out has the same default in both."""
+    if given is None:
+        return None
+    fields = ("max_attempts", "initial_delay", "max_delay", "backoff_factor", "jitter", "exceptions")
+    return RetryConfig(**{name: value for name in fields if (value := getattr(given, name)) is not None})
+
+
+def with_worker(node: Any) -> Any:
+    """The node itself; of one with `parallel_worker=True` the worker that ADK has made of it."""
+    inner = getattr(node, "_inner_node", None)
+    return node if inner is None else inner
+
+
+class NodeCode:
+    """ADK's code of a node, with ADK's context; what it yields as raygrove's events.
+
+    Args:
+        node: ADK's.
+        app_name: its app.
+        state_schema: of the state, as its graph has it; None for one that has none.
+    """
+
+    def __init__(self, node: Any, app_name: str, state_schema: Any) -> None:
+        self.node = node
+        self._app_name = app_name
+        self._state_schema = state_schema
+
+    async def run(self, ctx: NodeContext, node_input: Any) -> AsyncGenerator[Any, None]:
+        """Run the node, and yield what it yields."""
+        await read_events_for(getattr(self.node, "_func", self.node), ctx)
+        theirs = AdkNodeContext(ctx, self.node, self._app_name, self._state_schema)
+        given = genai_content(node_input) if isinstance(node_input, Content) else node_input
+        with _carried(theirs, ctx):
+            async with aclosing(self._events(theirs, given)) as events:
+                async for event in events:
+                    yield theirs.told(event)
+        if (output := theirs.unsaid_output) is not None:
+            ctx.output = BaseNode._to_serializable(output)
+        if (route := theirs.unsaid_route) is not None:
+            ctx.route = route
+
+    async def _events(self, theirs: AdkNodeContext, given: Any) -> AsyncGenerator[AdkEvent, None]:
+        async with aclosing(self.node.run(ctx=theirs, node_input=given)) as events:
+            while True:
+                # Sync functions run in threads. The binding must not last while this generator is suspended.
+                with sync_runner._use_sync_callable_runner(_in_thread):
+                    event = await anext(events, None)
+                if event is None:
+                    return
+                yield event
+
+
+class StreamCode(NodeCode):
+    """The function of a node that may yield several events."""
+
+    async def __call__(self, ctx: NodeContext, node_input: Any) -> AsyncIterator[Any]:
+        """Run the node, and yield what it yields."""
+        async with aclosing(self.run(ctx, node_input)) as given:
+            async for each in given:
+                yield each
+
+
+class CallCode(NodeCode):
+    """The function of a node that is over with its first event, such as one that calls a function: its end is that event."""
+
+    async def __call__(self, ctx: NodeContext, node_input: Any) -> Any:
+        """Run the node, and return what it yields; None for nothing."""
+        async with aclosing(self.run(ctx, node_input)) as given:
+            found = [each async for each in given]
+        return found[0] if found else None
+
+
+def _gives_once(node: Any) -> bool:
+    function = getattr(node, "_func", None)
+    if type(node) is not AdkFunctionNode or function is None:
+        return False
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return not (inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called))
+
+
+async def _in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    return await in_thread(function, **arguments)
+
+
+@contextmanager
+def _carried(theirs: AdkNodeContext, ours: NodeContext) -> Iterator[None]:
+    """Take over what the node has written, however it ends; the failure of a run below it goes up as raygrove knows it."""
+    try:
+        yield
+    except AdkDynamicNodeFailError as error:
+        if isinstance(error.__cause__, DynamicNodeFailError):
+            raise error.__cause__ from None
+        raise
+    finally:
+        carry_back(theirs, ours)
+
+
+class AdkNodeContext(AdkContext):
+    """ADK's context of a node that is no agent.
+
+    Args:
+        ours: raygrove's.
+        node: ADK's.
+        app_name: its app.
+        state_schema: see NodeCode.
+    """
+
+    def __init__(self, ours: NodeContext, node: Any, app_name: str, state_schema: Any) -> None:
+        within = invocation_context(node, ours, app_name)
+        within._state_schema = state_schema
+        Context.__init__(
+            self,
+            within,
+            node=node,
+            node_path=ours.node_path,
+            run_id=ours.run_id,
+            resume_inputs=dict(ours.resume_inputs),
+            attempt_count=ours.attempt_count,
+        )
+        self._ours = ours
+        self._app_name = app_name
+        self._schema = state_schema
+        self._has_said: set[str] = set()
+        self._output_value: Any = None
+        self._route_value: Any = None
+
+    def told(self, event: AdkEvent) -> Any:
+        """Take an event of the node for raygrove: it has what was written before it, unless it is a piece of a later one."""
+        if event.output is not None:
+            self._output_value = self._output_value if self._output_value is not None else event.output
+            self._has_said.add("output")
+        if event.actions.route is not None:
+            self._route_value = event.actions.route
+            self._has_said.add("route")
+        if event.partial:
+            return _as_own(event.model_copy(update={"actions": EventActions()}))
+        carry_back(self, self._ours)
+        own = _as_own(event)
+        self._event_actions.state_delta.clear()
+        return own
+
+    @property
+    def unsaid_output(self) -> Any:
+        """The output that was set, and that no event has said."""
+        return None if "output" in self._has_said else self._output_value
+
+    @property
+    def unsaid_route(self) -> Any:
+        """The route that was set, and that no event has said."""
+        return None if "route" in self._has_said else self._route_value
+
+    async def run_node(
+        self,
+        node: Any,
+        node_input: Any = None,
+        *,
+        use_as_output: bool = False,
+        run_id: str | None = None,
+        use_sub_branch: bool = False,
+        override_branch: str | None = None,
+        override_isolation_scope: str | None = None,
+        raise_on_wait: bool = False,
+    ) -> Any:
+        """Run a node below this one. A run that waits for the user interrupts this one, as with `raise_on_wait`."""
+        if override_isolation_scope is not None:
+            self._refuse("override_isolation_scope", "each run has a scope of its own")
+        carry_back(self, self._ours)
+        given = own_content(node_input) if isinstance(node_input, types.Content) else BaseNode._to_serializable(node_input)
+        try:
+            return await self._ours.run_node(
+                self._own(node),
+                given,
+                use_as_output=use_as_output,
+                run_id=run_id,
+                use_sub_branch=use_sub_branch,
+                override_branch=override_branch,
+            )
+        except DynamicNodeFailError as error:
+            raise AdkDynamicNodeFailError(message=str(error), error=error, error_node_path=str(error.args[0])) from error
+        except UnknownAgentError:
+            refuse(
+                f"run_node of the agent {getattr(node, 'name', node)!r}, which its Workflow does not show",
+                "put it into the edges, or have the function name it: as a global, in its closure or as an attribute of its node",
+            )
+
+    def _own(self, given: Any) -> Any:
+        if isinstance(given, AdkBaseAgent | Workflow):
+            return AgentName(given.name, retry_config=own_retry(given.retry_config), timeout=given.timeout)
+        node = with_worker(given if isinstance(given, BaseNode) else build_node(given))
+        if isinstance(node, ParallelWorkerNode):
+            inner = self._own(node._node)
+            if isinstance(inner, AgentName):
+                self._refuse("run_node of a parallel worker of an agent", "run the agent for each item")
+            return ParallelWorker(inner, max_parallel_workers=node.max_parallel_workers)
+        return function_node(node, self._app_name, self._schema)
+
+
+def _as_own(event: AdkEvent) -> Any:
+    """Take what a node has yielded: a question, or an event."""
+    for call in event.get_function_calls():
+        if call.name == REQUEST_INPUT:
+            args = call.args or {}
+            return RequestInput(
+                interrupt_id=call.id,
+                message=args.get("message"),
+                payload=to_jsonable_python(args.get("payload"), exclude_none=True),
+                response_schema=args.get("response_schema"),
+            )
+    own = own_event(event)
+    actions = msgspec.structs.replace(own.actions, route=event.actions.route)
+    output = BaseNode._to_serializable(event.output)
+    made: Event = msgspec.structs.replace(own, author="", branch=event.branch, output=output, actions=actions)
+    return made
