@@ -55,6 +55,7 @@ class NodeReader(SessionReader):
         self._path = task.path
         self._after_seq = task.after_seq
         self._agent = agent
+        self._graph = task.graph
         self._recalled: list[Event] = []
         self._invocation_id = message.turn.invocation_id
         self.history = History(agent, message.branch)
@@ -99,7 +100,7 @@ class NodeReader(SessionReader):
                 self._recalled.append(event)
                 if event.author == USER:
                     self.words_seq = event.seq
-                else:
+                elif event.author in (self._agent, self._graph):
                     own.append(event)
             elif event.author == USER and any(event.function_responses()):
                 self._recalled.append(event)

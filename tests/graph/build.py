@@ -126,8 +126,6 @@ class Built:
         return node_of(name, spec, self._counted, kids)
 
     def _agent(self, name: str, spec: Spec) -> LlmAgent:
-        if spec.get("sub"):
-            raise NotPlayable(f"options of an agent {sorted(spec)}")
         given: dict[str, Any] = {}
         for key, field in (
             ("key", "output_key"),
@@ -148,6 +146,7 @@ class Built:
             raise NotPlayable("tools that are nodes")
         self.models[name] = ScriptedModel(replies_of(name, self._script.get(name, ())))
         tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
+        given["sub_agents"] = [self._agent(each, below) for each, below in spec.get("sub", {}).items()]
         return LlmAgent(name=name, model=self.models[name], tools=tools, **given)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 from actors.messages.event import Event
 from actors.messages.graph import Route
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.rules.graph.answers import UserAnswers
+from actors.rules.graph.answers import UserAnswers, fitted
+
+
+class Asked(NamedTuple):
+    """A question. `seq`: its place in the log; `schema`: what the answer has to be, as a JSON schema."""
+
+    seq: int
+    schema: JsonMapping
 
 
 class NodeAttempt:
@@ -17,7 +25,7 @@ class NodeAttempt:
     Args:
         number: from 1.
         after_seq: the place of the event that says that the one before has failed; 0 for the first.
-        asked: the places of the latest questions that the run has asked, by the ids of the calls.
+        asked: the latest questions that the run has asked, by the ids of the calls.
 
     Attributes:
         output, routes, branch: what it has said, and where it is.
@@ -28,7 +36,7 @@ class NodeAttempt:
         last_seq: the place of its last event.
     """
 
-    def __init__(self, number: int = 1, after_seq: int = 0, asked: Mapping[str, int] | None = None) -> None:
+    def __init__(self, number: int = 1, after_seq: int = 0, asked: Mapping[str, Asked] | None = None) -> None:
         self.number = number
         self.after_seq = after_seq
         self.asked = dict(asked or {})
@@ -57,7 +65,7 @@ class NodeAttempt:
         for call in event.function_calls():
             if call.id and call.id in event.long_running_tool_ids:
                 self.waits[call.id] = call.args
-                self.asked[call.id] = event.seq
+                self.asked[call.id] = Asked(event.seq, call.args.get("response_schema") or {})
 
     def add_below(self, event: Event, answers: UserAnswers) -> None:
         """Take in an event of a run below this one."""
@@ -85,8 +93,8 @@ class NodeAttempt:
 
     def inputs(self, answers: UserAnswers) -> dict[str, JsonValue]:
         """All answers to the questions of the run."""
-        found = {call_id: answers.after(call_id, seq) for call_id, seq in self.asked.items()}
-        return {call_id: answer.value for call_id, answer in found.items() if answer is not None}
+        found = {call_id: (answers.after(call_id, asked.seq), asked) for call_id, asked in self.asked.items()}
+        return {call_id: fitted(answer.value, asked.schema) for call_id, (answer, asked) in found.items() if answer is not None}
 
 
 def routes_of(event: Event) -> Sequence[Route]:

@@ -94,6 +94,9 @@ class ModelCall:
         context = callback_context(self._context, actions)
         request = await self._requests.build(context)
         response = self._planned(await self._response(request, context, event_id), context)
+        if response.content is None and response.error_code is None and self._context.node_path:
+            # Of a node an empty answer is an answer, which goes to the nodes after it.
+            response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
         if response.content is None and response.error_code is None:
             if actions.freeze() != NO_ACTIONS:
                 await self._context.emit(Event(actions=actions.freeze()))

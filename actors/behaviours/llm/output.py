@@ -22,7 +22,9 @@ def output_keeper(spec: AgentSpec) -> KeepOutput:
 def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
     """Note what an event says under `output_key`, as text, or as data that fits `output_schema`. Raises OutputSchemaError."""
     text = event.text
-    if not text or any(event.function_calls()):
+    parts = event.content.parts if event.content is not None else ()
+    is_said = bool(text) or any(part.text is not None and not part.thought for part in parts)
+    if not is_said or any(event.function_calls()):
         return
     value: JsonValue = text
     if agent.output_type is not None:

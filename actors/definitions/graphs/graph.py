@@ -116,8 +116,12 @@ class Graph(BaseAgent):
                 f"{where} is a {type(agent).__name__}, which cannot be a node: its nodes are LlmAgents, CustomAgents and Graphs. "
                 "Give its agents edges of their own"
             )
-        if isinstance(agent, LlmAgent | CustomAgent) and agent.sub_agents:
-            raise DefinitionError(f"{where} has sub_agents, to which a node cannot hand over: make them nodes")
+        if isinstance(agent, CustomAgent) and agent.sub_agents:
+            raise DefinitionError(f"{where} has sub_agents, which a node of its kind cannot run: make them nodes")
+        for below in agent.sub_agents if isinstance(agent, LlmAgent) else ():
+            if not isinstance(below, LlmAgent):
+                kind = type(below).__name__
+                raise DefinitionError(f"{where} has the sub-agent {below.name!r}, a {kind}: it hands over to LlmAgents only")
 
     @cached_property
     def shape(self) -> Shape:

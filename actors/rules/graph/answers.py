@@ -61,6 +61,24 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+def fitted(value: JsonValue, schema: JsonMapping) -> JsonValue:
+    """A value in the form that a JSON schema asks for: numbers of texts that are such, and defaults in place of what is missing.
+
+    What does not fit stays as it is: see `flaw`.
+    """
+    if isinstance(value, str) and schema.get("type") in ("integer", "number", "boolean"):
+        read = read_json(value)
+        return read if flaw(read, schema) is None else value
+    if isinstance(value, dict):
+        asked: Mapping[str, JsonMapping] = schema.get("properties", {})
+        given = {name: fitted(each, asked.get(name, {})) for name, each in value.items()}
+        missing = {name: each["default"] for name, each in asked.items() if name not in value and "default" in each}
+        return {**given, **missing}
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [fitted(each, schema["items"]) for each in value]
+    return value
+
+
 def flaw(value: JsonValue, schema: JsonMapping, where: str = "the answer") -> str | None:
     """The first reason why a value is not what a JSON schema asks for; None when it is.
 
@@ -89,7 +107,9 @@ def _inside(value: JsonValue, schema: JsonMapping, where: str) -> Iterator[str]:
             if name not in value:
                 yield f"{where} lacks {name!r}"
         for name, inner in schema.get("properties", {}).items():
-            if name in value and (wrong := flaw(value[name], inner, f"{name!r} of {where}")):
+            # A default need not be of the type.
+            is_default = name in value and "default" in inner and value[name] == inner["default"]
+            if name in value and not is_default and (wrong := flaw(value[name], inner, f"{name!r} of {where}")):
                 yield wrong
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         for each in value:

@@ -253,6 +253,14 @@ def graph_task() -> BaseAgent:
     return Graph(name="graph", edges=[(START, (below, counter("x")), JoinNode("both"), counter("b"))])
 
 
+def graph_handing_over() -> BaseAgent:
+    """An agent that is a node hands over to one below it, which answers; what it says goes on."""
+    over = {"parts": [{"call": "transfer_to_agent", "args": {"agent_name": "expert"}}]}
+    look = {"call": "count", "args": {"key": "d"}}
+    desk = talker("desk", ("tool:", over), (".*", look), tools=[count], sub_agents=[counter("expert")])
+    return Graph(name="graph", edges=[(START, counter("first"), desk, talker("last"))])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -270,5 +278,6 @@ TREES: dict[str, Tree] = {
         graph_below,
         graph_tried_again,
         graph_task,
+        graph_handing_over,
     )
 }

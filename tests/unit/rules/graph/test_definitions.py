@@ -55,7 +55,7 @@ def c() -> None:
         ("START", "edges is a list"),
         ([(START, FunctionNode(a, name="n"), FunctionNode(b, name="n"))], "two nodes called 'n'"),
         ([(START, SequentialAgent(name="s"))], "is a SequentialAgent, which cannot be a node"),
-        ([(START, LlmAgent(name="m", model="x", sub_agents=[LlmAgent(name="n")]))], "has sub_agents"),
+        ([(START, LlmAgent(name="m", model="x", sub_agents=[SequentialAgent(name="n")]))], "has the sub-agent 'n'"),
     ],
 )
 def test_a_graph_that_cannot_run_is_refused(edges: Any, message: str) -> None:

@@ -1,0 +1,65 @@
+"""LLM agents as nodes: what they hand on, and to whom they may hand over (semantics.md section 8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors import START, Graph, LlmAgent, RequestInput, SequentialAgent
+from actors.errors import DefinitionError
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.graphs import ends, named_node
+from tests.support.runtimes import Deploy, run_turn, stored
+
+
+def transfer(to: str) -> dict[str, object]:
+    return {"call": "transfer_to_agent", "args": {"agent_name": to}}
+
+
+def test_an_agent_hands_over_once_and_the_answer_of_the_other_is_the_output(deploy: Deploy) -> None:
+    expert = ScriptedModel(["It is blue."])
+    desk = LlmAgent(name="desk", model=ScriptedModel([transfer("expert")]), sub_agents=[LlmAgent(name="expert", model=expert)])
+    with deploy(Graph(name="wf", edges=[(START, named_node("first"), desk, named_node("last"))])) as rt:
+        events = run_turn(rt, "what colour?")
+        assert ends(events)["wf@1/last@1"] == "last(It is blue.)"
+        said = [(event.author, event.node_info.path) for event in events if event.node_info and event.content]
+        assert said == [("desk", "wf@1/desk@1"), ("desk", "wf@1/desk@1"), ("expert", "wf@1/desk@1")]
+        # The next turn begins with the graph again.
+        assert stored(rt)[-1].author == "wf"
+
+
+def test_an_agent_that_answers_itself_hands_nothing_over(deploy: Deploy) -> None:
+    idle = LlmAgent(name="expert", model=ScriptedModel([]))
+    desk = LlmAgent(name="desk", model=ScriptedModel(["I know: red."]), sub_agents=[idle])
+    with deploy(Graph(name="wf", edges=[(START, desk, named_node("last"))])) as rt:
+        assert ends(run_turn(rt, "what colour?"))["wf@1/last@1"] == "last(I know: red.)"
+
+
+def test_an_agent_hands_over_to_agents_only_that_can_be_nodes() -> None:
+    inner = SequentialAgent(name="steps", sub_agents=[LlmAgent(name="step", model=PatternModel([]))])
+    with pytest.raises(DefinitionError, match="agent 'desk' has the sub-agent 'steps', a SequentialAgent"):
+        Graph(name="wf", edges=[(START, LlmAgent(name="desk", model=PatternModel([]), sub_agents=[inner]))])
+
+
+def test_an_empty_answer_is_an_output(deploy: Deploy) -> None:
+    silent = LlmAgent(name="silent", model=ScriptedModel([""]), output_key="said")
+    with deploy(Graph(name="wf", edges=[(START, silent, named_node("last"))])) as rt:
+        assert ends(run_turn(rt, "say nothing"))["wf@1/last@1"] == "last()"
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"said": ""}
+
+
+def ask() -> RequestInput:
+    schema = {
+        "type": "object",
+        "properties": {"count": {"type": "integer"}, "note": {"type": "string", "default": None}},
+        "required": ["count"],
+    }
+    return RequestInput(interrupt_id="how_many", message="How many?", response_schema=schema)
+
+
+def test_an_answer_has_the_form_that_was_asked_for(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, ask, named_node("last"))])) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="buy")
+        turn.result()
+        assert ends(list(turn.answer("how_many", {"count": "3"})))["wf@1/last@1"] == "last({'count': 3, 'note': None})"
