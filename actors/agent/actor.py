@@ -23,7 +23,7 @@ from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
 from actors.behaviours.graph.run import run_graph
-from actors.behaviours.lifecycle import run_lifecycle
+from actors.behaviours.lifecycle import known_failure, run_lifecycle
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
@@ -144,6 +144,9 @@ class AgentActor(Actor):
         )
 
     async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+        if message.work is None and (failed := known_failure(run)) is not None:
+            # What came before the failure, such as asking toolsets, would fail once more.
+            return failed
         spec = self._spec.as_tool if message.as_tool else self._spec
         kind = spec.definition.kind
         if kind == "llm":

@@ -144,7 +144,9 @@ class NodeInvocation(Invocation):
         if self.is_resumed:
             self.done = self.without_retried(await self._seen.recall(since))
             self.writer.recall(self.done)
-        asked = asked_of(self._checked_task(), self.user_content)
+        # A run that is known to have failed is not refused once more.
+        has_failed = bool(self.done) and resumption.is_failure(self.done[-1])
+        asked = asked_of(self._task if has_failed else self._checked_task(), self.user_content)
         self._seen.ask(asked)
         if not (self.done and any(self.user_content.function_responses())):
             self.user_content = asked

@@ -34,8 +34,6 @@ async def run_lifecycle(
     Args:
         keep_output: takes the content that before_agent gives in place of the run.
     """
-    if context.done and context.done[-1].seq > context.retried_seq and resumption.is_failure(context.done[-1]):
-        return stored_failure(context.done[-1])
     if any(map(_is_end, context.done)):
         return Finished()
     has_begun = bool(context.resume_at or context.done)
@@ -45,6 +43,14 @@ async def run_lifecycle(
     if isinstance(outcome, Finished):
         await emit_content_of(spec.hooks("after_agent_callback"), context, id_prefix=_AFTER)
     return outcome
+
+
+def known_failure(context: Context) -> Failed | None:
+    """The outcome of a run whose failure was stored before its process was lost; None for any other run."""
+    last = context.done[-1] if context.done else None
+    if last is None or last.seq <= context.retried_seq or not resumption.is_failure(last):
+        return None
+    return stored_failure(last)
 
 
 def _is_end(event: Event) -> bool:
@@ -77,7 +83,7 @@ async def emit_content_of(
 
 
 def stored_failure(event: Event) -> Failed:
-    """The outcome of a run whose failure was stored before its process was lost."""
+    """The outcome that the event of a failure tells."""
     return Failed(
         error_code=event.error_code or "",
         error_message=event.error_message or "",

@@ -71,12 +71,16 @@ _TOOLS = {
 }  # fmt: skip
 
 
+ModelOf = Callable[[str, ScriptedModel], Any]
+
+
 class Built:
     """The tree of a case.
 
     Args:
         case: in the notation.
         folder: of the case.
+        model_of: makes the model of an agent of its name and its script.
 
     Attributes:
         models: by agent.
@@ -87,8 +91,9 @@ class Built:
         DefinitionError: it cannot be built.
     """
 
-    def __init__(self, case: Spec, folder: Path) -> None:
-        self.models: dict[str, ScriptedModel] = {}
+    def __init__(self, case: Spec, folder: Path, model_of: ModelOf = lambda _, script: script) -> None:
+        self.models: dict[str, Any] = {}
+        self._model_of = model_of
         self._script: Mapping[str, Sequence[Any]] = case.get("script", {})
         self._counted = Counted(folder)
         self._kids: dict[str, list[BaseAgent]] = {}
@@ -144,7 +149,7 @@ class Built:
                 given[f"{key}_agent_callback"] = _says(spec[key])
         if not all(isinstance(tool, str) and tool in _TOOLS for tool in spec.get("tools", ())):
             raise NotPlayable("tools that are nodes")
-        self.models[name] = ScriptedModel(replies_of(name, self._script.get(name, ())))
+        self.models[name] = self._model_of(name, ScriptedModel(replies_of(name, self._script.get(name, ()))))
         tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
         given["sub_agents"] = [self._agent(each, below) for each, below in spec.get("sub", {}).items()]
         return LlmAgent(name=name, model=self.models[name], tools=tools, **given)

@@ -78,7 +78,8 @@ def _play_adapted(case: Spec, engine: str, folder: Path) -> dict[str, Any]:
 
 
 def _played(case: Spec, built: Built | AdkBuilt, engine: str, folder: Path) -> dict[str, Any]:
-    player = _Player(case, built, Deploy(engine, folder))
+    deploy = Deploy(engine, folder)
+    player = Player(case, built, deploy(built.root), deploy)
     try:
         return player.play()
     finally:
@@ -95,14 +96,21 @@ def _inner(error: DefinitionError) -> str:
     return "ValidationError" if is_own else "ValueError"
 
 
-class _Player:
-    """Plays the turns of one case."""
+class Player:
+    """Plays the turns of one case.
 
-    def __init__(self, case: Spec, built: Built | AdkBuilt, deploy: Deploy) -> None:
+    Args:
+        case: in the notation.
+        built: its tree.
+        rt: runs it.
+        deploy: runs it again, after a loss of the whole program; None for a case that has none.
+    """
+
+    def __init__(self, case: Spec, built: Built | AdkBuilt, rt: Runtime, deploy: Deploy | None = None) -> None:
         self._case = case
         self._built = built
         self._deploy = deploy
-        self._rt: Runtime = deploy(built.root)
+        self._rt = rt
         self._rt.start()
         self._invocations: list[str] = []
         self._turns: list[list[dict[str, Any]]] = []
@@ -122,6 +130,7 @@ class _Player:
         for index, turn in enumerate(self._case["turns"]):
             given = turn if isinstance(turn, dict) else {"text": turn}
             if "stop" in given:
+                assert self._deploy is not None
                 self._cut_store = CutStore(f"sqlite:///{self._deploy.folder}/sessions.db", given["stop"])
                 self._restart(session_store=self._cut_store)
             elif given.get("restart") or self._is_cut:
@@ -151,6 +160,7 @@ class _Player:
         }
 
     def _restart(self, **options: Any) -> None:
+        assert self._deploy is not None
         self.close()
         self._rt = self._deploy(self._built.root, **options)
         self._rt.start()

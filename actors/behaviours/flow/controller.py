@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.behaviours.chance import seeded_draw
-from actors.behaviours.lifecycle import stored_failure
 from actors.behaviours.llm.prompt import Templates
 from actors.definitions.flows.plan import FlowPlan, PlanSource
 from actors.definitions.tree.spec import AgentSpec
@@ -31,7 +30,6 @@ from actors.rules.flow.turn_order import Assignment, TurnRules, next_rounds, pee
 from actors.rules.flow.until import Facts
 from actors.rules.prompt import instructions
 from actors.rules.prompt.task_briefing import result_text, shortened
-from actors.rules.routing.resumption import is_failure
 
 DEFINITION = "definition"
 RUN = "run"
@@ -43,8 +41,6 @@ began, and once it has waited for the user, the agents that have waited last."""
 
 async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
     """One run of a flow, or the rest of one that was lost or paused."""
-    if context.done and is_failure(context.done[-1]):
-        return stored_failure(context.done[-1])
     if context.is_resumed and context.noted_seq and not context.progress:
         # Its last note is in the log: the run had finished, and only its outcome was lost.
         return Finished()

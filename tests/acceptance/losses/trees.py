@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
+
+import pydantic
 
 from actors import (
     START,
@@ -18,9 +20,12 @@ from actors import (
     LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
+    ReadonlyContext,
     RequestInput,
     RetryConfig,
+    Tool,
     ToolContext,
+    Toolset,
     node,
 )
 from actors.errors import DynamicNodeFailError
@@ -30,6 +35,12 @@ from tests.support.agents.workflow_agents import CountingAgent, loop, par, says,
 from tests.support.vectors.vector_agents import SayingAgent
 
 Tree = Callable[[], BaseAgent]
+
+
+class Wanted(pydantic.BaseModel):
+    """The input of an agent."""
+
+    number: int
 
 
 def count(key: str, tool_context: ToolContext) -> str:
@@ -253,12 +264,42 @@ def graph_task() -> BaseAgent:
     return Graph(name="graph", edges=[(START, (below, counter("x")), JoinNode("both"), counter("b"))])
 
 
+class BrokenToolset(Toolset):
+    """Has no tools to give."""
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        raise ConnectionError("no server there")
+
+
+def without_tools() -> BaseAgent:
+    """An agent fails before its model is called, since its tools cannot be had; it is left out."""
+    return seq("root", seq("s", talker("a", tools=[BrokenToolset()]), supervision=SKIP), counter("b"))
+
+
 def graph_handing_over() -> BaseAgent:
     """An agent that is a node hands over to one below it, which answers; what it says goes on."""
     over = {"parts": [{"call": "transfer_to_agent", "args": {"agent_name": "expert"}}]}
     look = {"call": "count", "args": {"key": "d"}}
     desk = talker("desk", ("tool:", over), (".*", look), tools=[count], sub_agents=[counter("expert")])
     return Graph(name="graph", edges=[(START, counter("first"), desk, talker("last"))])
+
+
+def graph_refusing() -> BaseAgent:
+    """An agent and a graph are asked what does not fit their schemas, and fail at once; the function that asks excuses them."""
+
+    async def ask_both(ctx: NodeContext) -> list[str]:
+        found = []
+        for name in ("strict", "below"):
+            try:
+                await ctx.run_node(name, "no number")
+            except DynamicNodeFailError:
+                found.append(f"{name} refused")
+        return found
+
+    strict = talker("strict", input_schema=Wanted)
+    below = Graph(name="below", edges=[(START, counter("c"))], input_schema=Wanted)
+    chief = FunctionNode(ask_both, rerun_on_resume=True)
+    return Graph(name="graph", edges=[(START, chief, counter("last"))], sub_agents=[strict, below])
 
 
 TREES: dict[str, Tree] = {
@@ -279,5 +320,7 @@ TREES: dict[str, Tree] = {
         graph_tried_again,
         graph_task,
         graph_handing_over,
+        graph_refusing,
+        without_tools,
     )
 }
