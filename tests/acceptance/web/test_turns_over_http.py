@@ -217,6 +217,21 @@ async def test_a_failed_turn_says_which_error_and_no_traceback(client: httpx2.As
     assert (got[-1].kind, got[-1].data["state"]) == ("end", "failed")
 
 
+async def test_a_failed_turn_is_retried(client: httpx2.AsyncClient, turns: str) -> None:
+    failed = (await client.post(turns, json={"message": "fail"})).json()
+    again = await client.post(path(turns, failed["invocationId"], "retry"))
+    assert (again.status_code, again.json()["state"], again.json()["invocationId"]) == (200, "failed", failed["invocationId"])
+    async with streaming(client, "POST", path(turns, failed["invocationId"], "retry")) as (stream, _):
+        assert [frame.kind async for frame in stream] == ["event", "end"]
+    epochs = (await client.get(path(turns, failed["invocationId"]))).json()["turn"]["epoch"]
+    assert epochs == 3
+    done = (await client.post(turns, json={"message": "hi"})).json()
+    refused = await client.post(path(turns, done["invocationId"], "retry"))
+    assert (refused.status_code, refused.json()["type"]) == (400, "RequestError")
+    assert "it is finished, and only a failed one can" in refused.json()["detail"]
+    assert (await client.post(path(turns, "none", "retry"))).status_code == 404
+
+
 async def test_errors_before_a_turn_begins_are_statuses(client: httpx2.AsyncClient, turns: str, user: str) -> None:
     missing = f"/v1/apps/desk/sessions/none/turns/x?user={user}"
     for headers in ({}, SSE):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from actors.errors import ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
+from actors.errors import AgentFailedError, ClusterError, DeploymentNotFoundError, RaygroveError, RequestError, StoreInUseError
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
@@ -20,6 +20,7 @@ NAME = "counter"
 
 AGENTS = """
     import asyncio
+    from pathlib import Path
 
     from actors import LlmAgent, tool
     from actors.testing import PatternModel
@@ -42,6 +43,12 @@ AGENTS = """
         \"\"\"Ask the manager.\"\"\"
 
 
+    def fail_once(context, request):
+        if request.contents[-1].text == "shaky" and not Path(FLAG).exists():
+            Path(FLAG).touch()
+            raise ConnectionError("no connection")
+
+
     billing = LlmAgent(
         name="billing",
         description="Orders.",
@@ -61,6 +68,7 @@ AGENTS = """
     root_agent = LlmAgent(
         name="concierge",
         model=PatternModel([("hang|refund|manager", {"transfer": "billing"})], default="How can I help?"),
+        before_model_callback=fail_once,
         sub_agents=[billing],
     )
 """
@@ -70,7 +78,7 @@ AGENTS = """
 def folder(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where `raygrove start` has started the deployment, which `raygrove stop` stops in the end."""
     folder = tmp_path_factory.mktemp("ops")
-    write(folder / "code" / NAME, {"agent.py": AGENTS})
+    write(folder / "code" / NAME, {"agent.py": AGENTS.replace("FLAG", repr(str(folder / "shaky")))})
     with pytest.MonkeyPatch.context() as patch, fresh_imports():
         patch.chdir(folder)
         patch.setenv("RAY_ADDRESS", local_ray)
@@ -176,6 +184,19 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     with pytest.raises(RequestError, match="the result of ask_manager: 'yes' is no JSON"):
         raygrove("answer", NAME, "s4", call_id, "yes")
     assert raygrove("answer", NAME, "s4", call_id, '"yes"') == "The manager has said it.\n"
+
+
+def test_a_failed_turn_is_retried(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        with pytest.raises(AgentFailedError, match="no connection"):
+            rt.run(user_id="ada", session_id="shaky", message="shaky").result()
+        [failed] = rt.turns.list("ada", "shaky")
+        with TerminalProgram(["retry", NAME, "shaky"], folder) as again:
+            again.until("How can I help?\n")
+            assert again.exit_code() == 0
+        assert rt.turns.get("ada", "shaky", failed.invocation_id).state == "finished"
+    with pytest.raises(RequestError, match="no turn of session 'shaky' has failed: there is nothing to retry"):
+        raygrove("retry", NAME, "shaky")
 
 
 def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) -> None:
