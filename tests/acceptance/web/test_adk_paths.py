@@ -100,6 +100,17 @@ async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_t
     assert events[3]["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
 
 
+async def test_a_turn_without_a_message_goes_on_if_it_has_failed(client: httpx2.AsyncClient, sessions: str, user: str) -> None:
+    await client.post("/run", json=run_body(user, "fail"))
+    [said, failed] = (await client.get(f"{sessions}/s")).json()["events"]
+    assert (said["author"], "errorCode" in failed) == ("user", True)
+    again = {**run_body(user, "", invocationId=failed["invocationId"]), "newMessage": None}
+    await client.post("/run", json=again)
+    events = (await client.get(f"{sessions}/s")).json()["events"]
+    assert [event.get("errorCode") for event in events] == [None, failed["errorCode"], failed["errorCode"]]
+    assert {event["invocationId"] for event in events} == {failed["invocationId"]}
+
+
 async def test_a_confirmation_wrapped_in_text_is_understood(client: httpx2.AsyncClient, user: str) -> None:
     [asked] = await stream(client, run_body(user, "pay"))
     request = asked["content"]["parts"][1]["functionCall"]

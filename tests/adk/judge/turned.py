@@ -130,7 +130,7 @@ class TurnedRunner:
         if new_message is None:
             if invocation_id is None:
                 raise ValueError("Running an agent requires a new_message or an invocation_id")
-            place: dict[str, str] = {"user_id": user_id, "session_id": session_id, "invocation_id": invocation_id}
+            place: dict[str, Any] = {"user_id": user_id, "session_id": session_id, "invocation_id": invocation_id}
             has_failed = (await rt.aio.turns.get(**place)).state == "failed"
             turn = rt.retry(**place) if has_failed else rt.attach(**place, after_seq=mirror.seq)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 from starlette.responses import Response
 
@@ -52,7 +53,10 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
     if given.new_message is None:
         if given.invocation_id is None:
             raise HttpError(422, "newMessage is missing")
-        return runtime.attach(user_id=user_id, session_id=given.session_id, invocation_id=given.invocation_id)
+        turn = await runtime.aio.turns.get(user_id, given.session_id, given.invocation_id)
+        place: dict[str, Any] = {"user_id": user_id, "session_id": given.session_id, "invocation_id": given.invocation_id}
+        # As ADK's Runner does: what has failed is run on, and what has not is joined.
+        return runtime.retry(**place, on_leave="continue") if turn.state == "failed" else runtime.attach(**place)
     call.principal.check_state(given.state_delta)
     message, is_answer = given.new_message, has_answers(given.new_message)
     if is_answer:
