@@ -13,12 +13,14 @@ from actors import (
     Content,
     CustomAgent,
     Event,
+    Flow,
     Graph,
     InvocationContext,
     LlmAgent,
     NodeContext,
     RetryConfig,
     SequentialAgent,
+    Task,
     ToolContext,
     node,
 )
@@ -26,6 +28,7 @@ from actors.errors import AgentFailedError, InvocationNotFoundError, LlmCallsLim
 from actors.messages.turn_info import TurnInfo
 from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
+from tests.support.agents.flow_agents import succeed, worker
 from tests.support.graphs import named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -125,6 +128,15 @@ def test_code_that_begins_again_says_nothing_twice(deploy: Deploy, tmp_path: Pat
     with deploy(Speaker(name="s", flag=tmp_path / "failed")) as rt:
         turn = failed(rt)
         assert [event.text for event in retry(rt, turn)] == ["two"]
+
+
+def test_a_flow_goes_on_with_the_round_that_has_failed(deploy: Deploy) -> None:
+    agent = worker("w", succeed("t", "one"), ValueError("not now"), succeed("u", "two"))
+    flow = Flow([Task("1", name="t"), Task("2", name="u", depends_on=["t"])], agents=[agent], max_parallel=1)
+    with deploy(flow) as rt:
+        turn = failed(rt)
+        result = retry(rt, turn).result()
+        assert {name: task.status for name, task in result.tasks.items()} == {"t": "successful", "u": "successful"}
 
 
 def test_options_may_be_others(deploy: Deploy) -> None:
