@@ -18,9 +18,11 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
+from actors.messages.graph import NodeTask, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
+from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import is_failure
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
@@ -160,6 +162,14 @@ class Invocation:
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""
         return await self.children.ask(name, call_id, content, self.telemetry.traceparent_of(call_id))
+
+    async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> p.AnyOutcome:
+        """Run a child as a node, for a call: see Context."""
+        task = NodeTask(path=f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}", graph=name, data=data)
+        branch = delegate_branch(self.branch, name, call_id)
+        outcome = await self.children.delegate(name, task, branch, resume=self.is_resumed)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False

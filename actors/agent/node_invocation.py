@@ -112,7 +112,8 @@ class NodeReader(SessionReader):
         self._see(event)
 
     def _see(self, event: Event) -> None:
-        self.history.add(event)
+        # What the user has said to this very run is part of what it sees.
+        self.history.add(msgspec.structs.replace(event, node_info=None) if event.author == USER else event)
         if event.author != USER and event.output is not None:
             self.answer = event.output
         elif event.author != USER and event.content is not None and event.is_final_response():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ import msgspec
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import StepState
@@ -28,9 +31,11 @@ from actors.messages.content import Content, FunctionCall, FunctionResponse, Par
 from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.state_values import stored_delta
+from actors.rules.routing.branches import call_segment
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +59,7 @@ class ToolResult(msgspec.Struct):
         actions: what the tool has done besides.
         response: None if there is none yet.
         size: bytes of the response, and of the state that it changes.
+        waits: for what an agent waits that works for the call; None for any other call.
         shown: the response as a text for users, if it is the agent's answer.
     """
 
@@ -62,6 +68,7 @@ class ToolResult(msgspec.Struct):
     response: JsonObject | None
     size: int = 0
     shown: str = ""
+    waits: Paused | None = None
 
 
 class _CallbackFailure(Exception):
@@ -91,6 +98,9 @@ class ToolCalls:
         self.own = by_name
         self.by_name = by_name
         self._needs_consent: dict[str, bool] = {}
+        # By call: which of the agent's calls of that tool it is.
+        self._numbers: dict[str, int] = {}
+        self._called: Counter[str] = Counter()
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:
         """Ask the tools of these calls whether the user has to agree to them. Raises what a tool raises."""
@@ -105,6 +115,17 @@ class ToolCalls:
             context = self._tool_context(call_id, Actions())
             self._needs_consent[call_id] = await tool.needs_confirmation(dict(call.args or {}), context)
         return self._needs_consent[call_id]
+
+    def number(self, calls: Iterable[FunctionCall]) -> None:
+        """Number calls of agents that work for them, each once, as they follow each other in the log."""
+        for call in calls:
+            if isinstance(self.own.get(call.name), DelegateTool) and (call.id or "") not in self._numbers:
+                self._called[call.name] += 1
+                self._numbers[call.id or ""] = self._called[call.name]
+
+    def delegated(self, calls: Iterable[FunctionCall]) -> list[FunctionCall]:
+        """Those of these calls for which agents work."""
+        return [call for call in calls if isinstance(self.own.get(call.name), DelegateTool)]
 
     def _waits_for_consent(self, tool: Tool, call_id: str | None) -> bool:
         return tool.require_confirmation and self._needs_consent.get(call_id or "", True)
@@ -154,6 +175,7 @@ class ToolCalls:
         Raises:
             BaseException: whatever a callback raises.
         """
+        self.number(calls)
         shared = StepState() if len(calls) > 1 else None
         try:
             async with asyncio.TaskGroup() as group:
@@ -201,7 +223,10 @@ class ToolCalls:
             with self._context.telemetry.tool_call(call, tool.description) as span:
                 context = self._tool_context(call.id or "", actions, answered)
                 result = await self._call(tool, dict(call.args or {}), context, span)
-                span.answered(result)
+                if not isinstance(result, Paused):
+                    span.answered(result)
+            if isinstance(result, Paused):
+                return ToolResult(call, actions, None, waits=result)
             if result is None and tool.is_long_running:
                 return ToolResult(call, actions, None)
             if actions.requested_inputs and (result is None or actions.requested_tool_confirmations):
@@ -241,6 +266,8 @@ class ToolCalls:
                 if result is None:
                     self._log(tool.name, error)
                     return {"error": f"{code_of(error)}: {error_text(error)}"}
+            if isinstance(result, Paused):
+                return result
         replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
         return result if replaced is None else replaced
 
@@ -252,11 +279,18 @@ class ToolCalls:
         level = logging.WARNING if traceback else logging.INFO
         log_failure(logger, level, what, self._context, error, traceback)
 
+    async def _delegate(self, name: str, call_id: str, data: JsonValue) -> AnyOutcome:
+        tool = self.own.get(name)
+        is_counted = isinstance(tool, DelegateTool) and tool.counts_calls
+        run_id = str(self._numbers[call_id]) if is_counted else call_segment(call_id)
+        return await self._context.delegate(name, run_id, call_id, data)
+
     def _tool_context(self, call_id: str, actions: Actions, answered: UserAnswer | None = None) -> ToolContext:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
             ask=context.ask_agent,
+            delegate=self._delegate,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,
@@ -356,6 +390,11 @@ def _without_state(result: ToolResult, error: TooLargeError) -> ToolResult:
     return ToolResult(result.call, Actions(), {"error": f"what {result.call.name} has set cannot be stored: {error}"})
 
 
-def pending_ids(results: Sequence[ToolResult]) -> tuple[str, ...]:
-    """The ids of the calls that have no response yet."""
-    return tuple(result.call.id or "" for result in results if result.response is None)
+def pause_of(results: Sequence[ToolResult]) -> Paused | None:
+    """For what the user's answer is needed before all calls have a response; None when all have."""
+    pending = [result for result in results if result.response is None]
+    if not pending:
+        return None
+    ids = [result.waits.call_ids if result.waits is not None else (result.call.id or "",) for result in pending]
+    awaits = (result.waits.awaits for result in pending if result.waits is not None and result.waits.awaits)
+    return Paused(call_ids=tuple(chain.from_iterable(ids)), awaits=next(awaits, ""))

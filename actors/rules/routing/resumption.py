@@ -19,7 +19,8 @@ from actors.rules.routing.branches import state_key
 def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
     """The agent to run so that the answer reaches `caller`.
 
-    It is the topmost supervisor above the caller. LLM agents above do not count: they have handed over and wait for nothing.
+    It is the topmost supervisor above the caller. LLM agents above do not count, which have handed over and wait for nothing,
+    but for those that have delegated a call to the one below.
 
     Args:
         scope: look only at this agent and below it.
@@ -27,10 +28,11 @@ def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
     Returns:
         The supervisor, or the caller itself when there is none.
     """
-    found = caller
+    found = below = caller
     for node in topology.lineage(caller):
-        if not node.is_llm:
+        if not node.is_llm or below in node.delegates:
             found = node.name
+        below = node.name
         if node.name == scope:
             break
     return found

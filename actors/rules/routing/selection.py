@@ -51,11 +51,11 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
 def is_transferable(topology: Topology, name: str) -> bool:
     """True when control may stay with the agent: it and all its ancestors are LLM agents that may hand back to their parent.
 
-    An agent that is a tool is never transferable: the user does not talk to it.
+    An agent that is a tool is never transferable, nor one that works for calls: the user does not talk to it.
     """
     top: AgentNode | None = None
     for node in topology.lineage(name):
-        if not node.is_llm or node.disallow_transfer_to_parent:
+        if not node.is_llm or node.disallow_transfer_to_parent or (top is not None and top.name in node.delegates):
             return False
         top = node
     return top is not None and top.name == topology.root.name

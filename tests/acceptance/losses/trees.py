@@ -14,12 +14,14 @@ from actors import (
     CallbackContext,
     Content,
     Event,
+    FunctionCall,
     FunctionNode,
     Graph,
     JoinNode,
     LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
+    Part,
     ReadonlyContext,
     RequestInput,
     RetryConfig,
@@ -302,6 +304,32 @@ def graph_refusing() -> BaseAgent:
     return Graph(name="graph", edges=[(START, chief, counter("last"))], sub_agents=[strict, below])
 
 
+def calls(*names: str) -> Content:
+    """Calls of tools that take one text; their ids stand in branches and paths."""
+    made = [FunctionCall(id=f"call-{name}", name=name, args={"request": "go"}) for name in names]
+    return Content(role="model", parts=[Part(function_call=call) for call in made])
+
+
+def delegating() -> BaseAgent:
+    """Two agents work for calls of one response, one of them with the user."""
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    look = {"call": "count", "args": {"key": "t"}}
+    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", look), tools=[count], mode="task", output_key="trip")
+    clerk = talker("clerk", mode="single_turn")
+    boss = talker("boss", ("tool:", "boss has heard"), (".*", calls("t", "clerk")), sub_agents=[planner, clerk])
+    return seq("root", counter("a"), boss, counter("b"))
+
+
+def delegating_to_graph() -> BaseAgent:
+    """A graph works for a call, and asks the user."""
+
+    def asks() -> RequestInput:
+        return RequestInput(interrupt_id="h", message="Which?")
+
+    graph = Graph(name="h", edges=[(START, counter("x"), asks, talker("last"))])
+    return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[graph])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -321,6 +349,8 @@ TREES: dict[str, Tree] = {
         graph_task,
         graph_handing_over,
         graph_refusing,
+        delegating,
+        delegating_to_graph,
         without_tools,
     )
 }
