@@ -11,7 +11,8 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pause_of, store_responses
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool

@@ -6,8 +6,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,20 +14,21 @@ import msgspec
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.behaviours.llm.tool_results import ToolResult
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError, TooLargeError
+from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode, flaw, plain_sized
-from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+from actors.messages.content import Content, FunctionCall
+from actors.messages.event import NO_ACTIONS, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
@@ -50,25 +50,6 @@ NO_ANSWERS: Mapping[str, UserAnswer] = {}
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
-
-
-class ToolResult(msgspec.Struct):
-    """What came of one call.
-
-    Attributes:
-        actions: what the tool has done besides.
-        response: None if there is none yet.
-        size: bytes of the response, and of the state that it changes.
-        waits: for what an agent waits that works for the call; None for any other call.
-        shown: the response as a text for users, if it is the agent's answer.
-    """
-
-    call: FunctionCall
-    actions: Actions
-    response: JsonObject | None
-    size: int = 0
-    shown: str = ""
-    waits: Paused | None = None
 
 
 class _CallbackFailure(Exception):
@@ -338,63 +319,3 @@ def _as_text(data: JsonValue) -> str:
     if data is None or isinstance(data, str):
         return data or ""
     return json.dumps(data, ensure_ascii=False)
-
-
-def response_event(results: Sequence[ToolResult]) -> Event | None:
-    """The one event with the responses, in the order of the calls; None if no call has a response yet."""
-    parts = [
-        Part(function_response=FunctionResponse(id=result.call.id, name=result.call.name, response=result.response))
-        for result in results
-        if result.response is not None
-    ]
-    parts += [Part(text=result.shown) for result in results if result.shown]
-    actions = Actions()
-    for result in results:
-        actions.merge(result.actions)
-    if not parts and actions.freeze() == NO_ACTIONS:
-        return None
-    return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
-
-
-async def store_responses(
-    results: Sequence[ToolResult], store: Callable[[Event], Awaitable[Event]]
-) -> tuple[Sequence[ToolResult], Event | None]:
-    """Store the one event with the responses. Calls whose changes of state are too large are answered with that error instead.
-
-    Args:
-        store: stores the event.
-
-    Returns:
-        The results as they are stored, and the event; None if no call has a response yet.
-
-    Raises:
-        TooLargeError: the event is too large without those changes, too.
-    """
-    event = response_event(results)
-    if event is None:
-        return results, None
-    try:
-        return results, await store(event)
-    except TooLargeError as error:
-        # Only the Session actor knows how large a state is with all that others have written into it.
-        told = [_without_state(result, error) for result in results]
-        event = response_event(told)
-        if event is None or not any(result.actions.state_delta for result in results):
-            raise
-        return told, await store(event)
-
-
-def _without_state(result: ToolResult, error: TooLargeError) -> ToolResult:
-    if not result.actions.state_delta:
-        return result
-    return ToolResult(result.call, Actions(), {"error": f"what {result.call.name} has set cannot be stored: {error}"})
-
-
-def pause_of(results: Sequence[ToolResult]) -> Paused | None:
-    """For what the user's answer is needed before all calls have a response; None when all have."""
-    pending = [result for result in results if result.response is None]
-    if not pending:
-        return None
-    ids = [result.waits.call_ids if result.waits is not None else (result.call.id or "",) for result in pending]
-    awaits = (result.waits.awaits for result in pending if result.waits is not None and result.waits.awaits)
-    return Paused(call_ids=tuple(chain.from_iterable(ids)), awaits=next(awaits, ""))
