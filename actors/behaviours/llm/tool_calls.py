@@ -13,6 +13,7 @@ import msgspec
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import StepState
@@ -55,6 +56,7 @@ class ToolResult(msgspec.Struct):
         response: None if there is none yet.
         size: bytes of the response, and of the state that it changes.
         shown: the response as a text for users, if it is the agent's answer.
+        duration_s: how long the tool took; 0 for one that was not run, and for an agent, whose own events say so.
     """
 
     call: FunctionCall
@@ -62,6 +64,7 @@ class ToolResult(msgspec.Struct):
     response: JsonObject | None
     size: int = 0
     shown: str = ""
+    duration_s: float = 0.0
 
 
 class _CallbackFailure(Exception):
@@ -179,8 +182,13 @@ class ToolCalls:
     async def _result(
         self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: StepState | None
     ) -> ToolResult:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
-            return await self._checked_result(call, decided, answered, Actions(shared))
+            result = await self._checked_result(call, decided, answered, Actions(shared))
+            if not isinstance(self.by_name.get(call.name), AgentTool):
+                result.duration_s = loop.time() - began_s
+            return result
         except BaseException as error:
             if is_cancellation(error):
                 raise
@@ -319,7 +327,12 @@ def response_event(results: Sequence[ToolResult]) -> Event | None:
         actions.merge(result.actions)
     if not parts and actions.freeze() == NO_ACTIONS:
         return None
-    return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
+    return Event(
+        content=Content(role=USER, parts=parts) if parts else None,
+        actions=actions.freeze(),
+        # They ran at the same time.
+        duration_s=max(result.duration_s for result in results) or None,
+    )
 
 
 async def store_responses(
