@@ -19,6 +19,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.usage import UsageReport, UsageSums
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -52,6 +53,8 @@ __all__ = [
     "TurnInfo",
     "TurnMap",
     "TurnResult",
+    "UsageReport",
+    "UsageSums",
     "event_lines",
     "python_tool",
 ]
@@ -74,6 +77,8 @@ _MODULES = {
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
+    "UsageReport": "actors.messages.usage",
+    "UsageSums": "actors.messages.usage",
     "event_lines": "runtime.frontends.console.event_lines",
     "python_tool": "runtime.integrations.code.tool",
 }

@@ -59,6 +59,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         last_seq: position of its newest event when it was stored last.
         begun_s: when it began, in seconds since the epoch; it does not change while the turn goes on.
         ended_s: when it ended or was paused, in seconds since the epoch; 0 while it runs.
+        usage: what its events have used, packed: see `rules.accounting.turn_usage`; b"" while it runs, and where only its events
+            say that.
     """
 
     invocation_id: str
@@ -72,6 +74,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     begun_s: float = 0.0
     ended_s: float = 0.0
+    usage: bytes = b""
 
 
 class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):

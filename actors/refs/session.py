@@ -12,6 +12,7 @@ from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
+from actors.messages.usage import UsageReport
 from actors.refs.base import Ref
 
 
@@ -121,6 +122,10 @@ class SessionRef(Ref):
     async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
         """The counts of one Session actor."""
         return await self._ask(message, p.TurnsCounted)
+
+    async def get_usage(self, message: p.GetUsage) -> UsageReport:
+        """Usage of turns, added up. Raises StoreError."""
+        return (await self._ask(message, p.UsageReply)).report
 
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""

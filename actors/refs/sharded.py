@@ -155,6 +155,8 @@ def _session_of(message: p.Message) -> SessionKey:
             return SessionKey(app, user or "", "")
         case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")
+        case p.GetUsage(app=app, user=user, session=session):
+            return SessionKey(app, user or "", session or "")
     named = message if hasattr(message, "key") else getattr(message, "turn", None)
     key = getattr(named, "key", None)
     if not isinstance(key, SessionKey):

@@ -40,6 +40,7 @@ from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
+from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
 
@@ -79,6 +80,7 @@ class SessionActor(Actor):
         self._ender = TurnEnder(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._listing = TurnListing(parts, lookup)
+        self._usage = UsageReports(parts, environment.prices)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
@@ -106,6 +108,7 @@ class SessionActor(Actor):
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,
             p.GetTurn: self._listing.get_turn,
+            p.GetUsage: self._usage.get_usage,
             p.ListPending: self._listing.list_pending,
             p.ReadLog: self._queries.read_log,
             p.Subscribe: self._joiner.subscribe,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
+from actors.messages.usage import Price
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class SessionEnvironment:
         clock: seconds that only go forward; None: those of the event loop.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         on_replaced: called when another process has taken that place; None: the writes just fail.
+        prices: of models' tokens, by their names or patterns.
     """
 
     store: SessionStore
@@ -33,3 +35,4 @@ class SessionEnvironment:
     clock: Callable[[], float] | None = None
     writer: str = ""
     on_replaced: Callable[[], None] | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)

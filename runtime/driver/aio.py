@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
+from actors.messages.usage import UsageBy, UsageReport
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
@@ -16,6 +18,7 @@ from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
+from runtime.driver.services.usage import read_usage
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.service import AsyncTurnsService
@@ -94,6 +97,18 @@ class AsyncServices:
     ) -> list[AgentInfo]:
         """Agents of the deployment that fit: see Runtime.find_agents."""
         return await asyncio.to_thread(self._tree.search, text, under, limit, kind=kind, model=model, tool=tool)
+
+    async def usage(
+        self,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        invocation_id: str | None = None,
+        *,
+        since: float | datetime | None = None,
+        by: UsageBy | None = None,
+    ) -> UsageReport:
+        """Usage of turns, added up: see Runtime.usage."""
+        return await self._client.run_async(read_usage(self._client, user_id, session_id, invocation_id, since, by))
 
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

@@ -26,6 +26,7 @@ from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.sessions import SessionsService
+from runtime.driver.services.usage import UsageMethods
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
@@ -40,7 +41,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(ContextManager, ScriptMethods):
+class Runtime(ContextManager, ScriptMethods, UsageMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:

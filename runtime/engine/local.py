@@ -189,6 +189,7 @@ class LocalEngine:
             store_timeout_s=settings.store_timeout_s,
             limits=settings.limits,
             writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
+            prices=settings.prices,
         )
         actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)

@@ -15,6 +15,7 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.behaviours.llm.tool_results import ToolResult
+from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
@@ -182,8 +183,13 @@ class ToolCalls:
     async def _result(
         self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: StepState | None
     ) -> ToolResult:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
-            return await self._checked_result(call, decided, answered, Actions(shared))
+            result = await self._checked_result(call, decided, answered, Actions(shared))
+            if not isinstance(self.by_name.get(call.name), AskingTool):
+                result.duration_s = loop.time() - began_s
+            return result
         except BaseException as error:
             if is_cancellation(error):
                 raise

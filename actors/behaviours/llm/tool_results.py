@@ -22,6 +22,7 @@ class ToolResult(msgspec.Struct):
         actions: what the tool has done besides.
         response: None if there is none yet.
         size: bytes of the response, and of the state that it changes.
+        duration_s: how long the tool took; 0 for one that was not run, and for an agent, whose own events say so.
         waits: for what an agent waits that works for the call; None for any other call.
         shown: the response as a text for users, if it is the agent's answer.
     """
@@ -31,6 +32,7 @@ class ToolResult(msgspec.Struct):
     response: JsonObject | None
     size: int = 0
     shown: str = ""
+    duration_s: float = 0.0
     waits: Paused | None = None
 
 
@@ -47,7 +49,12 @@ def response_event(results: Sequence[ToolResult]) -> Event | None:
         actions.merge(result.actions)
     if not parts and actions.freeze() == NO_ACTIONS:
         return None
-    return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
+    return Event(
+        content=Content(role=USER, parts=parts) if parts else None,
+        actions=actions.freeze(),
+        # They ran at the same time.
+        duration_s=max(result.duration_s for result in results) or None,
+    )
 
 
 async def store_responses(

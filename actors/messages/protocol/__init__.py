@@ -72,6 +72,7 @@ from actors.messages.protocol.subscriptions import (
 from actors.messages.protocol.turn_queries import (
     CountTurns,
     GetTurn,
+    GetUsage,
     ListPending,
     ListTurns,
     LogPart,
@@ -79,6 +80,7 @@ from actors.messages.protocol.turn_queries import (
     ReadLog,
     TurnsCounted,
     TurnsReply,
+    UsageReply,
 )
 from actors.messages.protocol.turns import (
     AbandonRuns,
@@ -150,6 +152,7 @@ __all__ = [
     "GetStatistics",
     "GetTopology",
     "GetTurn",
+    "GetUsage",
     "HoldUser",
     "InterruptFirst",
     "Invoke",
@@ -233,6 +236,7 @@ __all__ = [
     "TurnsReply",
     "UnreachedPeer",
     "Unsubscribe",
+    "UsageReply",
     "UserHeld",
     "UserRemoved",
     "WaitingCall",

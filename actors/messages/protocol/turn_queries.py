@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.usage import UsageReport
 
 
 class ListTurns(Message, frozen=True, kw_only=True):
@@ -96,6 +97,31 @@ class PendingReply(Message, frozen=True, kw_only=True):
 
     calls: Sequence[PendingCall] = ()
     next: tuple[float, str] | None = None
+
+
+class GetUsage(Message, frozen=True, kw_only=True):
+    """Ask what turns have used. The reply is UsageReply.
+
+    Attributes:
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        invocation_id: that turn of the session only; "": all of them.
+        since_s: only turns that began at this time or later, in seconds since the epoch.
+        by: what to list the sums by: "agent", "model", "user" or "day"; "": nothing.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    invocation_id: str = ""
+    since_s: float = 0.0
+    by: str = ""
+
+
+class UsageReply(Message, frozen=True, kw_only=True):
+    """What was used."""
+
+    report: UsageReport
 
 
 class ReadLog(Message, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from actors.interfaces.records import PutTurn
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
@@ -62,5 +64,9 @@ class SessionParts:
         return deciding(self.topology, authors)
 
     def store_end_later(self, record: PutTurn) -> None:
-        """Have the end of a turn stored when the store is back, if the turn is still open there."""
-        self.access.pending_ends.add(record)
+        """Have the end of a turn stored when the store is back, if the turn is still open there.
+
+        What is known of its events may not have got to the disk, so what it has used is read from those that have.
+        """
+        row = msgspec.structs.replace(record.row, usage=b"")
+        self.access.pending_ends.add(PutTurn(record.key, row, record.updated_s))

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.usage import UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
@@ -20,6 +21,7 @@ from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 from runtime.stores.sql.session_rows import SessionRows
+from runtime.stores.sql.usage.reading import usage_page
 from runtime.stores.sql.writers import FencedSqlStore
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ MAX_VALUES = 500
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions` and `ArchivesEvents` on SQLite or PostgreSQL.
+    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions`, `ArchivesEvents` and `ReportsUsage` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -225,6 +227,18 @@ class SqlSessionStore(FencedSqlStore):
         """Count the turns of the app that have a status and were not rewound. The cost grows with such turns only."""
         [(count,)] = self._rows(queries.COUNTED_TURNS, app=app, status=status)
         return int(count)
+
+    def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
+        """The sums of turns: those of a user, a session or one turn at once, all others in pages, the oldest first."""
+        app, user, session, since_s = wanted.app, wanted.user, wanted.session, wanted.since_s
+        if session is not None:
+            of_session = partial(self._of.rows, SessionKey(app, user or "", session), since_s=since_s)
+            if not wanted.invocation_id:
+                return usage_page(of_session, "session", wanted.groups, None)
+            return usage_page(partial(of_session, invocation_id=wanted.invocation_id), "turn", wanted.groups, None)
+        if user is not None:
+            return usage_page(partial(self._rows, app=app, user=user, since_s=since_s), "user", wanted.groups, None)
+        return usage_page(partial(self._rows, app=app, since_s=since_s), "app", wanted.groups, after)
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app with the status running that were not rewound. The cost grows with these only."""

@@ -34,6 +34,7 @@ from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
+from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent
 
 Tree = Callable[[], BaseAgent]
@@ -58,7 +59,7 @@ def ask() -> None:
 
 def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
     """An agent whose model has no state: the same request gets the same response."""
-    return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
+    return LlmAgent(name=name, model=MeteredModel(PatternModel([*replies, (".*", f"{name} is done")])), **fields)
 
 
 def counter(name: str, **fields: Any) -> LlmAgent:

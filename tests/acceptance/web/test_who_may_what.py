@@ -86,6 +86,19 @@ async def send(
     return response, body
 
 
+async def test_a_user_sees_the_usage_of_that_user_alone(web: httpx2.AsyncClient, rt: Runtime) -> None:
+    for user in ("ada", "bob", "bob"):
+        await rt.run(user_id=user, session_id="used", message="hi")
+
+    async def users(token: str, query: str = "") -> list[str]:
+        return list((await web.get(f"/v1/apps/desk/usage?by=user{query}", **as_(token))).json()["groups"])
+
+    assert await users(ADA) == await users(ADA, "&user=ada") == ["ada"]
+    assert (await web.get("/v1/apps/desk/usage?user=bob", **as_(ADA))).status_code == 403
+    assert {"ada", "bob"} <= set(await users(DESK))
+    assert await users(DESK, "&user=bob") == ["bob"]
+
+
 async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.AsyncClient, rt: Runtime) -> None:
     # Bob's session, with everything in it that there is, and of the same ids as those that Ada asks for.
     await rt.run(user_id="bob", session_id="s", message="secret", invocation_id="t", state_delta={"user:color": "secret"})

@@ -186,6 +186,22 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     assert raygrove("answer", NAME, "s4", call_id, '"yes"') == "The manager has said it.\n"
 
 
+def test_usage_is_added_up_in_a_table_and_as_json(folder: Path) -> None:
+    assert invoke("run", NAME, "hello", "--session", "used", "--user", "eve", "--json").exit_code == 0
+    head, *rows = (line.split("\t") for line in raygrove("usage", NAME, "--user", "eve", "--by", "agent").splitlines())
+    assert head == ["AGENT", "CALLS", "TOOLS", "INPUT", "CACHED", "OUTPUT", "REASONING", "SECONDS"]
+    assert [row[:7] for row in rows] == [[name, "1", "0", "0", "0", "0", "0"] for name in ("concierge", "all")]
+    (line,) = raygrove("usage", NAME, "--user", "eve", "--session", "used", "--since", "1h", "--json").splitlines()
+    report = json.loads(line)
+    assert (report["total"]["llmCalls"], report["groups"], report["currency"]) == (1, {}, "")
+    (turn,) = (json.loads(line) for line in raygrove("turns", NAME, "--state", "all", "--user", "eve", "--json").splitlines())
+    only = ["--user", "eve", "--session", "used", "--turn", turn["invocationId"]]
+    assert json.loads(raygrove("usage", NAME, *only, "--json")) == report
+    with pytest.raises(RequestError, match="by must be one of agent, model, user, day"):
+        raygrove("usage", NAME, "--by", "week")
+    assert "'soon' is no age" in invoke("usage", NAME, "--since", "soon").output
+
+
 def test_a_failed_turn_is_retried(folder: Path) -> None:
     with Runtime.connect(NAME) as rt:
         with pytest.raises(AgentFailedError, match="no connection"):
