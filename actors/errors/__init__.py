@@ -30,6 +30,7 @@ from actors.errors.tree.models import (
     ScriptExhaustedError,
 )
 from actors.errors.tree.requests import (
+    DrainingError,
     FlowNotFoundError,
     InvalidIdError,
     InvalidMessageError,
@@ -92,6 +93,7 @@ __all__ = [
     "DefinitionError",
     "DeploymentExistsError",
     "DeploymentNotFoundError",
+    "DrainingError",
     "DynamicNodeFailError",
     "EventsLostError",
     "FencedError",

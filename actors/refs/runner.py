@@ -20,7 +20,7 @@ class RunnerRef(Ref):
             return await self._ask(message, p.TurnStarted, once=True)
         except ActorRestartsError:
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
-            return await self._ask(msgspec.structs.replace(message, repeatable=True), p.TurnStarted)
+            return await self._ask(msgspec.structs.replace(message, repeatable=True, resent=True), p.TurnStarted)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Stop a turn; returns when it is closed."""
@@ -32,6 +32,7 @@ class RunnerRef(Ref):
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
             RequestError: it has not failed.
+            DrainingError: the deployment is about to be stopped.
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
@@ -61,6 +62,10 @@ class RunnerRef(Ref):
         """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)
 
-    async def stop(self) -> None:
-        """Cancel the turns that run, and stop every agent."""
-        await self._ask(p.Stop(), p.Ack)
+    async def drain(self, message: p.Drain) -> p.Draining:
+        """Begin no new turn for a while, and tell what is left of the others."""
+        return await self._ask(message, p.Draining)
+
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop every agent, and cancel the turns that run, or leave them open in the log."""
+        await self._ask(p.Stop(leave_turns=leave_turns), p.Ack)

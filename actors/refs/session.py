@@ -139,6 +139,14 @@ class SessionRef(Ref):
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.LogPart)
 
+    async def note_drain(self, message: p.Drain) -> p.Draining:
+        """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
+        return await self._ask(message, p.Draining)
+
+    async def get_drain(self, message: p.GetDrain) -> p.Drain:
+        """For how long yet the deployment drains."""
+        return await self._ask(message, p.Drain)
+
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Follow nothing any more."""
         await self._ask(message, p.Ack)

@@ -105,6 +105,10 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
         """Their figures, summed up."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
+    async def note_drain(self, message: p.Drain) -> p.Draining:
+        """Have all of them keep that the deployment drains."""
+        return _all_left(await asyncio.gather(*(shard.note_drain(message) for shard in self._shards)))
+
     async def stop(self) -> None:
         """Stop all of them. Raises the first error, after all have replied."""
         await _all(shard.stop() for shard in self._shards)
@@ -131,9 +135,13 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
-    async def stop(self) -> None:
+    async def drain(self, message: p.Drain) -> p.Draining:
+        """Have all of them begin no new turn for a while."""
+        return _all_left(await asyncio.gather(*(shard.drain(message) for shard in self._shards)))
+
+    async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop all of them. Raises the first error, after all have replied."""
-        await _all(shard.stop() for shard in self._shards)
+        await _all(shard.stop(leave_turns=leave_turns) for shard in self._shards)
 
 
 def session_client(shards: Sequence[SessionRef]) -> SessionRef:
@@ -162,6 +170,10 @@ def _session_of(message: p.Message) -> SessionKey:
     if not isinstance(key, SessionKey):
         raise RaygroveError(f"{type(message).__name__} is for one actor of several: ask that one, which `of` gives for a session")
     return key
+
+
+def _all_left(replies: Sequence[p.Draining]) -> p.Draining:
+    return p.Draining(left=sum(reply.left for reply in replies))
 
 
 async def _all(asked: Iterable[Awaitable[None]]) -> None:

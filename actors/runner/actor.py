@@ -27,6 +27,7 @@ from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
+from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
@@ -59,7 +60,6 @@ class RunnerActor(Actor):
         self._telemetry = environment.telemetry
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
-        self._admission = TurnAdmission(session, environment.limits, environment.turns_opened_at_once, environment.telemetry)
         routing, hooks, events = Routing(session, environment.topology), PluginHooks(environment), RunnerEvents(session)
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
@@ -67,7 +67,11 @@ class RunnerActor(Actor):
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
-        self._recovery = TurnResumer(place, app, session, routing, table, tasks)
+        self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
+        self._admission = TurnAdmission(
+            session, environment.limits, environment.turns_opened_at_once, environment.telemetry, drain
+        )
+        self._recovery = TurnResumer(place, app, session, routing, table, tasks, drain)
         user_messages = UserMessages(environment, routing, hooks)
         self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._admission)
         super().__init__(name)
@@ -84,6 +88,7 @@ class RunnerActor(Actor):
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
+            p.Drain: self._drain.drain,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -98,7 +103,8 @@ class RunnerActor(Actor):
 
     def figures(self) -> p.Statistics:
         """The figures of the Runner alone, which ask no other process."""
-        counts = {**self._counts, "running": len(self._table), "waiting": self._admission.waiting, **self._directory.counts()}
+        now = {"running": len(self._table), "waiting": self._admission.waiting, "draining": int(self._drain.is_on)}
+        counts = {**self._counts, **now, **self._directory.counts()}
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most
@@ -122,9 +128,12 @@ class RunnerActor(Actor):
             self._directory.drop_link(agent, link)
             return None
 
-    async def stop(self, _: p.Stop) -> p.Ack:
-        """Cancel the turns that run, and stop every agent."""
-        await self._tasks.cancel_all()
+    async def stop(self, message: p.Stop) -> p.Ack:
+        """Stop every agent, and cancel the turns that run, or leave them open in the log."""
+        if message.leave_turns:
+            await self._tasks.leave_all()
+        else:
+            await self._tasks.cancel_all()
         await self._directory.close()
         await self._telemetry.flush()
         return p.Ack()

@@ -18,6 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
+from actors.session.draining import DrainNotes
 from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
@@ -86,6 +87,7 @@ class SessionActor(Actor):
         self._users = UserDeletion(parts, self._memory)
         self._retention = Retention(parts)
         self._archiving = Archiving(parts)
+        self._drain = DrainNotes(subscriptions)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -130,6 +132,8 @@ class SessionActor(Actor):
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,
+            p.Drain: self._drain.note_drain,
+            p.GetDrain: self._drain.get_drain,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

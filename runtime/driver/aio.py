@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.usage import UsageBy, UsageReport
+from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
@@ -31,6 +32,7 @@ class Methods(NamedTuple):
     map: Callable[..., TurnMap]
     ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
+    drain: Callable[..., Awaitable[Drained]]
 
 
 @explains_all_wrong_calls
@@ -117,3 +119,7 @@ class AsyncServices:
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""
         await asyncio.to_thread(self._methods.shutdown)
+
+    async def drain(self, within_s: float | None = None) -> Drained:
+        """Stop the deployment for good as soon as its turns have ended: see Runtime.drain."""
+        return await self._methods.drain(within_s)

@@ -17,7 +17,7 @@ from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.aio import AsyncServices, Methods
-from runtime.driver.context_manager import ContextManager
+from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
@@ -41,7 +41,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(ContextManager, ScriptMethods, UsageMethods):
+class Runtime(EndMethods, ScriptMethods, UsageMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -160,7 +160,7 @@ class Runtime(ContextManager, ScriptMethods, UsageMethods):
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
@@ -178,30 +178,6 @@ class Runtime(ContextManager, ScriptMethods, UsageMethods):
         """
         self._client.start()
         self._turns = TurnClient(self._client)
-
-    def close(self) -> None:
-        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
-
-        In a fork of the process that has started the Runtime this does nothing.
-        """
-        if self._turns is None or self._client.is_forked:
-            return
-        turns, engine = self._turns, self._client.engine
-        self._turns = None
-        if engine.lasts:
-            self._client.end_loop(turns.leave, engine.leave)
-        else:
-            self._client.end_loop(engine.stop, turns.close)
-
-    def shutdown(self) -> None:
-        """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.
-
-        Raises:
-            RuntimeClosedError: the runtime is not started, or is closed.
-        """
-        turns = self._open_turns()
-        self._turns = None
-        self._client.end_loop(self._client.engine.stop, turns.close)
 
     @property
     def address(self) -> str | None:

@@ -245,11 +245,11 @@ class LocalEngine:
         """Keep a flow's plan for all agents."""
         self._plans.add(name, plan)
 
-    async def stop(self) -> None:
-        """Stop the actors."""
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop the actors: see Engine."""
         if self.loop_clock is not None:
             self.loop_clock.thaw()
-        await self.runner.stop()
+        await self.runner.stop(leave_turns=leave_turns)
         await self._mcp_servers.stop()
         await self.session.stop()
         if self._limiter_client is not None and self.limiter is not None:

@@ -15,6 +15,7 @@
     │   ├── SessionExistsError
     │   ├── SessionBusyError
     │   ├── OverloadedError          as much waits as may: ask again after `retry_after_s`
+    │   │   └── DrainingError        the deployment is to be stopped, and takes no new turns
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError

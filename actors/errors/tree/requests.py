@@ -54,6 +54,17 @@ class OverloadedError(RequestError):
         return float(str(self.args[3]))
 
 
+class DrainingError(OverloadedError):
+    """The deployment is to be stopped and takes no new turns. Arguments: app, seconds to wait."""
+
+    sentence = "app {0!r} is to be stopped and takes no new turns: ask again in {1} s, when its next deployment may run"
+
+    @property
+    def retry_after_s(self) -> float:
+        """Seconds to wait before the same is asked again."""
+        return float(str(self.args[1]))
+
+
 class UnknownFunctionCallError(RequestError, LookupError):
     """A function response answers a call that is not in the log. Arguments: id of the call, session."""
 

@@ -21,11 +21,11 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already and is joined then: the user chose the id, or the request is a retry.
+        resent: it was sent to a Runner that was lost before its reply, and may have accepted it.
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
         subscriber: follows the turn from its opening on; "": no subscriber does.
-        fingerprint: of the whole request, as the user's event keeps it; a turn of this id that began with another one is not
-            joined. "" joins any.
+        fingerprint: of the whole request, as the user's event keeps it; no turn that began with another one is joined. "": any.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
     """
@@ -33,6 +33,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str
     repeatable: bool = False
+    resent: bool = False
     event_id: str = ""
     content: Content
     config: RunConfig = RunConfig()
@@ -356,8 +357,7 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
     """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress.
 
     Attributes:
-        notes: of supervisors whose runs go on, and which the lost runs would have brought along: they are stored if the log lacks
-            them, so that the reply says where each run began.
+        notes: of supervisors whose runs go on, which the lost runs would have brought along; those that the log lacks are stored.
         losses: how many processes of each agent were lost since the turn was opened, this loss included: see TurnProgress.
     """
 

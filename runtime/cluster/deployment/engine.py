@@ -213,9 +213,9 @@ class RayEngine(DeployedEngine):
         self._starter.handles.clear()
         self._connection.close()
 
-    async def stop(self) -> None:
-        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here."""
-        await self._end(await self.stop_actors())
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here: see Engine."""
+        await self._end(await self.stop_actors(leave_turns=leave_turns))
 
     async def _end(self, pids: Sequence[int] = ()) -> None:
         await self.leave_logs()

@@ -87,7 +87,7 @@ def folder(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         with pytest.raises(ClusterError, match=f"runs already: `raygrove stop {NAME}` ends it, and --app-name gives another"):
             raygrove("start", f"code/{NAME}")
         yield folder
-        assert raygrove("stop", NAME) == f"{NAME} has stopped\n"
+        assert raygrove("stop", NAME, "--drain", "--within", "5s").startswith(f"{NAME} has stopped: ")
         with pytest.raises(DeploymentNotFoundError, match=f"app {NAME!r} is not deployed"):
             raygrove("stop", NAME)
 

@@ -65,6 +65,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         time: seconds since the epoch.
         age_s: how long its first Session actor runs.
         running: turns under way.
+        draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
 
@@ -72,12 +73,14 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     time: float
     age_s: float
     running: int
+    draining: bool
     actors: Sequence[ActorRow]
 
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
-        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}"
+        note = ("draining",) if self.draining else ()
+        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}", *note
 
 
 class DeploymentWatch:
@@ -111,7 +114,14 @@ class DeploymentWatch:
         )
         started_s = min((each.started_s for each in actors.values() if each.started_s is not None), default=now_s)
         running = seen.runner.counts["running"]
-        return Look(name=self._rt.app_name, time=now_s, age_s=now_s - started_s, running=running, actors=[*core, *agents])
+        return Look(
+            name=self._rt.app_name,
+            time=now_s,
+            age_s=now_s - started_s,
+            running=running,
+            draining=seen.runner.counts["draining"] > 0,
+            actors=[*core, *agents],
+        )
 
     def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float) -> ActorRow:
         name = figures.agent or figures.actor.partition("/")[2]
