@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
 
@@ -23,6 +24,7 @@ class SessionEnvironment:
         clock: seconds that only go forward; None: those of the event loop.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         on_replaced: called when another process has taken that place; None: the writes just fail.
+        now_s: the time by which schedules go, in seconds since the epoch.
     """
 
     store: SessionStore
@@ -33,3 +35,4 @@ class SessionEnvironment:
     clock: Callable[[], float] | None = None
     writer: str = ""
     on_replaced: Callable[[], None] | None = None
+    now_s: Callable[[], float] = now_s

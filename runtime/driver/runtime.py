@@ -25,6 +25,7 @@ from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
+from runtime.driver.services.schedules import SchedulesService
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
@@ -67,8 +68,8 @@ class Runtime(ContextManager, ScriptMethods):
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, turns, artifacts, memory, users: the services. `rt.aio` has them with the same names for callers on an event
-            loop.
+        sessions, turns, artifacts, memory, users, schedules: the services; `rt.aio` has them with the same names for callers on
+            an event loop.
     """
 
     def __init__(
@@ -159,7 +160,8 @@ class Runtime(ContextManager, ScriptMethods):
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown)
+        self.schedules = SchedulesService(self._client, self.run)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self.run)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:

@@ -1,0 +1,1 @@
+"""How tables that an earlier release has made become those of this one."""
