@@ -18,8 +18,8 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.messages.operating.usage import UsageReport, UsageSums
     from actors.messages.turn_info import PendingCall, TurnInfo
-    from actors.messages.usage import UsageReport, UsageSums
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -77,8 +77,8 @@ _MODULES = {
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
-    "UsageReport": "actors.messages.usage",
-    "UsageSums": "actors.messages.usage",
+    "UsageReport": "actors.messages.operating.usage",
+    "UsageSums": "actors.messages.operating.usage",
     "event_lines": "runtime.frontends.console.event_lines",
     "python_tool": "runtime.integrations.code.tool",
 }

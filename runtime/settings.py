@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
-from actors.messages.usage import Price
+from actors.messages.operating.usage import Price
 
 PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
@@ -71,6 +71,7 @@ class Settings(BaseSettings):
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
             what may wait, see Limits.
+        max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
             Ray they travel to the cluster, as definitions do.
@@ -122,6 +123,9 @@ class Settings(BaseSettings):
     max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
     max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
     max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
+    max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
+    min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)
+    max_schedule_ahead_days: int = Field(default=DEFAULT_LIMITS.max_schedule_ahead_days, ge=1)
     env: dict[str, SecretStr] = {}
 
     def __init__(self, *unnamed: Never, **given: Any) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from actors.messages.json_types import JsonObject
+from actors.messages.operating.schedule import ScheduledTime, ScheduleRow
 from actors.messages.session import OldSession, SessionKey
 
 
@@ -213,4 +214,66 @@ class ArchiveEvents(msgspec.Struct, frozen=True):
     last_seq: int
 
 
-Write = CreateSession | AddEvent | HideEvents | PutState | PutTurn | RemoveSession | NoteRemoval | ForgetRemoval | ArchiveEvents
+class AddSchedule(msgspec.Struct, frozen=True):
+    """Write: create a schedule, unless the user has one of its name: that stays as it is, and is no error."""
+
+    key: SessionKey
+    row: ScheduleRow
+
+
+class SetDueTime(msgspec.Struct, frozen=True):
+    """Write: give a schedule another due time, and forget why the last one made no turn. One that is gone is no error.
+
+    Attributes:
+        key: the session that gets its messages.
+        name, id: the schedule.
+        due_s: the due time; None: it has none.
+        paused: it is paused.
+    """
+
+    key: SessionKey
+    name: str
+    id: str
+    due_s: int | None
+    paused: bool
+
+
+class AdvanceSchedule(msgspec.Struct, frozen=True):
+    """Write: have a schedule go on from a due time to the next, unless it has done so, or was paused or replaced.
+
+    Without a next due time a schedule is removed; with an `error` it stays, without any.
+
+    Attributes:
+        key: the session that gets its messages.
+        time: the due time.
+        error: why it has made no turn; "": it has made one.
+    """
+
+    key: SessionKey
+    time: ScheduledTime
+    error: str = ""
+
+
+class RemoveSchedule(msgspec.Struct, frozen=True):
+    """Write: remove a schedule; one that is not there, under its id, is no error."""
+
+    key: SessionKey
+    name: str
+    id: str
+
+
+Write = (
+    CreateSession
+    | AddEvent
+    | HideEvents
+    | PutState
+    | PutTurn
+    | RemoveSession
+    | NoteRemoval
+    | ForgetRemoval
+    | ArchiveEvents
+    | AddSchedule
+    | SetDueTime
+    | AdvanceSchedule
+    | RemoveSchedule
+)

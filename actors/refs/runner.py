@@ -42,6 +42,10 @@ class RunnerRef(Ref):
         """Cancel the turns of a user that wait to be opened."""
         await self._ask(message, p.Ack)
 
+    async def watch_schedules(self) -> None:
+        """Have turns start from now on when schedules are due."""
+        await self._ask(p.WatchSchedules(), p.Ack)
+
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))

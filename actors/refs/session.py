@@ -9,10 +9,11 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.schedule import ScheduleRow
+from actors.messages.operating.usage import UsageReport
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
-from actors.messages.usage import UsageReport
 from actors.refs.base import Ref
 
 
@@ -210,6 +211,27 @@ class SessionRef(Ref):
     async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
         """Archive old events of some of the sessions that one Session actor serves. Raises StoreError."""
         return await self._ask(message, p.OldEventsArchived)
+
+    async def create_schedule(self, message: p.CreateSchedule) -> ScheduleRow:
+        """Create a schedule. Raises RequestError with what is wrong, StoreError."""
+        return (await self._ask(message, p.SchedulesReply)).schedules[0]
+
+    async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
+        """List schedules, by user and name. Raises StoreError."""
+        return list((await self._ask(message, p.SchedulesReply)).schedules)
+
+    async def change_schedule(self, message: p.ChangeSchedule) -> ScheduleRow | None:
+        """Change a schedule, and return it as it is now; None when it is not there. Raises InvalidScheduleError, StoreError."""
+        found = (await self._ask(message, p.SchedulesReply)).schedules
+        return found[0] if found else None
+
+    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
+        """Wait until schedules are due. Raises StoreError."""
+        return await self._ask(message, (p.DueReply, p.AnnounceFirst))
+
+    async def pass_due_time(self, message: p.PassDueTime) -> None:
+        """Have a schedule go on to its next due time. Raises StoreError."""
+        await self._ask(message, p.Ack)
 
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""

@@ -131,6 +131,10 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
         """Cancel the waiting turns of a user in all of them. Raises the first error, after all have replied."""
         await _all(shard.cancel_waiting_turns(message) for shard in self._shards)
 
+    async def watch_schedules(self) -> None:
+        """Have all of them start what is due. Raises the first error, after all have replied."""
+        await _all(shard.watch_schedules() for shard in self._shards)
+
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
@@ -159,7 +163,7 @@ def _session_of(message: p.Message) -> SessionKey:
     match message:
         case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user) | p.RemoveUser(app=app, user=user):
             return SessionKey(app, user or "", "")
-        case p.FindOldSessions(app=app, user=user):
+        case p.FindOldSessions(app=app, user=user) | p.ListSchedules(app=app, user=user):
             return SessionKey(app, user or "", "")
         case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")

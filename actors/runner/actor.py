@@ -28,6 +28,7 @@ from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.draining import TurnDrain
+from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
@@ -74,13 +75,15 @@ class RunnerActor(Actor):
         self._recovery = TurnResumer(place, app, session, routing, table, tasks, drain)
         user_messages = UserMessages(environment, routing, hooks)
         self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._admission)
+        self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the Runner takes."""
         return {
             p.StartTurn: self._starter.start_turn,
-            p.RecoverTurns: self._recovery.recover_turns,
+            p.RecoverTurns: self.recover_turns,
+            p.WatchSchedules: self.watch_schedules,
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
@@ -92,6 +95,16 @@ class RunnerActor(Actor):
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
+
+    async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
+        """Resume what this Runner ran when its process was lost, and go on with schedules."""
+        self._due_turns.begin_watch()
+        return await self._recovery.recover_turns(message)
+
+    async def watch_schedules(self, _: p.WatchSchedules) -> p.Ack:
+        """Start turns from now on when schedules are due."""
+        self._due_turns.begin_watch()
+        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
@@ -130,6 +143,7 @@ class RunnerActor(Actor):
 
     async def stop(self, message: p.Stop) -> p.Ack:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
+        await self._due_turns.end_watch()
         if message.leave_turns:
             await self._tasks.leave_all()
         else:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.operating.usage import Price
 from actors.messages.topology import Topology
-from actors.messages.usage import Price
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class SessionEnvironment:
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         on_replaced: called when another process has taken that place; None: the writes just fail.
         prices: of models' tokens, by their names or patterns.
+        now_s: the time by which schedules go, in seconds since the epoch.
     """
 
     store: SessionStore
@@ -36,3 +38,4 @@ class SessionEnvironment:
     writer: str = ""
     on_replaced: Callable[[], None] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
+    now_s: Callable[[], float] = now_s

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
-from actors.messages.usage import UsageBy, UsageReport
+from actors.messages.operating.usage import UsageBy, UsageReport
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
@@ -18,11 +18,13 @@ from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
+from runtime.driver.services.schedules import AsyncSchedulesService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
 from runtime.driver.services.usage import read_usage
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.service import AsyncTurnsService
+from runtime.driver.turns.turn import Turn
 
 
 class Methods(NamedTuple):
@@ -33,6 +35,7 @@ class Methods(NamedTuple):
     ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
+    run: Callable[..., Turn]
 
 
 @explains_all_wrong_calls
@@ -50,7 +53,7 @@ class AsyncServices:
         methods: of the Runtime.
 
     Attributes:
-        sessions, turns, artifacts, memory, users: the services.
+        sessions, turns, artifacts, memory, users, schedules: the services.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class AsyncServices:
         self.artifacts = AsyncArtifactsService(artifacts)
         self.memory = AsyncMemoryService(client)
         self.users = AsyncUsersService(client, artifacts)
+        self.schedules = AsyncSchedulesService(client, methods.run)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""

@@ -25,6 +25,7 @@ from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
+from runtime.driver.services.schedules import SchedulesService
 from runtime.driver.services.sessions import SessionsService
 from runtime.driver.services.usage import UsageMethods
 from runtime.driver.services.users import UsersService
@@ -68,8 +69,8 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, turns, artifacts, memory, users: the services. `rt.aio` has them with the same names for callers on an event
-            loop.
+        sessions, turns, artifacts, memory, users, schedules: the services; `rt.aio` has them with the same names for callers on
+            an event loop.
     """
 
     def __init__(
@@ -160,7 +161,8 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async)
+        self.schedules = SchedulesService(self._client, self.run)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:

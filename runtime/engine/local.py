@@ -172,6 +172,7 @@ class LocalEngine:
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
         try:
             await self.session.open_store()
+            await self.runner.watch_schedules()
         except BaseException:
             await self.stop()
             raise
@@ -190,6 +191,7 @@ class LocalEngine:
             limits=settings.limits,
             writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
             prices=settings.prices,
+            now_s=(self.loop_clock or WallClock()).now_s,
         )
         actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)

@@ -21,7 +21,11 @@
     │   ├── InvocationNotFoundError
     │   ├── FlowNotFoundError
     │   ├── NotEncodableError
-    │   └── TooLargeError
+    │   ├── TooLargeError
+    │   ├── InvalidScheduleError
+    │   ├── ScheduleExistsError
+    │   ├── ScheduleNotFoundError
+    │   └── TooManySchedulesError
     ├── TurnError                    a turn ran and failed, was cancelled or took too long
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError

@@ -102,3 +102,27 @@ class TooLargeError(RequestError, ValueError):
     """Something has more bytes than a limit allows. Arguments: what, its size, the setting, the setting's value, advice."""
 
     sentence = "{0} has {1} bytes, and {2} allows {3}: {4}"
+
+
+class InvalidScheduleError(RequestError, ValueError):
+    """A schedule cannot be as it was asked for. Arguments: what of it, why not."""
+
+    sentence = "{0} cannot be used: {1}"
+
+
+class ScheduleExistsError(RequestError):
+    """The user has a schedule of that name already. Arguments: name, user."""
+
+    sentence = "user {1!r} has a schedule {0!r} already: delete it first, or choose another name"
+
+
+class ScheduleNotFoundError(RequestError, LookupError):
+    """The user has no schedule of that name. Arguments: name, user, hint, which begins with a space."""
+
+    sentence = "user {1!r} has no schedule {0!r}.{2}"
+
+
+class TooManySchedulesError(RequestError):
+    """The user has as many schedules as may be. Arguments: user, how many, the setting that bounds them."""
+
+    sentence = "user {0!r} has {1} schedules, and {2} allows no more: delete one first"

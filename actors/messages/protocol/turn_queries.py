@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.messages.operating.usage import UsageReport
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
-from actors.messages.usage import UsageReport
 
 
 class ListTurns(Message, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from actors.messages.usage import PER, Price
+from actors.messages.operating.usage import PER, Price
 from actors.rules.accounting.turn_usage import Amounts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-from actors.messages.usage import Price, UsageReport, UsageSums
+from actors.messages.operating.usage import Price, UsageReport, UsageSums
 from actors.rules.accounting.prices import cost, currency_of, price_of
 from actors.rules.accounting.turn_usage import US, Amounts, Spent, sum_of_packed
 

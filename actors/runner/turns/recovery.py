@@ -11,6 +11,7 @@ from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
+from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Recovered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
@@ -69,6 +70,18 @@ class TurnResumer:
         # Those that are being opened come last, since they may take longer.
         for turn in sorted(listed.turns, key=self._table.is_opening):
             await self.take_up(turn)
+
+    async def take_up_scheduled(self, session: SessionRef) -> None:
+        """Resume the turns that schedules have begun in a deployment that is gone: no program comes to ask for them.
+
+        Raises StoreError, ClusterError.
+        """
+        await self._routing.load()
+        message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
+        listed = await self._place.heard(session, lambda: session.list_open_turns(message))
+        for turn in listed.turns:
+            if is_turn_of_schedule(turn[1]):
+                await self.take_up(turn)
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended. Raises DrainingError: see `resume`."""

@@ -13,6 +13,7 @@ from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
+from actors.session.due_times import DueTimes
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
@@ -40,6 +41,7 @@ class SessionParts:
         admission: what may enter a log.
         user_holds: users whose data is being deleted.
         runners: which Runners live.
+        due_times: what is due of schedules.
     """
 
     topology: Topology
@@ -54,6 +56,7 @@ class SessionParts:
     admission: Admission
     user_holds: UserHolds
     runners: Runners
+    due_times: DueTimes
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from actors.errors import StoreError
 from actors.interfaces.usage import ReportsUsage, UnsummedTurn, UsageFilter
 from actors.messages import protocol as p
-from actors.messages.usage import Price
+from actors.messages.operating.usage import Price
 from actors.rules.accounting.report import UsageCollector, day_of, groups_of
 from actors.rules.accounting.turn_usage import TurnUsage, packed
 from actors.session.log.event_scan import scan

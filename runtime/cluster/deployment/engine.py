@@ -112,6 +112,7 @@ class RayEngine(DeployedEngine):
                 # Where one has failed the other still waits.
                 for answer in answers:
                     answer.cancel()
+            await self.runner.watch_schedules()
             if self._settings.log_to_driver:
                 self.read_logs(self._logs, from_now=False)
             await self._models.wait_until_started()

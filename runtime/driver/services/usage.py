@@ -7,7 +7,7 @@ from datetime import datetime
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
-from actors.messages.usage import USAGE_BY, UsageBy, UsageReport
+from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport
 from actors.rules.checks.arguments import checked_choice, checked_time
 from actors.rules.checks.ids import checked_id
 from runtime.driver.engine_client import EngineClient

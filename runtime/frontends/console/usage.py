@@ -11,7 +11,7 @@ from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json, parsed_age
 
 if TYPE_CHECKING:
-    from actors.messages.usage import UsageBy, UsageReport, UsageSums
+    from actors.messages.operating.usage import UsageBy, UsageReport, UsageSums
 
 User = Annotated[str | None, typer.Option(help="Only turns of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only turns of this session; with --user.")]

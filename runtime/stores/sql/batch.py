@@ -38,6 +38,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
     AddEvent,
+    AddSchedule,
+    AdvanceSchedule,
     ArchiveEvents,
     CreateSession,
     ForgetRemoval,
@@ -45,7 +47,9 @@ from actors.interfaces.records import (
     NoteRemoval,
     PutState,
     PutTurn,
+    RemoveSchedule,
     RemoveSession,
+    SetDueTime,
     Write,
 )
 from actors.messages.limits import Limits
@@ -55,6 +59,7 @@ from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
+from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
     FIXED,
     calls,
@@ -184,6 +189,10 @@ class Batch:
         with suppress(StoreConflictError):
             move_into_archive(self._connection, self._sid(write.key), write.last_seq)
 
+    def _change_schedule(self, write: ScheduleWrite) -> None:
+        # Of no session: a schedule outlives those that are deleted.
+        change_schedule(self._connection, write)
+
     def _sid(self, key: SessionKey) -> int:
         sid = self._sids.get(key)
         if sid is not None:
@@ -250,6 +259,10 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     NoteRemoval: Batch._note_removal,
     ForgetRemoval: Batch._forget_removal,
     ArchiveEvents: Batch._archive_events,
+    AddSchedule: Batch._change_schedule,
+    SetDueTime: Batch._change_schedule,
+    AdvanceSchedule: Batch._change_schedule,
+    RemoveSchedule: Batch._change_schedule,
 }
 
 

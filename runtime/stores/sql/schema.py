@@ -40,10 +40,13 @@ from sqlalchemy import (
 )
 
 from actors.errors import SchemaVersionError
-from runtime.stores.sql.migrations.steps import STEPS, UNKNOWN
+from runtime.stores.sql.migrations import steps
 
-VERSION = 10
-"""The version of the tables below. Raise it with every change to them, and add the migration to `migrations.steps`."""
+VERSION = 11
+"""The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
+
+UNKNOWN = steps.UNKNOWN
+"""Stands for a release when raygrove runs from its sources without being installed."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
@@ -223,6 +226,33 @@ shared_versions = Table(
     PrimaryKeyConstraint("app", "user"),
 )
 
+schedules = Table(
+    "raygrove_schedules",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("name", _TEXT, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("session", _TEXT, nullable=False),
+    Column("due_s", BigInteger),
+    Column("paused", Boolean, nullable=False),
+    Column("last_s", BigInteger, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "user", "name"),
+)
+
+SCHEDULES_DUE = Index(
+    "raygrove_schedules_due",
+    schedules.c.app,
+    schedules.c.due_s,
+    schedules.c.user,
+    schedules.c.name,
+    sqlite_where=schedules.c.due_s.is_not(None),
+    postgresql_where=schedules.c.due_s.is_not(None),
+)
+
 writers = Table(
     "raygrove_writers",
     metadata,
@@ -243,7 +273,7 @@ owners = Table(
 )
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = STEPS
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = steps.MIGRATIONS
 """Migrations by the version from which they lead to the next."""
 
 

@@ -14,12 +14,14 @@ from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.interfaces.usage import UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
+from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.archive.reading import ArchiveReader
 from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.schedules import queries as of_schedules
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.usage.reading import usage_page
 from runtime.stores.sql.writers import FencedSqlStore
@@ -41,7 +43,7 @@ MAX_VALUES = 500
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions`, `ArchivesEvents` and `ReportsUsage` on SQLite or PostgreSQL.
+    """Implements `SessionStore` with all that it may have besides, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -301,6 +303,27 @@ class SqlSessionStore(FencedSqlStore):
             found.append(row.seq)
         return found
 
+    def schedule(self, app: str, user: str, name: str) -> ScheduleRow | None:
+        """The schedule of a user with a name, or None."""
+        found = self._rows(of_schedules.SCHEDULE, app=app, user=user, name=name)
+        return _schedule_row(found[0]) if found else None
+
+    def schedules(
+        self, app: str, user: str | None, *, limit: int | None = None, after: tuple[str, str] | None = None
+    ) -> list[ScheduleRow]:
+        """The schedules of a user, or with None of all users of the app, by user and name."""
+        of_user: dict[str, object] = {} if user is None else {"user": user}
+        place = {} if after is None else {"after_user": after[0], "after_name": after[1]}
+        query = of_schedules.schedule_list(of_user=user is not None, after_another=after is not None)
+        rows = self._rows(query, app=app, limit=limit if limit is not None else MAX_ROWS, **of_user, **place)
+        return [_schedule_row(row) for row in rows]
+
+    def next_schedules(self, app: str, *, limit: int, after: DuePlace | None = None) -> list[ScheduleRow]:
+        """The schedules of an app that have a due time, the first one first. The cost does not grow with the later ones."""
+        place = {} if after is None else {f"after_{name}": at for name, at in after._asdict().items()}
+        query = of_schedules.next_schedules(after_another=after is not None)
+        return [_schedule_row(row) for row in self._rows(query, app=app, limit=limit, **place)]
+
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""
         self._of.forget_sids()
@@ -335,6 +358,20 @@ def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...
         state=state,
         created_s=row.created_s,
         updated_s=row.updated_s,
+    )
+
+
+def _schedule_row(row: Row[*tuple[Any, ...]]) -> ScheduleRow:
+    return ScheduleRow(
+        key=SessionKey(row.app, row.user, row.session),
+        name=row.name,
+        id=row.id,
+        due_s=row.due_s,
+        paused=bool(row.paused),
+        last_s=row.last_s,
+        turns=row.turns,
+        error=row.error,
+        raw=bytes(row.raw),
     )
 
 

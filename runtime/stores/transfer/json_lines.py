@@ -29,6 +29,7 @@ from actors.errors import SchemaVersionError, StoreError
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.schedule import SchedulePlan
 from actors.messages.protocol.outcomes import AnyOutcome
 from runtime.stores.transfer.tables import TABLES, VERSIONS, Row
 
@@ -44,6 +45,7 @@ _STRUCTS: dict[tuple[str, str], Any] = {
     ("events", "raw"): Event,
     ("turns", "outcome"): AnyOutcome,
     ("memory", "raw"): MemoryEntry,
+    ("schedules", "raw"): SchedulePlan,
 }
 """What is encoded in the columns that have no plain values."""
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
-from actors.errors import SessionExistsError, StoreConflictError
+from actors.errors import SessionExistsError, StoreConflictError, StoreError
 from actors.interfaces.records import (
     AddEvent,
+    AddSchedule,
+    AdvanceSchedule,
     ArchiveEvents,
     CallRow,
     CreateSession,
@@ -23,8 +25,10 @@ from actors.interfaces.records import (
     NoteRemoval,
     PutState,
     PutTurn,
+    RemoveSchedule,
     RemoveSession,
     SessionRow,
+    SetDueTime,
     TurnFilter,
     TurnRow,
     Write,
@@ -209,6 +213,8 @@ def _do(tables: _Tables, write: Write) -> None:
     elif isinstance(write, ArchiveEvents):
         # No question has another answer.
         pass
+    elif isinstance(write, AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule):
+        raise StoreError("it keeps no schedules")
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
     elif isinstance(write, PutState):

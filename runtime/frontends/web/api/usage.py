@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from actors.messages.usage import UsageBy, UsageReport
+from actors.messages.operating.usage import UsageBy, UsageReport
 from runtime.frontends.web.ids import Id
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation

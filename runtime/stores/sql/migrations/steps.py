@@ -1,6 +1,6 @@
-"""The migrations of the session store's tables, each from one version to the next.
+"""The migrations of the session store, each from one version of its tables to the next.
 
-A migration has SQL of its own and is never changed later: the tables of `schema` may change, the tables that it finds do not.
+A migration has SQL of its own and is never changed later: the tables of the schema may change, the tables that it finds do not.
 """
 
 from __future__ import annotations
@@ -105,7 +105,20 @@ def _from_version_9(connection: Connection) -> None:
     connection.exec_driver_sql(f"ALTER TABLE raygrove_turns ADD COLUMN usage {raw} NOT NULL DEFAULT {nothing}")
 
 
-STEPS: Mapping[int, Callable[[Connection], None]] = {
+def _from_version_10(connection: Connection) -> None:
+    """Migration from version 10: adds schedules."""
+    text_c, raw = ('TEXT COLLATE "C"', "BYTEA") if connection.dialect.name == "postgresql" else ("TEXT", "BLOB")
+    connection.exec_driver_sql(
+        f'CREATE TABLE raygrove_schedules (app {text_c} NOT NULL, "user" {text_c} NOT NULL, name {text_c} NOT NULL, '
+        f"id {text_c} NOT NULL, session {text_c} NOT NULL, due_s BIGINT, paused BOOLEAN NOT NULL, last_s BIGINT NOT NULL, "
+        f'turns BIGINT NOT NULL, error TEXT NOT NULL, raw {raw} NOT NULL, PRIMARY KEY (app, "user", name))'
+    )
+    connection.exec_driver_sql(
+        'CREATE INDEX raygrove_schedules_due ON raygrove_schedules (app, due_s, "user", name) WHERE due_s IS NOT NULL'
+    )
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
     3: _from_version_3,
@@ -115,5 +128,6 @@ STEPS: Mapping[int, Callable[[Connection], None]] = {
     7: _from_version_7,
     8: _from_version_8,
     9: _from_version_9,
+    10: _from_version_10,
 }
 """Migrations by the version from which they lead to the next."""

@@ -6,7 +6,7 @@ import pytest
 
 from actors import Price
 from actors.errors import DefinitionError
-from actors.messages.usage import UsageReport
+from actors.messages.operating.usage import UsageReport
 from actors.rules.accounting.prices import cost, price_of
 from actors.rules.accounting.report import UsageCollector, day_of
 from actors.rules.accounting.turn_usage import Amounts, packed
