@@ -18,6 +18,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -39,10 +40,12 @@ __all__ = [
     "ApiKeyAuth",
     "BasicAuth",
     "BearerAuth",
+    "CallAttempt",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
     "Question",
+    "RecordedCall",
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
@@ -61,10 +64,12 @@ _MODULES = {
     "ApiKeyAuth": "runtime.integrations.openapi.auth",
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BearerAuth": "runtime.integrations.openapi.auth",
+    "CallAttempt": "actors.messages.llm.recorded",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
+    "RecordedCall": "actors.messages.llm.recorded",
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",

@@ -19,6 +19,7 @@ from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 from actors.rules.routing.resumption import is_failure
@@ -156,6 +157,10 @@ class Invocation:
     async def take_llm_call(self) -> None:
         """Count one model call: see Context."""
         await self.llm_budget.take_call()
+
+    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
+        """Have the record of a model call stored: see Context."""
+        self.writer.record_call(call, parts)
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

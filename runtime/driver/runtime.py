@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
@@ -58,6 +59,7 @@ class Runtime(ContextManager, ScriptMethods):
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
             `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
+        mask_requests: gives what is stored in place of each text of a request that is recorded: see `Settings.record_requests`.
         clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
         islands: for google-adk only: its own Runner runs what has no counterpart here, such as graphs of `Workflow`. By default
             that is refused.
@@ -85,6 +87,7 @@ class Runtime(ContextManager, ScriptMethods):
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
         detached: bool = False,
+        mask_requests: Callable[[str], str] | None = None,
         clock: LoopClock | None = None,
         islands: bool = False,
     ) -> None:
@@ -98,7 +101,7 @@ class Runtime(ContextManager, ScriptMethods):
         elif islands:
             raise DefinitionError("islands goes with agents of google-adk only: leave it out")
         root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-        tree = AgentTree(root, plugins, settings.limits)
+        tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
         check_models(tree)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
@@ -118,4 +121,33 @@ class LogPart(Message, frozen=True, kw_only=True):
     """Events in the order asked for. `more`: there are others within the positions."""
 
     events: Sequence[StoredEvent] = ()
+    more: bool = False
+
+
+class GetModelCalls(Message, frozen=True, kw_only=True):
+    """Ask for the recorded model calls of a turn, the one that began first first. The reply is ModelCallsReply.
+
+    Attributes:
+        after: only calls after this one, by its `begun_s` and its id.
+        limit: at most so many.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    after: tuple[float, str] | None = None
+    limit: int = 100
+
+
+class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The record of a model call, and the position of the event with which it was stored."""
+
+    seq: int
+    call: PackedCall
+
+
+class ModelCallsReply(Message, frozen=True, kw_only=True):
+    """Records of model calls. `parts`: all of their requests that are there; `more`: there are further calls."""
+
+    calls: Sequence[StoredCall] = ()
+    parts: Sequence[PackedPart] = ()
     more: bool = False

@@ -42,8 +42,9 @@ from sqlalchemy import (
 )
 
 from actors.errors import SchemaVersionError
+from runtime.stores.sql.tables.model_calls import add_model_calls, model_call_tables
 
-VERSION = 9
+VERSION = 10
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
 
 UNKNOWN = "of an unknown version"
@@ -168,11 +169,8 @@ TURNS_RUNNING = Index(
     sqlite_where=turns.c.status == RUNNING,
     postgresql_where=turns.c.status == RUNNING,
 )
-
 TURNS_BY_TIME = Index("raygrove_turns_by_time", turns.c.begun_s)
-
 TURNS_OF_SESSION = Index("raygrove_turns_of_session", turns.c.sid, turns.c.begun_s)
-
 TURNS_BY_STATUS = [
     Index(
         f"raygrove_turns_{status}",
@@ -234,6 +232,8 @@ writers = Table(
     # Of the owner, so that the next one fences all of its writers. An older release leaves it out.
     Column("deployment", Text, nullable=False, server_default=""),
 )
+
+model_calls, model_call_parts = model_call_tables(metadata, _SID, _TEXT)
 
 owners = Table(
     "raygrove_owners",
@@ -340,6 +340,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     6: _from_version_6,
     7: _from_version_7,
     8: _from_version_8,
+    9: add_model_calls,
 }
 """Migrations by the version from which they lead to the next."""
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.messages.json_types import JsonObject
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
@@ -19,6 +19,7 @@ from runtime.stores.sql.archive.reading import ArchiveReader
 from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.model_calls.reading import ModelCallReader
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.writers import FencedSqlStore
 
@@ -39,7 +40,7 @@ MAX_VALUES = 500
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions` and `ArchivesEvents` on SQLite or PostgreSQL.
+    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions`, `ArchivesEvents`, `KeepsModelCalls` on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -60,6 +61,7 @@ class SqlSessionStore(FencedSqlStore):
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
         self._archive = ArchiveReader(self._of.rows, str(self))
+        self._model_calls = ModelCallReader(self._of.rows, self._rows)
         self._at_once: OneStatementCommits | None = None
         self._versions_of = 0
 
@@ -286,6 +288,20 @@ class SqlSessionStore(FencedSqlStore):
                 break
             found.append(row.seq)
         return found
+
+    def model_calls(
+        self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
+    ) -> list[ModelCallRow]:
+        """The recorded model calls of a turn, the one that began first first."""
+        return self._model_calls.calls(key, invocation_id, after=after, limit=limit)
+
+    def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those parts of recorded requests that are there, by digest."""
+        return self._model_calls.parts(key, digests)
+
+    def sessions_with_old_calls(self, app: str, before_s: float, *, limit: int) -> list[SessionKey]:
+        """Sessions with model calls that were recorded before a time. The cost grows with such calls only."""
+        return self._model_calls.sessions_with_old(app, before_s, limit)
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""

@@ -44,6 +44,8 @@ _SESSION_TABLES = {
         schema.shared_state,
         schema.removals,
         schema.archive,
+        schema.model_calls,
+        schema.model_call_parts,
     )
 }
 

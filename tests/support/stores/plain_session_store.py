@@ -14,9 +14,11 @@ import msgspec
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
     AddEvent,
+    AddModelCall,
     ArchiveEvents,
     CallRow,
     CreateSession,
+    DeleteModelCalls,
     EventRow,
     ForgetRemoval,
     HideEvents,
@@ -206,8 +208,8 @@ def _do(tables: _Tables, write: Write) -> None:
         tables.removals.setdefault(key, write.session)
     elif isinstance(write, ForgetRemoval):
         tables.removals.pop(key, None)
-    elif isinstance(write, ArchiveEvents):
-        # No question has another answer.
+    elif isinstance(write, ArchiveEvents | AddModelCall | DeleteModelCalls):
+        # No question has another answer: it keeps no model calls.
         pass
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
