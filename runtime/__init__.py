@@ -19,6 +19,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.turn_description import TurnDescription
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -52,6 +53,7 @@ __all__ = [
     "Settings",
     "TaskResult",
     "Turn",
+    "TurnDescription",
     "TurnInfo",
     "TurnMap",
     "TurnResult",
@@ -76,6 +78,7 @@ _MODULES = {
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
+    "TurnDescription": "actors.messages.turn_description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",

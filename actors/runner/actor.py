@@ -30,6 +30,7 @@ from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
+from actors.runner.turns.running_turns import RunningTurns
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -64,6 +65,7 @@ class RunnerActor(Actor):
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)
+        self._running = RunningTurns(table)
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
@@ -84,6 +86,7 @@ class RunnerActor(Actor):
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
+            p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

@@ -32,7 +32,14 @@ from actors.messages.protocol.mcp import (
 )
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
-from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
+from actors.messages.protocol.rate_limits import (
+    AcquirePermit,
+    GetWaitingCalls,
+    PermitReply,
+    ReleasePermit,
+    RenewPermits,
+    WaitingCallsReply,
+)
 from actors.messages.protocol.retention import (
     ArchiveOldEvents,
     FindOldSessions,
@@ -72,6 +79,7 @@ from actors.messages.protocol.subscriptions import (
 from actors.messages.protocol.turn_queries import (
     CountTurns,
     GetModelCalls,
+    GetRunningTurn,
     GetTurn,
     ListPending,
     ListTurns,
@@ -79,6 +87,7 @@ from actors.messages.protocol.turn_queries import (
     ModelCallsReply,
     PendingReply,
     ReadLog,
+    RunningTurnReply,
     StoredCall,
     TurnsCounted,
     TurnsReply,
@@ -150,10 +159,12 @@ __all__ = [
     "Finished",
     "ForgetSession",
     "GetModelCalls",
+    "GetRunningTurn",
     "GetSessionRequest",
     "GetStatistics",
     "GetTopology",
     "GetTurn",
+    "GetWaitingCalls",
     "HoldUser",
     "InterruptFirst",
     "Invoke",
@@ -201,6 +212,7 @@ __all__ = [
     "RetryTurn",
     "RewindRequest",
     "RunChild",
+    "RunningTurnReply",
     "SearchMemory",
     "SessionInfo",
     "SessionReply",
@@ -242,5 +254,6 @@ __all__ = [
     "UserHeld",
     "UserRemoved",
     "WaitingCall",
+    "WaitingCallsReply",
     "decode_outcome",
 ]

@@ -9,6 +9,7 @@ import msgspec
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
+from actors.messages.turn_description import LiveRun
 from actors.messages.turn_info import PendingCall, TurnInfo
 
 
@@ -136,6 +137,27 @@ class GetModelCalls(Message, frozen=True, kw_only=True):
     invocation_id: str
     after: tuple[float, str] | None = None
     limit: int = 100
+
+
+class GetRunningTurn(Message, frozen=True, kw_only=True):
+    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class RunningTurnReply(Message, frozen=True, kw_only=True):
+    """What goes on in a turn. One that does not run there has no runs.
+
+    Attributes:
+        runs: those under way, the oldest first.
+        losses: how many actors of each agent were lost in it.
+    """
+
+    runs: Sequence[LiveRun] = ()
+    losses: dict[str, int] = msgspec.field(default_factory=dict)
+    transfers: int = 0
+    llm_calls: int = 0
 
 
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -6,10 +6,12 @@ from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.llm.recorded import RecordedCall
+from actors.messages.turn_description import TurnDescription
 from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.recorded import recorded_calls
 
 PAGE = 1_000
@@ -58,6 +60,10 @@ class _Turns:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
         return await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))
+
+    async def _describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await describe_turn(self._client.engine, key, checked_id("invocation id", invocation_id))
 
     async def _requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None) -> list[RecordedCall]:
         key = checked_key(self._client.app_name, user_id, session_id)
@@ -138,6 +144,16 @@ class TurnsService(_Turns):
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
         return self._client.run(self._get(user_id, session_id, invocation_id))
 
+    def describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        """All that is known of a turn: what its agents have done, and what it is doing, or waits for.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
+            InvalidIdError: an id is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self._client.run(self._describe(user_id, session_id, invocation_id))
+
     def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
         """List what models were asked in a turn, as far as it was recorded: see `Settings.record_requests`.
 
@@ -181,6 +197,10 @@ class AsyncTurnsService(_Turns):
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""
         return await self._client.run_async(self._get(user_id, session_id, invocation_id))
+
+    async def describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        """All that is known of a turn: what its agents have done, and what it is doing, or waits for."""
+        return await self._client.run_async(self._describe(user_id, session_id, invocation_id))
 
     async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
         """List what models were asked in a turn, as far as it was recorded."""

@@ -78,9 +78,13 @@ async def test_what_models_were_asked_is_read_where_it_was_recorded(tmp_path: Pa
             assert call["request"]["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
             assert call["request"]["config"]["system_instruction"].startswith("Be kind.")
             assert [attempt["model"] for attempt in call["attempts"]] == ["PatternModel"]
-            # Instructions are not for users.
-            assert (await client.get(place, headers=ada)).status_code == 403
-            assert (await client.get(place.replace(turn.invocation_id, "none"), headers=boss)).status_code == 404
+            described = place.replace("/requests", "/description")
+            told = (await client.get(described, headers=boss)).json()
+            assert (told["turn"]["state"], told["message"], told["agents"][0]["agent"]) == ("finished", "hi", "root")
+            for each in (place, described):
+                # Instructions and tracebacks are not for users.
+                assert (await client.get(each, headers=ada)).status_code == 403
+                assert (await client.get(each.replace(turn.invocation_id, "none"), headers=boss)).status_code == 404
 
 
 async def test_a_session_is_followed_over_its_turns_with_signs_of_life_between(client: httpx2.AsyncClient, user: str) -> None:

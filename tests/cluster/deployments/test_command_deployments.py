@@ -169,6 +169,9 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     assert f"raygrove answer {NAME} s3 {call_id} yes --user ada" in attached.stderr
     listed = raygrove("turns", NAME, "--state", "paused", "--user", "ada", "--session", "s3").splitlines()[1].split("\t")
     assert (listed[1], listed[4], listed[6]) == ("s3", "paused", f"{call_id} refund(amount=80)")
+    described = raygrove("describe", NAME, "s3", "--user", "ada")
+    assert described.startswith(f"turn {invocation} of session 's3' of user 'ada': paused\n")
+    assert f": {call_id} refund(amount=80)\n" in described
     with TerminalProgram(["turns", NAME, "--user", "ada", "--session", "s3"], folder) as turns:
         assert invocation in turns.until(f"s3 waits for: {call_id} refund(amount=80)\n")
     for given, error in (

@@ -16,10 +16,13 @@ from actors.errors import AgentFailedError, RequestError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
+from actors.messages.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
+from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, joining
+from runtime.frontends.console.observing.turn_lines import turn_lines
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -90,7 +93,7 @@ def test_a_turn_that_failed_says_why(rt: Runtime) -> None:
         run_turn(rt, "and now", invocation_id="e-2")
     said = raygrove("describe", "test", "s1", "--requests")
     assert "turn e-2 of session 's1' of user 'ada': failed" in said
-    assert "error: ValueError: no such key" in said
+    assert "  error:      ValueError: no such key\n    Traceback" in said
     assert "failed: ValueError: no such key" in said
     assert "attempt 1: ScriptedModel: ValueError: no such key" in said
 
@@ -99,3 +102,49 @@ def test_a_turn_that_was_not_recorded_and_a_session_without_turns_say_so(rt: Run
     rt.sessions.create("ada", "empty")
     with pytest.raises(RequestError, match="session 'empty' has no turn yet"):
         raygrove("describe", "test", "empty")
+
+
+def test_a_turn_that_runs_is_told_in_lines() -> None:
+    turn = TurnInfo(
+        user_id="ada",
+        session_id="s1",
+        invocation_id="e-1",
+        state="running",
+        agent="root",
+        first_seq=3,
+        last_seq=7,
+        epoch=2,
+        begun_s=1000.0,
+    )
+    call = PendingCall(user_id="ada", session_id="s1", invocation_id="e-1", call_id="c", name="pay", asked_s=1050.0)
+    share = AgentShare(agent="root", events=4, tool_calls=2, failed_tools=1, first_s=1010.0, last_s=1050.0)
+    described = TurnDescription(
+        turn=turn,
+        message="where\nis 42",
+        agents=[share],
+        runs=[LiveRun(agent="root", begun_s=1000.0), LiveRun(agent="x", branch="all.x", asked_by="root", has_process=False)],
+        tool_calls=[OpenToolCall(call_id="d", name="look_up", args={"order": "42"}, agent="root", called_s=1060.0)],
+        model_waits=[ModelWait(model="gemini", before=3, running=8, waiting_s=12.0, failed_attempts=1, repeats_in_s=4.0)],
+        pending=[call],
+        losses={"root": 2},
+    )
+    lines = list(turn_lines(described, now_s=1100.0))
+    assert lines[:2] == ["turn e-1 of session 's1' of user 'ada': running", "  message:    where is 42"]
+    told = [line.split(":", 1)[0].strip() for line in lines[2:]]
+    assert told == ["began", "events", "epoch", "lost", "runs", "runs", "tool", "model", "waits for", "agent"]
+    said = "\n".join(lines)
+    for text in (
+        ", 1m 40s ago",
+        "3 to 7 of the session's log",
+        "it was taken up again 1 times",
+        "2 processes of root",
+        "root, for 1m 40s",
+        "asked by root, on branch all.x, waits for a process",
+        'look_up(order="42") of root, for 40s (call d)',
+        "gemini is at its limit: waits for 12s, 3 calls before it, 8 run; it has failed 1 times, and is repeated in 4s",
+        ": c pay()",
+        "root: 4 events, 2 calls (1 failed); from ",
+    ):
+        assert text in said
+    waiting = TurnDescription(turn=TurnInfo(user_id="a", session_id="s", invocation_id="e", state="waiting"), turns_before=1)
+    assert list(turn_lines(waiting))[1:] == ["  waits for:  1 turn of its session"]

@@ -1,4 +1,4 @@
-"""What models were asked in a turn, for those who operate the server: requests have instructions and what tools gave."""
+"""What a turn does, and what models were asked in it, for those who operate the server: it has instructions and tracebacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import RecordedCall
+from actors.messages.turn_description import TurnDescription
 from runtime.frontends.web.api.turn_forms import LimitQuery
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
@@ -26,13 +27,22 @@ async def list_requests(call: Call) -> RequestList:
     return RequestList(calls=found)
 
 
+async def describe_turn(call: Call) -> TurnDescription:
+    """Describe a turn: what it does or waits for, what has failed, and what each agent has done. For administrators."""
+    call.principal.check_admin()
+    return await call.runtime.aio.turns.describe(call.user_id, call.session_id, call.invocation_id)
+
+
+_TURN = "/v1/apps/{app}/sessions/{session}/turns/{turn}"
+
 OPERATIONS = [
+    HttpOperation("GET", f"{_TURN}/description", describe_turn, gives=TurnDescription),
     HttpOperation(
         "GET",
-        "/v1/apps/{app}/sessions/{session}/turns/{turn}/requests",
+        f"{_TURN}/requests",
         list_requests,
         query=LimitQuery,
         gives=RequestList,
-    )
+    ),
 ]
-"""What can be read of model calls."""
+"""What operators can read of a turn."""
