@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -120,7 +121,12 @@ class Runtime(ContextManager, ScriptMethods):
 
     @classmethod
     def connect(
-        cls, app_name: str, *, address: str | None = None, settings: Settings | None = None, logs: bool = False
+        cls,
+        app_name: str,
+        *,
+        address: str | None = None,
+        settings: Settings | None = None,
+        logs: bool | Callable[[logging.LogRecord], object] = False,
     ) -> Runtime:
         """Join a deployment that another program has started, detached or not.
 
@@ -133,7 +139,8 @@ class Runtime(ContextManager, ScriptMethods):
             app_name: the app.
             address: of the Ray cluster; None uses the Ray that is initialised, else one that is found on this machine.
             settings: of this program, by default from the environment. The namespace must be that of the deployment.
-            logs: True brings what agents log and print from now on to this program, as to the one that started the deployment.
+            logs: True brings what agents log and print from now on to this program, as to the one that started the deployment. A
+                function is called with each record in place of that, in a thread: first with those that the deployment keeps.
 
         Returns:
             The Runtime, not started yet. Starting it raises DeploymentNotFoundError when the app does not run, and ClusterError

@@ -20,6 +20,7 @@ NAME = "counter"
 
 AGENTS = """
     import asyncio
+    import logging
     from pathlib import Path
 
     from actors import LlmAgent, tool
@@ -44,6 +45,9 @@ AGENTS = """
 
 
     def fail_once(context, request):
+        if request.contents[-1].text == "talk":
+            print("one moment")
+            logging.getLogger("shop.desk").warning("asked to talk")
         if request.contents[-1].text == "shaky" and not Path(FLAG).exists():
             Path(FLAG).touch()
             raise ConnectionError("no connection")
@@ -187,6 +191,30 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     with pytest.raises(RequestError, match="the result of ask_manager: 'yes' is no JSON"):
         raygrove("answer", NAME, "s4", call_id, "yes")
     assert raygrove("answer", NAME, "s4", call_id, '"yes"') == "The manager has said it.\n"
+
+
+def test_what_agents_log_is_read_and_followed_from_another_terminal(folder: Path) -> None:
+    with TerminalProgram(["logs", NAME, "-f", "--agent", "concierge", "--session", "loud-2"], folder) as following:
+        for session in ("loud-1", "loud-2"):
+            with Runtime.connect(NAME) as rt:
+                rt.run(user_id="ada", session_id=session, message="talk").result()
+        following.until("asked to talk\n")
+        following.type(CTRL_C)
+        assert following.exit_code() == 0
+    said = [json.loads(line) for line in raygrove("logs", NAME, "--json", "--agent", "concierge").splitlines()]
+    told = [(line["session_id"], line["level"], line["logger"], line["message"]) for line in said]
+    expected = [(f"loud-{number}", *line) for number in (1, 2) for line in LOUD]
+    assert [each for each in told if each[0].startswith("loud")] == expected
+    assert [line["time"] for line in said] == sorted(line["time"] for line in said)
+    warned = raygrove("logs", NAME, "--session", "loud-1", "--level", "warning", "--since", "1h")
+    assert warned.splitlines()[0].endswith("WARNING concierge shop.desk: asked to talk")
+    assert len(warned.splitlines()) == 1
+    assert raygrove("logs", NAME, "--session", "loud-1", "--user", "bob") == ""
+    with pytest.raises(RequestError, match=r"there is no level 'warn'\. Did you mean 'WARNING'"):
+        raygrove("logs", NAME, "--level", "warn")
+
+
+LOUD = (("INFO", "stdout", "one moment"), ("WARNING", "shop.desk", "asked to talk"))
 
 
 def test_a_failed_turn_is_retried(folder: Path) -> None:
