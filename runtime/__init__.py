@@ -18,6 +18,8 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
@@ -40,16 +42,19 @@ __all__ = [
     "ApiKeyAuth",
     "BasicAuth",
     "BearerAuth",
+    "CallAttempt",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
     "Question",
+    "RecordedCall",
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
     "Settings",
     "TaskResult",
     "Turn",
+    "TurnDescription",
     "TurnInfo",
     "TurnMap",
     "TurnResult",
@@ -64,16 +69,19 @@ _MODULES = {
     "ApiKeyAuth": "runtime.integrations.openapi.auth",
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BearerAuth": "runtime.integrations.openapi.auth",
+    "CallAttempt": "actors.messages.llm.recorded",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
     "Question": "runtime.driver.questions",
+    "RecordedCall": "actors.messages.llm.recorded",
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
+    "TurnDescription": "actors.messages.operating.turn_description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",

@@ -23,6 +23,9 @@ PREFIX = "RAYGROVE_"
 OTHER_NAMES = ("RAYGROVE_TEST_", "RAYGROVE_VECTORS")
 """Beginnings of variables that are no settings: those of tests."""
 
+DAY_S = 86_400.0
+"""Seconds of a day."""
+
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
 
@@ -62,6 +65,8 @@ class Settings(BaseSettings):
         local_ray: how a Ray starts that the Runtime starts itself: "light", with fewer processes, and workers that are forked
             and so share memory; or "plain", as Ray has it, and as on every cluster.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
+        record_requests: of how many turns the requests to models are recorded: "off", "on", or a share such as 0.1.
+        record_requests_days: how long records of requests are kept, in days; None: as long as their session.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
@@ -109,6 +114,8 @@ class Settings(BaseSettings):
     core_resources: dict[str, float] = {}
     local_ray: Literal["light", "plain"] = "light"
     num_cpus: int | None = Field(default=None, gt=0)
+    record_requests: float = Field(default=0.0, ge=0, le=1)
+    record_requests_days: float | None = Field(default=30.0, gt=0)
     max_message_bytes: int = Field(default=DEFAULT_LIMITS.max_message_bytes, ge=LEAST_BYTES)
     max_event_bytes: int = Field(default=DEFAULT_LIMITS.max_event_bytes, ge=LEAST_BYTES)
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
@@ -176,6 +183,15 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} names no function: write it as 'package.module:function'")
         return value
 
+    @field_validator("record_requests", mode="before")
+    @classmethod
+    def _is_share(cls, value: object) -> object:
+        named = {"off": 0.0, "on": 1.0}.get(value.lower(), value) if isinstance(value, str) else value
+        try:
+            return float(named)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ValueError('it has to be "off", "on" or a share of the turns such as 0.1') from None
+
     @field_validator("log_level", mode="before")
     @classmethod
     def _in_capitals(cls, value: object) -> object:
@@ -187,6 +203,11 @@ class Settings(BaseSettings):
         if value != "json":
             logging.Formatter(value)
         return value
+
+    @property
+    def keep_requests_s(self) -> float | None:
+        """The seconds for which records of requests are kept; None: as long as their session."""
+        return self.record_requests_days * DAY_S if self.record_requests_days is not None else None
 
     @property
     def limits(self) -> Limits:

@@ -118,6 +118,7 @@ class AgentActor(Actor):
         try:
             await run.begin_run(message.since)
             outcome = await self._behave(run, message)
+            await run.writer.record_last_calls()
         except (FencedError, ActorLostError):
             # The turn has ended or has another epoch, or it will be resumed because an actor was lost that the run needs: nothing
             # more that this run does may be seen.

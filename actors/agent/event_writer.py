@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -13,7 +14,7 @@ from actors.behaviours.lifecycle import callback_context
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import FencedError
+from actors.errors import FencedError, StoreError
 from actors.interfaces.context import Context
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -22,6 +23,7 @@ from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.topology import CHAT, TASK
 from actors.refs.session import SessionRef
 from actors.rules.checks.sizes import encoded
@@ -72,6 +74,8 @@ class EventWriter:
         self._counts = counts
         self._partials = PartialEvents(session, message.turn)
         self._notes: Sequence[p.Note] = message.notes
+        self._calls: list[PackedCall] = []
+        self._parts: list[PackedPart] = []
         self.has_escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -174,8 +178,29 @@ class EventWriter:
             return self._notes
         return (*self._notes, p.Note(self._turn.run, encode(note)))
 
+    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
+        """Have the record of a model call stored together with the next event."""
+        self._calls.append(call)
+        self._parts += parts
+
+    async def record_last_calls(self) -> None:
+        """Store the records of calls after which the run has stored no event. Raises FencedError."""
+        if self._calls and not self.is_stopped:
+            # No turn fails for want of a record.
+            with suppress(StoreError):
+                await self._append(p.Append(turn=self._turn, events=[]))
+
     async def _append(self, append: p.Append) -> p.Appended:
-        appended = await self._session.append(append)
+        calls, parts = self._calls, self._parts
+        if calls:
+            self._calls, self._parts = [], []
+            append = msgspec.structs.replace(append, calls=calls, parts=parts)
+        try:
+            appended = await self._session.append(append)
+        except BaseException:
+            # Later records count on these parts.
+            self._calls, self._parts = calls + self._calls, parts + self._parts
+            raise
         self._notes = ()
         return appended
 

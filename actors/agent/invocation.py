@@ -20,10 +20,11 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
-from actors.rules.routing.resumption import is_failure
+from actors.rules.routing.resumption import without_retried
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """The hooks of an agent that is neither a model's nor custom."""
@@ -108,13 +109,9 @@ class Invocation:
         if self.is_resumed:
             # After a rewind the log is another one, and is read from its start.
             own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
-            self.done = self.without_retried(own)
+            self.done = without_retried(own, self.retried_seq)
             self.writer.recall(self.done)
         await self.reader.begin_run()
-
-    def without_retried(self, own: Sequence[Event]) -> Sequence[Event]:
-        """The events without the failures after which the turn was retried."""
-        return [event for event in own if event.seq > self.retried_seq or not is_failure(event)]
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""
@@ -158,6 +155,10 @@ class Invocation:
     async def take_llm_call(self) -> None:
         """Count one model call: see Context."""
         await self.llm_budget.take_call()
+
+    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
+        """Have the record of a model call stored: see Context."""
+        self.writer.record_call(call, parts)
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

@@ -143,7 +143,7 @@ class NodeInvocation(Invocation):
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation."""
         if self.is_resumed:
-            self.done = self.without_retried(await self._seen.recall(since))
+            self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
             self.writer.recall(self.done)
         # A run that is known to have failed is not refused once more.
         has_failed = bool(self.done) and resumption.is_failure(self.done[-1])

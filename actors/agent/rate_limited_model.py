@@ -141,6 +141,8 @@ async def _sent(sending: Awaitable[None]) -> None:
 class RateLimitedModel:
     """Implements `Model` for one run: calls wait for permits, and are repeated within the limiter's budget."""
 
+    notes_attempts = True
+
     def __init__(self, model: Model, session: SessionKey, limiter: LimiterClient) -> None:
         self._model = model
         self._session = session

@@ -14,6 +14,7 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -252,6 +253,14 @@ class Context(RunContext, Protocol):
 
     async def take_llm_call(self) -> None:
         """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
+        ...
+
+    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
+        """Have the record of a model call stored together with the run's next event, or at the run's end.
+
+        Args:
+            parts: those of its request that no earlier call of the run had.
+        """
         ...
 
 

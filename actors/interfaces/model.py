@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Protocol, cast, runtime_checkable
 
 from actors.errors import ModelResponseError
+from actors.interfaces.attempts import NO_ATTEMPT, note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 
 
@@ -18,7 +19,8 @@ class Model(Protocol):
     A model that retries failed calls by itself should have a method `once() -> Model`, which returns the same model without
     retries: where a deployment limits a model's calls, it counts retries too, and makes them itself. One that passes calls on to
     other models should have a method `through(wrap) -> Model`: the same model with each of the others replaced by `wrap(model,
-    may_be_repeated)`, so that each waits for permits of its own.
+    may_be_repeated)`, so that each waits for permits of its own. Either may have an attribute `notes_attempts` that is True: then
+    it tells of each try by `actors.interfaces.attempts.note_attempt`, or asks other models by `Responses`, which does so.
     """
 
     def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -69,6 +71,9 @@ class Responses:
                 generated.close()
             raise ModelResponseError(name_of(model), f"its generate returned a {type(generated).__name__}: {HOW_TO_GENERATE}")
         self._generated = generated
+        # A model that tries several times, or asks others, tells of each try itself.
+        is_told = getattr(model, "notes_attempts", False)
+        self._attempt = NO_ATTEMPT if is_told else note_attempt(request.model or name_of(model))
 
     async def __aenter__(self) -> AsyncIterable[LlmResponse]:
         return self._generated
@@ -76,6 +81,8 @@ class Responses:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if isinstance(error, Exception):
+            self._attempt.failed(error)
         # Generators have it, other iterators need not.
         close = cast("Callable[[], Awaitable[None]] | None", getattr(self._generated, "aclose", None))
         if close is not None:

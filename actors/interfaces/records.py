@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.recorded import PackedPart
 from actors.messages.operating.schedule import ScheduledTime, ScheduleRow
 from actors.messages.session import OldSession, SessionKey
 
@@ -111,6 +113,24 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     invocation_id: str
 
 
+class ModelCallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a model call as it is stored.
+
+    Attributes:
+        id: of the event that has the response.
+        invocation_id: the turn.
+        seq: position of the event with which it was stored.
+        begun_s: when the call began, in seconds since the epoch.
+        raw: the PackedCall, encoded.
+    """
+
+    id: str
+    invocation_id: str
+    seq: int
+    begun_s: float
+    raw: bytes
+
+
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """What a Session actor needs to load a session without reading its log.
 
@@ -158,7 +178,10 @@ class AddEvent(msgspec.Struct, frozen=True):
 
 
 class HideEvents(msgspec.Struct, frozen=True):
-    """Write: hide the events from `first_seq` to `last_seq`, both included, for a rewind; count one more rewind."""
+    """Write: hide the events from `first_seq` to `last_seq`, both included, for a rewind; count one more rewind.
+
+    Model calls that were stored with these events are deleted.
+    """
 
     key: SessionKey
     first_seq: int
@@ -262,6 +285,24 @@ class RemoveSchedule(msgspec.Struct, frozen=True):
     id: str
 
 
+class AddModelCall(msgspec.Struct, frozen=True):
+    """Write: add the record of a model call, and parts of its request. What is there already stays as it is."""
+
+    key: SessionKey
+    row: ModelCallRow
+    parts: Sequence[PackedPart] = ()
+
+
+class DeleteModelCalls(msgspec.Struct, frozen=True):
+    """Write: delete the calls that began before a time, with the parts that no other call has.
+
+    A session that is not there is no error.
+    """
+
+    key: SessionKey
+    before_s: float
+
+
 Write = (
     CreateSession
     | AddEvent
@@ -276,4 +317,6 @@ Write = (
     | SetDueTime
     | AdvanceSchedule
     | RemoveSchedule
+    | AddModelCall
+    | DeleteModelCalls
 )

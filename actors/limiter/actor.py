@@ -17,6 +17,7 @@ from typing import NamedTuple
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
+from actors.messages.operating.turn_description import ModelWait
 from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
 
 MAX_EARLY_RELEASES = 10_000
@@ -24,12 +25,13 @@ MAX_EARLY_RELEASES = 10_000
 
 
 class _Permit(NamedTuple):
-    """A permit that is waited for or held; `granted` is None if it came with a renewal."""
+    """A permit that is waited for or held; `granted` is None if it came with a renewal. `asked_s`: when it was asked for."""
 
     model: str
     holder: str
     attempt: int
     granted: asyncio.Future[bool] | None
+    asked_s: float = 0.0
 
 
 class LimiterActor(Actor):
@@ -66,6 +68,7 @@ class LimiterActor(Actor):
             p.AcquirePermit: self.acquire,
             p.ReleasePermit: self.release,
             p.RenewPermits: self.renew,
+            p.GetWaitingCalls: self.get_waiting_calls,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -82,7 +85,7 @@ class LimiterActor(Actor):
             return p.PermitReply(granted=await asyncio.shield(known.granted))
         limiter = self._limiter(message.model)
         granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._permits[permit] = _Permit(message.model, message.holder, message.attempt, granted)
+        self._permits[permit] = _Permit(message.model, message.holder, message.attempt, granted, self._now_s())
         self._renew_lease(message.holder)
         if message.attempt:
             failed = FailedAttempt(attempt=message.attempt, status=message.status, retry_after_s=message.retry_after_s)
@@ -113,6 +116,24 @@ class LimiterActor(Actor):
                 self._permits[permit] = _Permit(model, message.holder, 0, None)
                 self._limiter(model).hold_permit(permit)
         return p.Ack()
+
+    async def get_waiting_calls(self, message: p.GetWaitingCalls) -> p.WaitingCallsReply:
+        """Tell where the calls of a session wait."""
+        now_s = self._now_s()
+        calls = [
+            ModelWait(
+                model=model,
+                before=place.before,
+                running=limiter.running,
+                waiting_s=now_s - self._permits[permit].asked_s,
+                failed_attempts=self._permits[permit].attempt,
+                repeats_in_s=max(0.0, place.repeats_in_s),
+            )
+            for model, limiter in self._limiters.items()
+            for permit, place in limiter.places(message.session, now_s).items()
+            if permit in self._permits
+        ]
+        return p.WaitingCallsReply(calls=calls)
 
     def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
         """End calls. The limiter grants none of these permits in place of another."""

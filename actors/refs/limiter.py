@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.messages import protocol as p
+from actors.messages.operating.turn_description import ModelWait
+from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 
 
@@ -20,6 +24,10 @@ class LimiterRef(Ref):
     async def renew(self, message: p.RenewPermits) -> None:
         """Renew the lease of a process, and of the permits that it holds."""
         await self._ask(message, p.Ack)
+
+    async def waiting_calls(self, session: SessionKey) -> Sequence[ModelWait]:
+        """The model calls of a session that wait, in the order in which they came."""
+        return (await self._ask(p.GetWaitingCalls(session=session), p.WaitingCallsReply)).calls
 
     async def statistics(self) -> p.Statistics:
         """Return figures of each model's calls."""

@@ -62,6 +62,10 @@ class RunnerRef(Ref):
         """See that a turn runs that is open in the log, whichever Runner ran it before."""
         await self._ask(message, p.Ack)
 
+    async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
+        """Tell which runs of a turn are under way there."""
+        return await self._ask(message, p.RunningTurnReply)
+
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)

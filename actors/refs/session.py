@@ -132,6 +132,10 @@ class SessionRef(Ref):
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.TurnsReply)).turns[0]
 
+    async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
+        """Recorded model calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.ModelCallsReply)
+
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
         """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.PendingReply)

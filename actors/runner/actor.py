@@ -32,6 +32,7 @@ from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
+from actors.runner.turns.running_turns import RunningTurns
 from actors.runner.turns.start import TurnStarter
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -65,6 +66,7 @@ class RunnerActor(Actor):
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)
+        self._running = RunningTurns(table)
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
@@ -92,6 +94,7 @@ class RunnerActor(Actor):
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
             p.Drain: self._drain.drain,
+            p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }

@@ -41,6 +41,7 @@ from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.losing import TurnLosses
 from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
+from actors.session.turns.recorded_calls import RecordedCalls
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
 from actors.session.turns.usage import UsageReports
@@ -81,7 +82,8 @@ class SessionActor(Actor):
         self._recovery = TurnRecovery(parts, lookup)
         self._opener = TurnOpener(parts, lookup, self._joiner, self._recovery)
         self._ender = TurnEnder(parts, lookup)
-        self._writer = TurnWriter(parts, lookup, self._ender)
+        self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
+        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._listing = TurnListing(parts, lookup)
         self._usage = UsageReports(parts, environment.prices)
         self._services = SessionServices(parts)
@@ -115,6 +117,7 @@ class SessionActor(Actor):
             p.GetTurn: self._listing.get_turn,
             p.GetUsage: self._usage.get_usage,
             p.ListPending: self._listing.list_pending,
+            p.GetModelCalls: self._recorded.get_model_calls,
             p.ReadLog: self._queries.read_log,
             p.Subscribe: self._joiner.subscribe,
             p.Poll: self._subscriptions.poll,
@@ -173,6 +176,7 @@ class SessionActor(Actor):
         """Write what waits, then close the stores."""
         self._subscriptions.close()
         self._due_times.close()
+        await self._recorded.close()
         await self._memory.close()
         await self._access.close()
         return p.Ack()

@@ -24,6 +24,7 @@ class SessionEnvironment:
         limits: sizes that the actor admits, and the room that it has.
         clock: seconds that only go forward; None: those of the event loop.
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
+        keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place; None: the writes just fail.
         prices: of models' tokens, by their names or patterns.
         now_s: the time by which schedules go, in seconds since the epoch.
@@ -36,6 +37,7 @@ class SessionEnvironment:
     limits: Limits = DEFAULT_LIMITS
     clock: Callable[[], float] | None = None
     writer: str = ""
+    keep_calls_s: float | None = None
     on_replaced: Callable[[], None] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     now_s: Callable[[], float] = now_s

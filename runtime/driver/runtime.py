@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
@@ -60,6 +62,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
             `shutdown` stops it. It needs a Ray that outlives the program, at an `address` or initialised before.
+        mask_requests: gives what is stored in place of each text of a request that is recorded: see `Settings.record_requests`.
         clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
         islands: for google-adk only: its own Runner runs what has no counterpart here, such as graphs of `Workflow`. By default
             that is refused.
@@ -87,6 +90,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
         detached: bool = False,
+        mask_requests: Callable[[str], str] | None = None,
         clock: LoopClock | None = None,
         islands: bool = False,
     ) -> None:
@@ -100,7 +104,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         elif islands:
             raise DefinitionError("islands goes with agents of google-adk only: leave it out")
         root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-        tree = AgentTree(root, plugins, settings.limits)
+        tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
         check_models(tree)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
@@ -119,7 +123,12 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
 
     @classmethod
     def connect(
-        cls, app_name: str, *, address: str | None = None, settings: Settings | None = None, logs: bool = False
+        cls,
+        app_name: str,
+        *,
+        address: str | None = None,
+        settings: Settings | None = None,
+        logs: bool | Callable[[logging.LogRecord], object] = False,
     ) -> Runtime:
         """Join a deployment that another program has started, detached or not.
 
@@ -132,7 +141,8 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
             app_name: the app.
             address: of the Ray cluster; None uses the Ray that is initialised, else one that is found on this machine.
             settings: of this program, by default from the environment. The namespace must be that of the deployment.
-            logs: True brings what agents log and print from now on to this program, as to the one that started the deployment.
+            logs: True brings what agents log and print from now on to this program, as to the one that started the deployment. A
+                function is called with each record in place of that, in a thread: first with those that the deployment keeps.
 
         Returns:
             The Runtime, not started yet. Starting it raises DeploymentNotFoundError when the app does not run, and ClusterError

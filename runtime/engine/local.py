@@ -188,6 +188,7 @@ class LocalEngine:
             deployment.tree.topology,
             memory=open_memory_store(memory_store, settings),
             store_timeout_s=settings.store_timeout_s,
+            keep_calls_s=settings.keep_requests_s,
             limits=settings.limits,
             writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
             prices=settings.prices,

@@ -35,6 +35,8 @@ class FallbackModel:
         UnknownModelError: no model is known by one of the names.
     """
 
+    notes_attempts = True
+
     def __init__(self, models: Sequence[str | Model], *, name: str | None = None) -> None:
         if isinstance(models, str) or len(models) < 2:
             raise DefinitionError(f"FallbackModel takes a list of at least two models, not {models!r}")

@@ -16,7 +16,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models import credentials
 from runtime.models.gemini_calls import call_service
 from runtime.models.gemini_errors import own_gemini_error
-from runtime.models.service import ServiceModel
+from runtime.models.service import ServiceModel, plain_url
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -77,6 +77,12 @@ class Gemini(ServiceModel["Client"]):
             return Client(**credentials.client_arguments(self._api_key, os.environ), http_options=self._http_options())
         except (ValueError, GoogleAuthError) as error:
             raise ModelConfigurationError(self.model, f"{error} ({credentials.HOW_TO_GIVE})") from error
+
+    def endpoint(self, client: Client) -> str:
+        """Where a client sends its calls: the URL that was given, or the name of the API."""
+        variable = "GOOGLE_VERTEX_BASE_URL" if client.vertexai else "GOOGLE_GEMINI_BASE_URL"
+        given = plain_url(self._base_url or os.environ.get(variable, ""))
+        return given or ("Vertex AI" if client.vertexai else "Gemini API")
 
     async def disconnect(self, client: Client) -> None:
         """Close a client."""

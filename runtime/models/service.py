@@ -16,10 +16,12 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from actors.errors import ModelConfigurationError, ModelError
+from actors.interfaces.attempts import note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.attempt import Attempt
 from runtime.models.failures import in_words, own_error
@@ -49,12 +51,14 @@ class ServiceModel(ABC, Generic[Client]):
         sdk: the module that `connect` imports, which takes long to load; "" without one.
         extra: what `pip install` needs for that module.
         names_its_end: the last piece of each answer has a finish reason, so that an answer without one was cut off.
+        notes_attempts: it tells of each try: see `actors.interfaces.model.Model`.
     """
 
     key_variables: tuple[str, ...] = ()
     sdk: ClassVar[str] = ""
     extra: ClassVar[str] = ""
     names_its_end: ClassVar[bool] = False
+    notes_attempts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -112,6 +116,10 @@ class ServiceModel(ABC, Generic[Client]):
         with no code, or one that may be gone the next time, is what makes a call be repeated.
         """
         return own_error(model, error)
+
+    def endpoint(self, client: Client) -> str:
+        """Where a client sends its calls, without keys: by its attribute `base_url`; "" if it has none."""
+        return plain_url(str(getattr(client, "base_url", "")))
 
     def missing_configuration(self) -> str | None:
         """The package or key that this process lacks to use the model, and how to give it; None if nothing.
@@ -182,6 +190,7 @@ class ServiceModel(ABC, Generic[Client]):
         try:
             for number in count(1):
                 attempt = Attempt(model, is_shown=stream, names_its_end=self.names_its_end)
+                noted = note_attempt(model, self.endpoint(client))
                 try:
                     async with aclosing(_generator(self.call(client, request, stream=stream))) as pieces:
                         async for piece in pieces:
@@ -194,6 +203,7 @@ class ServiceModel(ABC, Generic[Client]):
                     failure = error if isinstance(error, ModelError) else self.failure(model, error)
                     if attempt.is_whole_despite(failure):
                         break
+                    noted.failed(failure or error)
                     delay_s = attempt.delay_s(self._retries, number, failure)
                     if delay_s is None:
                         raise attempt.error(error, failure) from error
@@ -232,6 +242,12 @@ class _Connection(Generic[Client]):
         self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
+
+
+def plain_url(url: str) -> str:
+    """A URL without what may be secret in it: user, password, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else ""
 
 
 def _lacks_here(sdk: str, extra: str, key_variables: Sequence[str]) -> str | None:

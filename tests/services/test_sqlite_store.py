@@ -20,6 +20,7 @@ from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.stores.model_call_conformance import ModelCallConformance
 from tests.support.stores.session_store_conformance import LastingStoreConformance, SessionStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
@@ -41,6 +42,10 @@ class TestSqliteFile(LastingStoreConformance):
     @pytest.fixture
     def store(self, store: SqlSessionStore) -> SessionStore:
         return store
+
+
+class TestModelCallsInSqlite(ModelCallConformance):
+    pass
 
 
 class TestSqliteInMemory(SessionStoreConformance):

@@ -40,7 +40,20 @@ MADE_BY_ACTORS = {
         "Paused",
     ),
     *("PendingCall", "Question", "ReadonlyContext", "RuntimeStatistics", "Session", "TaskChange", "TaskNode", "TaskResult"),
-    *("ToolContext", "Transfer", "Turn", "TurnInfo", "TurnMap", "TurnResult", "Usage"),
+    *(
+        "CallAttempt",
+        "RecordedCall",
+        "ToolContext",
+        "Transfer",
+        "Turn",
+        "TurnDescription",
+        "TurnInfo",
+        "TurnMap",
+        "TurnResult",
+        "Usage",
+        "UsageReport",
+        "UsageSums",
+    ),
     # Actors make them by the thousand; msgspec names the wrong field.
     *("Blob", "Content", "Event", "EventActions", "FileData", "FunctionCall", "FunctionResponse", "LlmResponse", "Part"),
 }

@@ -13,6 +13,7 @@ import msgspec
 from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.lifecycle import KeepOutput, callback_context
 from actors.behaviours.llm.prompt import Prompt
+from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.llm import LlmAgent
@@ -87,6 +88,7 @@ class ModelCall:
         self._model_name = name_of(spec.model)
         self._context = context
         self._requests = RequestBuilder(spec, prompt, tools)
+        self._recorder = CallRecorder(spec, context)
         self._tools = tools
         self._keep_output = keep_output
         self._planner = cast(LlmAgent, spec.definition).planner
@@ -176,9 +178,11 @@ class ModelCall:
     async def _generate(self, request: LlmRequest, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
         answer = model_answer.ModelAnswer(self._model_name)
-        with self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming) as call:
+        told = self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming)
+        with self._recorder.call(request, event_id) as recorded, told as call:
             response = await self._answer(request, answer, call, event_id)
             call.answered(response)
+            recorded.usage = response.usage
         return response
 
     async def _answer(

@@ -11,6 +11,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.agents.workflow import LoopAgent
+from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
@@ -30,6 +31,7 @@ class AgentSpec:
         model: the model's name or object, its own or inherited; "" for an agent that needs none.
         plugins: the deployment's.
         limits: how large its events may be, and how many targets its model gets by name.
+        recording: which of its model calls are recorded.
     """
 
     definition: BaseAgent
@@ -40,6 +42,7 @@ class AgentSpec:
     model: str | Model = ""
     plugins: tuple[Plugin, ...] = ()
     limits: Limits = DEFAULT_LIMITS
+    recording: Recording = NO_RECORDING
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from actors.definitions.graphs.graph import Graph
 from actors.definitions.tools.tasks import refuse_taken_name
 from actors.definitions.tree.index import AgentIndex
 from actors.definitions.tree.process_groups import process_groups
+from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
@@ -31,6 +32,7 @@ class AgentTree:
         root: the root agent.
         plugins: for every agent.
         limits: how large events may be, and how many transfer targets a model gets by name.
+        recording: which model calls are recorded.
 
     Attributes:
         topology: the shape of the tree, without the definitions.
@@ -41,7 +43,13 @@ class AgentTree:
         DefinitionError: there is no root, or a plugin is none.
     """
 
-    def __init__(self, root: BaseAgent | None, plugins: Sequence[Plugin] = (), limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        root: BaseAgent | None,
+        plugins: Sequence[Plugin] = (),
+        limits: Limits = DEFAULT_LIMITS,
+        recording: Recording = NO_RECORDING,
+    ) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
         if (wrong := no_agent(root)) is not None:
@@ -49,6 +57,7 @@ class AgentTree:
         self.root = root
         self.plugins = checked(plugins)
         self.limits = limits
+        self.recording = recording
         self._index = AgentIndex(root)
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
@@ -146,6 +155,7 @@ class AgentTree:
             model=self.model(name),
             plugins=self.plugins,
             limits=self.limits,
+            recording=self.recording,
         )
 
     def global_instruction(self, name: str) -> Instruction:

@@ -35,7 +35,14 @@ from actors.messages.protocol.mcp import (
 )
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
-from actors.messages.protocol.rate_limits import AcquirePermit, PermitReply, ReleasePermit, RenewPermits
+from actors.messages.protocol.rate_limits import (
+    AcquirePermit,
+    GetWaitingCalls,
+    PermitReply,
+    ReleasePermit,
+    RenewPermits,
+    WaitingCallsReply,
+)
 from actors.messages.protocol.retention import (
     ArchiveOldEvents,
     FindOldSessions,
@@ -78,13 +85,18 @@ from actors.messages.protocol.subscriptions import (
 )
 from actors.messages.protocol.turn_queries import (
     CountTurns,
+    GetModelCalls,
+    GetRunningTurn,
     GetTurn,
     GetUsage,
     ListPending,
     ListTurns,
     LogPart,
+    ModelCallsReply,
     PendingReply,
     ReadLog,
+    RunningTurnReply,
+    StoredCall,
     TurnsCounted,
     TurnsReply,
     UsageReply,
@@ -161,11 +173,14 @@ __all__ = [
     "Finished",
     "ForgetSession",
     "GetDrain",
+    "GetModelCalls",
+    "GetRunningTurn",
     "GetSessionRequest",
     "GetStatistics",
     "GetTopology",
     "GetTurn",
     "GetUsage",
+    "GetWaitingCalls",
     "HoldUser",
     "InterruptFirst",
     "Invoke",
@@ -183,6 +198,7 @@ __all__ = [
     "McpToolList",
     "MemoriesReply",
     "Message",
+    "ModelCallsReply",
     "News",
     "Note",
     "NothingToResume",
@@ -214,6 +230,7 @@ __all__ = [
     "RetryTurn",
     "RewindRequest",
     "RunChild",
+    "RunningTurnReply",
     "SchedulesReply",
     "SearchMemory",
     "SessionInfo",
@@ -226,6 +243,7 @@ __all__ = [
     "StopBranch",
     "StopMcpCall",
     "StopRun",
+    "StoredCall",
     "StoredEvent",
     "Subscribe",
     "Subscribed",
@@ -256,6 +274,7 @@ __all__ = [
     "UserHeld",
     "UserRemoved",
     "WaitingCall",
+    "WaitingCallsReply",
     "WatchSchedules",
     "decode_outcome",
 ]

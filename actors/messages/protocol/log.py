@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import StateDelta
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
@@ -20,6 +21,8 @@ class Append(Message, frozen=True, kw_only=True):
         outcome: set when the turn ends with these events: its end is stored with them, and no CloseTurn follows.
         selected: with `outcome`, the agent that was selected for the turn.
         notes: have to stand before the events; those that the log lacks are stored with them.
+        calls: records of model calls to be stored with them; there may be no events then.
+        parts: of the requests of these calls.
     """
 
     turn: TurnRef
@@ -28,6 +31,8 @@ class Append(Message, frozen=True, kw_only=True):
     outcome: AnyOutcome | None = None
     selected: str = ""
     notes: Sequence[Note] = ()
+    calls: Sequence[PackedCall] = ()
+    parts: Sequence[PackedPart] = ()
 
 
 class Appended(Message, frozen=True, kw_only=True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from actors.messages.operating.turn_description import ModelWait
 from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
 
@@ -50,3 +53,15 @@ class RenewPermits(Message, frozen=True, kw_only=True):
 
     holder: str
     held: dict[str, str]
+
+
+class GetWaitingCalls(Message, frozen=True, kw_only=True):
+    """Ask which model calls of a session wait. The reply is WaitingCallsReply."""
+
+    session: SessionKey
+
+
+class WaitingCallsReply(Message, frozen=True, kw_only=True):
+    """The calls that wait, in the order in which they came."""
+
+    calls: Sequence[ModelWait] = ()

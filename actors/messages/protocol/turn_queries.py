@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
+from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.operating.turn_description import LiveRun
 from actors.messages.operating.usage import UsageReport
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
@@ -144,4 +148,54 @@ class LogPart(Message, frozen=True, kw_only=True):
     """Events in the order asked for. `more`: there are others within the positions."""
 
     events: Sequence[StoredEvent] = ()
+    more: bool = False
+
+
+class GetModelCalls(Message, frozen=True, kw_only=True):
+    """Ask for the recorded model calls of a turn, the one that began first first. The reply is ModelCallsReply.
+
+    Attributes:
+        after: only calls after this one, by its `begun_s` and its id.
+        limit: at most so many.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    after: tuple[float, str] | None = None
+    limit: int = 100
+
+
+class GetRunningTurn(Message, frozen=True, kw_only=True):
+    """Ask a Runner what goes on in a turn that it runs. The reply is RunningTurnReply."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class RunningTurnReply(Message, frozen=True, kw_only=True):
+    """What goes on in a turn. One that does not run there has no runs.
+
+    Attributes:
+        runs: those under way, the oldest first.
+        losses: how many actors of each agent were lost in it.
+    """
+
+    runs: Sequence[LiveRun] = ()
+    losses: dict[str, int] = msgspec.field(default_factory=dict)
+    transfers: int = 0
+    llm_calls: int = 0
+
+
+class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The record of a model call, and the position of the event with which it was stored."""
+
+    seq: int
+    call: PackedCall
+
+
+class ModelCallsReply(Message, frozen=True, kw_only=True):
+    """Records of model calls. `parts`: all of their requests that are there; `more`: there are further calls."""
+
+    calls: Sequence[StoredCall] = ()
+    parts: Sequence[PackedPart] = ()
     more: bool = False

@@ -5,7 +5,7 @@ Rules of this file:
 - Owners have levels, such as user and session. Users take turns, and so do the sessions of each user; what one session has
   waiting is taken in the order in which it came.
 - An owner is served at the latest when every other owner of its level that waits was served once.
-- No step costs more when more is waiting.
+- No step costs more when more is waiting; only people ask for an item's place.
 """
 
 from __future__ import annotations
@@ -63,6 +63,21 @@ class FairQueue(Generic[T]):
             level = level[owner]
         return item
 
+    def before(self, item: T) -> int:
+        """Count the items that are taken before one that waits, if nothing is added. The cost grows with what waits.
+
+        Raises:
+            KeyError: it does not wait.
+        """
+        if item not in self._owners:
+            raise KeyError(item)
+        other: FairQueue[T] = FairQueue()
+        other._owners, other._turns = dict(self._owners), _copied(self._turns)
+        count = 0
+        while other.take() != item:
+            count += 1
+        return count
+
     def remove(self, item: T) -> bool:
         """Take an item out before its turn; False when it does not wait."""
         if item not in self._owners:
@@ -88,3 +103,7 @@ class FairQueue(Generic[T]):
                 break
             del level[owner]
         return owners
+
+
+def _copied(level: OrderedDict[Hashable, Any]) -> OrderedDict[Hashable, Any]:
+    return OrderedDict((owner, _copied(below) if below is not None else None) for owner, below in level.items())

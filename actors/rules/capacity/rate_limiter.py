@@ -67,6 +67,18 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
+class WaitingPlace(NamedTuple):
+    """Where a call waits.
+
+    Attributes:
+        before: how many calls begin before it, if no other comes.
+        repeats_in_s: seconds until its backoff is over; 0: it has none.
+    """
+
+    before: int
+    repeats_in_s: float
+
+
 class _Retry(NamedTuple):
     """A retry that waits for its backoff; the number keeps those due at the same time in order."""
 
@@ -240,6 +252,15 @@ class RateLimiter:
         """Take a waiting call out of its queue."""
         self._session_of.pop(permit, None)
         self._waiting.remove(permit)
+
+    def places(self, session: SessionKey, now_s: float) -> dict[str, WaitingPlace]:
+        """Where the calls of a session wait, by permit. The cost grows with the number of calls that wait."""
+        due_s = {each.permit: each.due_s for each in self._retries}
+        return {
+            permit: WaitingPlace(self._waiting.before(permit) if permit in self._waiting else 0, due_s.get(permit, now_s) - now_s)
+            for permit, owner in self._session_of.items()
+            if owner == session
+        }
 
     @property
     def running(self) -> int:

@@ -95,3 +95,8 @@ def is_failure(event: Event) -> bool:
     if event.error_code is None or event.content is not None or event.finish_reason is not None or event.usage is not None:
         return False
     return event.node_info is None or not (event.node_info.attempt or event.node_info.has_ended)
+
+
+def without_retried(own: Sequence[Event], retried_seq: int) -> Sequence[Event]:
+    """The events of a run without the failures after which the turn was retried, at that place in the log."""
+    return [event for event in own if event.seq > retried_seq or not is_failure(event)]

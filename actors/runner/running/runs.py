@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from actors.interfaces.transport import Link
+from actors.messages.event import now_s
 from actors.messages.graph import NodeTask
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
 from actors.rules.routing.branches import is_below_branch, tool_root
@@ -28,6 +29,7 @@ class Run:
         notes: see RunChild.
         span_id: of its span, once that is known.
         number: names the run in everything that it writes; 0 until it has begun.
+        begun_s: when it began, in seconds since the epoch; 0 until then.
         link: the link to its actor, once that lives.
         stopped: there while the run is being stopped, and set when it can write nothing more.
     """
@@ -59,6 +61,7 @@ class Run:
         self.node = node
         self.span_id = ""
         self.number = 0
+        self.begun_s = 0.0
         self.link: Link | None = None
         self.stopped: asyncio.Event | None = None
 
@@ -121,7 +124,7 @@ class Runs:
     def begin_run(self, run: Run) -> None:
         """Number a run that begins."""
         self._last_number += 1
-        run.number = self._last_number
+        run.number, run.begun_s = self._last_number, now_s()
         self._by_number[run.number] = run
 
     def begin_stopping(self, runs: Iterable[Run]) -> None:

@@ -10,12 +10,13 @@ from actors.session.log.event_scan import scan
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
+from actors.session.turns.recorded_calls import RecordedCalls
 
 
 class TurnWriter:
     """Answers Append and TellPartial."""
 
-    def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder) -> None:
+    def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder, recorded: RecordedCalls) -> None:
         self._access = parts.access
         self._logs = parts.logs
         self._reader = parts.reader
@@ -25,11 +26,13 @@ class TurnWriter:
         self._counts = parts.counts
         self._lookup = lookup
         self._ender = ender
+        self._recorded = recorded
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
 
-        The notes that come with them are stored in the same step before them, if the log lacks them.
+        The notes that come with them are stored in the same step before them, if the log lacks them, and records of model calls
+        beside them.
 
         Raises:
             FencedError: the turn is not open, or was given to another Runner, or the run was abandoned.
@@ -57,6 +60,9 @@ class TurnWriter:
         events = [*notes, *events]
         for raw, event in events:
             self._admission.event(log, raw, event)
+        if message.calls:
+            writes += self._recorded.writes(log, message, events)
+        self._recorded.delete_old_soon(log.key.app)
         if message.temp:
             self._admission.temp(turn.temp, message.temp)
             turn.temp.update(message.temp)

@@ -29,7 +29,7 @@ from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, s
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
-from runtime.observability.logs.replay import Replay
+from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
 from runtime.settings import Settings
 
 
@@ -106,15 +106,16 @@ class DeployedEngine:
         for runner in self._core.runners:
             start_spares(runner)
 
-    def read_logs(self, options: LogOptions, *, from_now: bool) -> None:
+    def read_logs(self, options: LogOptions, *, from_now: bool, to: TakeRecord | None = None) -> None:
         """Have what agents log and print come to this program.
 
         Args:
             from_now: leave out what they have said before.
+            to: gets all of it, in place of the program's `logging` and terminal.
         """
         mark_records()
-        replay = Replay(options.app_name, options.format, filters=options.level_is_programs)
-        self._log_reader = HubReader([*self._core.sessions, *self._core.runners], replay, from_now=from_now)
+        sink = RecordSink(to) if to is not None else _replay(options)
+        self._log_reader = HubReader([*self._core.sessions, *self._core.runners], sink, from_now=from_now)
 
     async def leave_logs(self) -> None:
         """Read what agents have said so far, and no more."""
@@ -189,6 +190,10 @@ class DeployedEngine:
 
     def _any_is_named(self, handles: Mapping[str, Handle]) -> bool:
         return any(name in handles for _, name in list_named_actors(self._settings.namespace)) if handles else False
+
+
+def _replay(options: LogOptions) -> Replay:
+    return Replay(options.app_name, options.format, filters=options.level_is_programs)
 
 
 def _names_below(prefix: str, namespace: str) -> list[str]:

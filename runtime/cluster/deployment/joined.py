@@ -19,6 +19,7 @@ from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.cluster.transport.watched import WatchedWires
 from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.observability.logs.replay import TakeRecord
 from runtime.settings import Settings
 
 
@@ -29,12 +30,12 @@ class JoinedEngine(DeployedEngine):
         app_name: the app.
         settings: where to look for the actors, and how long to wait for them. All limits are those of the deployment.
         address: of the cluster; None uses the Ray that this process has initialised, else one that is found on this machine.
-        logs: what agents log and print from now on comes to this program.
+        logs: what agents log and print from now on comes to this program; or a function, which gets what is kept of it, too.
     """
 
     lasts = True
 
-    def __init__(self, app_name: str, settings: Settings, address: str | None, *, logs: bool = False) -> None:
+    def __init__(self, app_name: str, settings: Settings, address: str | None, *, logs: bool | TakeRecord = False) -> None:
         super().__init__(app_name, settings, RayConnection(settings, address or "auto", may_start=False))
         self._wants_logs = logs
         self._info: DeploymentInfo | None = None
@@ -106,7 +107,8 @@ class JoinedEngine(DeployedEngine):
             self.connect(await asyncio.to_thread(self._find_core, settings, self._info.wires), settings)
             await self.wait_for_replies()
             if self._wants_logs:
-                self.read_logs(self._info.logs, from_now=not are_logs_new)
+                to = self._wants_logs if callable(self._wants_logs) else None
+                self.read_logs(self._info.logs, from_now=to is None and not are_logs_new, to=to)
         except TimeoutError as error:
             reason = (
                 f"the actors of app {self._app_name!r}, on the Ray at {address}, "

@@ -60,6 +60,7 @@ def build_session(spec: SessionSpec) -> Actor:
         spec.topology,
         memory=open_memory_store(spec.memory_store, spec.settings),
         store_timeout_s=spec.settings.store_timeout_s,
+        keep_calls_s=spec.settings.keep_requests_s,
         limits=spec.settings.limits,
         writer=f"{spec.name} {spec.deployment}",
         on_replaced=_leave,

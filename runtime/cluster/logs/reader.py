@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogPage
 from runtime.observability.logs.lines import decode_lines
-from runtime.observability.logs.replay import Replay
+from runtime.observability.logs.outlet import Sink
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +27,16 @@ LAST_S = 0.05
 
 
 class HubReader:
-    """Reads the hubs of a deployment's core actors, and replays their lines in this program.
+    """Reads the hubs of a deployment's core actors, and hands their lines on in this program.
 
     Args:
         handles: the hosts of Session actors and Runners.
-        replay: gets the lines, in a thread.
+        sink: gets the lines, in threads.
         from_now: leave out what was said before.
     """
 
-    def __init__(self, handles: Sequence[Handle], replay: Replay, *, from_now: bool) -> None:
-        self._hubs = [_Hub(handle, replay, "" if from_now else "first") for handle in handles]
+    def __init__(self, handles: Sequence[Handle], sink: Sink, *, from_now: bool) -> None:
+        self._hubs = [_Hub(handle, sink, "" if from_now else "first") for handle in handles]
         self._tasks = [asyncio.create_task(hub.follow()) for hub in self._hubs]
 
     async def close(self) -> None:
@@ -50,9 +50,9 @@ class HubReader:
 class _Hub:
     """One hub, and how far it was read."""
 
-    def __init__(self, handle: Handle, replay: Replay, hub: str) -> None:
+    def __init__(self, handle: Handle, sink: Sink, hub: str) -> None:
         self._handle = handle
-        self._replay = replay
+        self._sink = sink
         self._hub = hub
         self._next = 0
 
@@ -81,5 +81,5 @@ class _Hub:
         for batch in page.batches:
             # Noted first: when this is cancelled the thread goes on, and the batch is not to be replayed twice.
             self._next += 1
-            await asyncio.shield(asyncio.to_thread(self._replay.put_lines, decode_lines(batch)))
+            await asyncio.shield(asyncio.to_thread(self._sink.put_lines, decode_lines(batch)))
         return bool(page.batches)

@@ -21,6 +21,7 @@ import msgspec
 from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree import AgentSpec, AgentTree
 from actors.definitions.tree.process_groups import ProcessGroup
+from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
 from actors.messages.codec import decode, encode
 from actors.messages.json_types import JsonObject
@@ -97,11 +98,12 @@ class SharedCode:
     global_instruction: Any
     plugins: tuple[Plugin, ...]
     limits: Limits
+    recording: Recording
 
     def parts(self) -> Mapping[str, object]:
         """The parts of the definition, by the names that users know."""
         own = {} if self.definition is None else {"definition": self.definition}
-        also = {"global_instruction": self.global_instruction, "plugins": self.plugins}
+        also = {"global_instruction": self.global_instruction, "plugins": self.plugins, "mask_requests": self.recording.mask}
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
 
 
@@ -227,6 +229,7 @@ def unpack(packed: bytes) -> AgentSpec:
         model=model,
         plugins=code.plugins,
         limits=code.limits,
+        recording=code.recording,
     )
 
 
@@ -323,6 +326,7 @@ class _Packer:
             global_instruction=tree.global_instruction(agent.name),
             plugins=tree.plugins,
             limits=tree.limits,
+            recording=tree.recording,
         )
 
 

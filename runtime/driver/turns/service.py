@@ -5,16 +5,23 @@ from __future__ import annotations
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
+from actors.messages.llm.recorded import RecordedCall
+from actors.messages.operating.turn_description import TurnDescription
 from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.turns.description import describe_turn
+from runtime.driver.turns.recorded import recorded_calls
 
 PAGE = 1_000
 """Turns that are asked for at once."""
 
 Calls = list[PendingCall]
 """Calls that wait; the services have a method `list`."""
+
+Records = list[RecordedCall]
+"""Model calls that were recorded."""
 
 
 @explains_all_wrong_calls
@@ -53,6 +60,27 @@ class _Turns:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
         return await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))
+
+    async def _describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await describe_turn(self._client.engine, key, checked_id("invocation id", invocation_id))
+
+    async def _requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None) -> list[RecordedCall]:
+        key = checked_key(self._client.app_name, user_id, session_id)
+        checked = checked_id("invocation id", invocation_id)
+        left = checked_number("limit", limit) if limit is not None else None
+        found: list[RecordedCall] = []
+        after: tuple[float, str] | None = None
+        while left is None or len(found) < left:
+            page = PAGE if left is None else min(PAGE, left - len(found))
+            message = p.GetModelCalls(key=key, invocation_id=checked, after=after, limit=page)
+            reply = await self._client.session.get_model_calls(message)
+            found += recorded_calls(checked, reply)
+            if not reply.more or not reply.calls:
+                break
+            last = reply.calls[-1].call
+            after = last.begun_s, last.id
+        return found
 
     async def _pending(self, user_id: str | None, session_id: str | None, limit: int) -> list[PendingCall]:
         user, session = _checked_scope(user_id, session_id)
@@ -116,6 +144,32 @@ class TurnsService(_Turns):
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
         return self._client.run(self._get(user_id, session_id, invocation_id))
 
+    def describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        """All that is known of a turn: what its agents have done, and what it is doing, or waits for.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
+            InvalidIdError: an id is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self._client.run(self._describe(user_id, session_id, invocation_id))
+
+    def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
+        """List what models were asked in a turn, as far as it was recorded: see `Settings.record_requests`.
+
+        Args:
+            limit: at most so many; None: all.
+
+        Returns:
+            The model calls of all agents of the turn, the one that began first first. None where the turn is not recorded.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
+            RequestError, InvalidIdError: an argument is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self._client.run(self._requests(user_id, session_id, invocation_id, limit))
+
     def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person: see Runtime.pending."""
         return self._client.run(self._pending(user_id, session_id, limit))
@@ -143,6 +197,14 @@ class AsyncTurnsService(_Turns):
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""
         return await self._client.run_async(self._get(user_id, session_id, invocation_id))
+
+    async def describe(self, user_id: str, session_id: str, invocation_id: str) -> TurnDescription:
+        """All that is known of a turn: what its agents have done, and what it is doing, or waits for."""
+        return await self._client.run_async(self._describe(user_id, session_id, invocation_id))
+
+    async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
+        """List what models were asked in a turn, as far as it was recorded."""
+        return await self._client.run_async(self._requests(user_id, session_id, invocation_id, limit))
 
     async def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person."""

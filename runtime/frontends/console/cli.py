@@ -28,6 +28,8 @@ from runtime.frontends.console.deployments.top import top
 from runtime.frontends.console.deployments.tree import tree
 from runtime.frontends.console.deployments.turns import turns
 from runtime.frontends.console.doctor import doctor
+from runtime.frontends.console.observing.describe import describe
+from runtime.frontends.console.observing.logs import logs
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.sessions.app import app as sessions
@@ -40,7 +42,21 @@ _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored d
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
 _OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
-_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, usage, tail, attach, answer, retry, cancel)
+_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
+    start,
+    stop,
+    ps,
+    top,
+    turns,
+    usage,
+    describe,
+    logs,
+    tail,
+    attach,
+    answer,
+    retry,
+    cancel,
+)
 
 for command in _OF_APPS:
     app.command(rich_help_panel=_APPS)(command)

@@ -75,7 +75,7 @@ def _part(part: Part) -> Iterator[tuple[Kind, str]]:
     if part.text:
         yield "thought" if part.thought else "text", part.text
     if part.function_call is not None:
-        yield "call", _call(part.function_call)
+        yield "call", written_call(part.function_call)
     if part.function_response is not None:
         yield "response", _response(part.function_response)
     if part.inline_data is not None:
@@ -88,7 +88,8 @@ def _part(part: Part) -> Iterator[tuple[Kind, str]]:
         yield "response", part.code_execution_result.output or ""
 
 
-def _call(call: FunctionCall) -> str:
+def written_call(call: FunctionCall) -> str:
+    """A call in a line, as one writes it."""
     return f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in call.args.items())})"
 
 

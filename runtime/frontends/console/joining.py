@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from logging import LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,18 +30,21 @@ MANY = 1_000
 
 
 @contextmanager
-def joined(name: str, address: str | None) -> Iterator[Runtime]:
+def joined(name: str, address: str | None, logs: Callable[[LogRecord], object] | None = None) -> Iterator[Runtime]:
     """Join a deployment. Leaving it stops nothing.
+
+    Args:
+        logs: gets what agents log and print.
 
     Raises:
         DeploymentNotFoundError: it does not run; the error names those that do.
         ClusterError: there is no Ray, or the deployment does not answer.
     """
-    with started(find_deployment(name, address)) as rt:
+    with started(find_deployment(name, address, logs)) as rt:
         yield rt
 
 
-def find_deployment(name: str, address: str | None) -> Runtime:
+def find_deployment(name: str, address: str | None, logs: Callable[[LogRecord], object] | None = None) -> Runtime:
     """A deployment that runs, not joined yet. Raises DeploymentNotFoundError, ClusterError: see `joined`."""
     settings = Settings()
     where, actors = _ask_ray(address)
@@ -49,7 +53,7 @@ def find_deployment(name: str, address: str | None) -> Runtime:
     if name not in here:
         elsewhere = sorted({each.namespace for each in running if each.app == name})
         raise DeploymentNotFoundError(name, settings.namespace, f"The Ray is the one at {where}. {_hint(name, here, elsewhere)}")
-    return Runtime.connect(name, address=where, settings=settings)
+    return Runtime.connect(name, address=where, settings=settings, logs=logs or False)
 
 
 def living_deployment(name: str, address: str | None) -> Runtime | None:

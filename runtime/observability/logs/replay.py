@@ -5,11 +5,40 @@ from __future__ import annotations
 import contextvars
 import logging
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.observability.logs.formats import formatter
 from runtime.observability.logs.lines import ERR, Line, printed_text, record_of
+
+logger = logging.getLogger(__name__)
+
+
+TakeRecord = Callable[[logging.LogRecord], object]
+"""A function of a program that takes what agents log and print."""
+
+
+class RecordSink:
+    """Hands lines to a function, as records: a printed line is one of a logger `stdout` or `stderr`. Calls come one by one.
+
+    Args:
+        function: what it raises is logged here.
+    """
+
+    def __init__(self, function: TakeRecord) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+
+    def put_lines(self, lines: Sequence[Line]) -> None:
+        """Take lines, in the order in which their process made them."""
+        with self._lock:
+            for line in lines:
+                try:
+                    self._function(record_of(line))
+                except Exception:
+                    # The function is of the program, and may raise anything: the lines after this one are to arrive.
+                    logger.exception("the function that takes the log of a deployment has failed")
 
 
 class Replay:

@@ -38,10 +38,12 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
     AddEvent,
+    AddModelCall,
     AddSchedule,
     AdvanceSchedule,
     ArchiveEvents,
     CreateSession,
+    DeleteModelCalls,
     ForgetRemoval,
     HideEvents,
     NoteRemoval,
@@ -59,11 +61,14 @@ from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
+from runtime.stores.sql.model_calls.deleting import delete_calls
 from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
     FIXED,
     calls,
     events,
+    model_call_parts,
+    model_calls,
     removals,
     session_state,
     sessions,
@@ -155,6 +160,14 @@ class Batch:
     def _add_event(self, write: AddEvent) -> None:
         self._rows.add_event(write)
 
+    def _add_model_call(self, write: AddModelCall) -> None:
+        self._rows.add_model_call(write)
+
+    def _delete_model_calls(self, write: DeleteModelCalls) -> None:
+        self._flush()
+        with suppress(StoreConflictError):
+            delete_calls(self._connection, self._sid(write.key), model_calls.c.begun_s < write.before_s)
+
     def _put_turn(self, write: PutTurn) -> None:
         self._rows.put_turn(write)
 
@@ -167,6 +180,7 @@ class Batch:
         self._connection.execute(_HIDE, {"of_sid": sid, "first_seq": write.first_seq, "last_seq": write.last_seq})
         if not self._connection.execute(_REWOUND, {"of_sid": sid}).rowcount:
             raise StoreConflictError(write.key.session, GONE)
+        delete_calls(self._connection, sid, model_calls.c.seq.between(write.first_seq, write.last_seq))
 
     def _remove_session(self, write: RemoveSession) -> None:
         self._flush()
@@ -209,6 +223,8 @@ class Batch:
         rows = self._rows
         self._send(_INSERT_EVENT, rows.events)
         self._send(_INSERT_CALL, rows.calls)
+        self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
+        self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
         for runs in (True, False):
             of_turns = [row for row in rows.turns.values() if (row["status"] == "running") is runs]
@@ -263,6 +279,8 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     SetDueTime: Batch._change_schedule,
     AdvanceSchedule: Batch._change_schedule,
     RemoveSchedule: Batch._change_schedule,
+    AddModelCall: Batch._add_model_call,
+    DeleteModelCalls: Batch._delete_model_calls,
 }
 
 
@@ -275,6 +293,13 @@ def _sql(statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]) -> 
 
 def _insert(table: Table, dialect: str) -> Any:
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+@cache
+def _insert_new(table: Table, dialect: str) -> Insert:
+    """Insert rows; those that are there stay as they are."""
+    statement: Insert = _insert(table, dialect).on_conflict_do_nothing()
+    return statement
 
 
 @cache

@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn
+import msgspec
+
+from actors.interfaces.records import AddEvent, AddModelCall, CreateSession, PutState, PutTurn
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 
@@ -22,6 +24,7 @@ class CollectedRows:
 
     Attributes:
         created, events, calls: rows that are new.
+        model_calls, model_call_parts: rows that are new, or there already.
         turns: records that are new, or take the place of older ones.
         updated: when sessions were written to last, by sid.
         own: the state of sessions, by sid and key; None stands for a key that is removed.
@@ -33,6 +36,8 @@ class CollectedRows:
         self.created: list[Row] = []
         self.events: list[Row] = []
         self.calls: list[Row] = []
+        self.model_calls: list[Row] = []
+        self.model_call_parts: list[Row] = []
         self.turns: dict[tuple[int, str], Row] = {}
         self.updated: dict[int, float] = {}
         self.own: dict[tuple[int, str], bytes | None] = {}
@@ -61,6 +66,12 @@ class CollectedRows:
         )
         for call_id in dict.fromkeys(row.calls):
             self.calls.append({"sid": sid, "call_id": call_id, "seq": row.seq})
+
+    def add_model_call(self, write: AddModelCall) -> None:
+        """Add the row of a model call, and those of parts of its request."""
+        sid = self._sid_of(write.key)
+        self.model_calls.append({"sid": sid, **msgspec.structs.asdict(write.row)})
+        self.model_call_parts += [{"sid": sid, "digest": part.digest, "raw": part.raw} for part in write.parts]
 
     def put_turn(self, write: PutTurn) -> None:
         """Add a turn's row, and the time of its session."""
@@ -96,7 +107,9 @@ class CollectedRows:
 
     def clear_own(self) -> None:
         """Forget all rows of sessions, which have been sent."""
-        for collected in (self.created, self.events, self.calls, self.turns, self.updated, self.own):
+        for rows in (self.created, self.events, self.calls, self.model_calls, self.model_call_parts):
+            rows.clear()
+        for collected in (self.turns, self.updated, self.own):
             collected.clear()
 
 

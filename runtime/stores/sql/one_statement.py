@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Table
 from sqlalchemy.exc import DataError, IntegrityError
 
-from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
+from actors.interfaces.records import AddEvent, AddModelCall, CreateSession, PutState, PutTurn, Write
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_versions, state_rows
@@ -77,7 +77,7 @@ class OneStatementCommits:
             NotEncodableError: a value of the state cannot be encoded.
             sqlalchemy.exc.DBAPIError: the database failed. Nothing is stored, unless the connection broke: then all may be.
         """
-        if not all(isinstance(write, CreateSession | AddEvent | PutTurn | PutState) for write in writes):
+        if not all(isinstance(write, CreateSession | AddEvent | PutTurn | PutState | AddModelCall) for write in writes):
             return False
         try:
             with self._database.driver() as driver:
@@ -132,6 +132,8 @@ class OneStatementCommits:
                     rows.create_session(write, sid)
                 case AddEvent():
                     rows.add_event(write)
+                case AddModelCall():
+                    rows.add_model_call(write)
                 case PutTurn():
                     rows.put_turn(write)
                 case PutState():
@@ -182,6 +184,10 @@ def _insert(part: _Part, given: str) -> str:
     return f"INSERT INTO {part.table.name} ({_names(part.columns)}) SELECT {_names(part.columns, 'given.')} FROM {given}"
 
 
+def _insert_new(part: _Part, given: str) -> str:
+    return f"{_insert(part, given)} ON CONFLICT DO NOTHING"
+
+
 def _upsert(part: _Part, given: str) -> str:
     name = part.table.name
     key = [column.name for column in part.table.primary_key]
@@ -222,6 +228,8 @@ _PARTS = {
     "created": _Part(schema.sessions, _all(schema.sessions), _insert),
     "events": _Part(schema.events, _all(schema.events), _insert),
     "calls": _Part(schema.calls, _all(schema.calls), _insert),
+    "model_calls": _Part(schema.model_calls, _all(schema.model_calls), _insert_new),
+    "model_call_parts": _Part(schema.model_call_parts, _all(schema.model_call_parts), _insert_new),
     "turns": _Part(schema.turns, _all(schema.turns), _upsert),
     "updated": _Part(schema.sessions, ("sid", "updated_s"), _update),
     "own": _Part(schema.session_state, ("sid", "key", "value"), _upsert),
@@ -253,6 +261,8 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
         "created": rows.created,
         "events": rows.events,
         "calls": rows.calls,
+        "model_calls": rows.model_calls,
+        "model_call_parts": rows.model_call_parts,
         "turns": list(rows.turns.values()),
         "updated": [{"sid": sid, "updated_s": at_s} for sid, at_s in updated.items()],
         "own": own,

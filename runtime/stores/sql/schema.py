@@ -41,8 +41,9 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 from runtime.stores.sql.migrations import steps
+from runtime.stores.sql.tables.model_calls import model_call_tables
 
-VERSION = 11
+VERSION = 12
 """The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
 
 UNKNOWN = steps.UNKNOWN
@@ -168,11 +169,8 @@ TURNS_RUNNING = Index(
     sqlite_where=turns.c.status == RUNNING,
     postgresql_where=turns.c.status == RUNNING,
 )
-
 TURNS_BY_TIME = Index("raygrove_turns_by_time", turns.c.begun_s)
-
 TURNS_OF_SESSION = Index("raygrove_turns_of_session", turns.c.sid, turns.c.begun_s)
-
 TURNS_BY_STATUS = [
     Index(
         f"raygrove_turns_{status}",
@@ -261,6 +259,8 @@ writers = Table(
     # Of the owner, so that the next one fences all of its writers. An older release leaves it out.
     Column("deployment", Text, nullable=False, server_default=""),
 )
+
+model_calls, model_call_parts = model_call_tables(metadata, _SID, _TEXT)
 
 owners = Table(
     "raygrove_owners",

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
-from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
 from actors.interfaces.usage import UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import DuePlace, ScheduleRow
@@ -21,6 +21,7 @@ from runtime.stores.sql.archive.reading import ArchiveReader
 from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.model_calls.reading import ModelCallReader
 from runtime.stores.sql.schedules import queries as of_schedules
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.usage.reading import usage_page
@@ -64,6 +65,7 @@ class SqlSessionStore(FencedSqlStore):
         self._max_shared_bytes = max_shared_bytes
         self._of = SessionRows(self._database)
         self._archive = ArchiveReader(self._of.rows, str(self))
+        self._model_calls = ModelCallReader(self._of.rows, self._rows)
         self._at_once: OneStatementCommits | None = None
         self._versions_of = 0
 
@@ -323,6 +325,20 @@ class SqlSessionStore(FencedSqlStore):
         place = {} if after is None else {f"after_{name}": at for name, at in after._asdict().items()}
         query = of_schedules.next_schedules(after_another=after is not None)
         return [_schedule_row(row) for row in self._rows(query, app=app, limit=limit, **place)]
+
+    def model_calls(
+        self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
+    ) -> list[ModelCallRow]:
+        """The recorded model calls of a turn, the one that began first first."""
+        return self._model_calls.calls(key, invocation_id, after=after, limit=limit)
+
+    def model_call_parts(self, key: SessionKey, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Those parts of recorded requests that are there, by digest."""
+        return self._model_calls.parts(key, digests)
+
+    def sessions_with_old_calls(self, app: str, before_s: float, *, limit: int) -> list[SessionKey]:
+        """Sessions with model calls that were recorded before a time. The cost grows with such calls only."""
+        return self._model_calls.sessions_with_old(app, before_s, limit)
 
     def close(self) -> None:
         """Close the connection and its file. Closing twice is no error."""

@@ -28,6 +28,7 @@ import msgspec
 from actors.errors import SchemaVersionError, StoreError
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.llm.recorded import PackedCall
 from actors.messages.memory import MemoryEntry
 from actors.messages.operating.schedule import SchedulePlan
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -39,11 +40,12 @@ FORMAT = 1
 BASE64 = ":base64"
 """The end of the name of a column whose bytes are no JSON."""
 
-_BYTES = {"undo", "raw", "outcome", "temp", "value"}
+_BYTES = {"undo", "raw", "outcome", "temp", "value", "digest"}
 
 _STRUCTS: dict[tuple[str, str], Any] = {
     ("events", "raw"): Event,
     ("turns", "outcome"): AnyOutcome,
+    ("model_calls", "raw"): PackedCall,
     ("memory", "raw"): MemoryEntry,
     ("schedules", "raw"): SchedulePlan,
 }

@@ -45,6 +45,8 @@ _SESSION_TABLES = {
         schema.removals,
         schema.archive,
         schema.schedules,
+        schema.model_calls,
+        schema.model_call_parts,
     )
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from actors.errors import DefinitionError
-from runtime import Runtime
+from runtime import Runtime, Settings
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.agents.page_agents import desk, large, pipeline
 from tests.support.runtimes import Deploy
@@ -102,6 +103,28 @@ async def test_the_page_finds_a_service_that_is_mounted_in_another(runtimes: lis
     async with httpx2.AsyncClient(base_url="http://localhost", transport=distant) as client:
         for path in ("dev-ui/", "dev/apps/desk/build_graph", "dev/apps/desk/debug/trace/session/s"):
             assert (await client.get(f"/agents/{path}")).status_code == 403
+
+
+async def test_traces_have_what_models_were_asked_where_it_was_recorded(page: Path, tmp_path: Path) -> None:
+    settings = Settings(record_requests=1.0)
+    with (
+        Deploy("local", tmp_path)(desk(), app_name="desk", settings=settings) as rt,
+        serving(app_for(rt, adk_web=page)) as url,
+    ):
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            await run(client, "desk", "hello")
+            recorded = rt.turns.requests("user", "s", rt.turns.list("user")[0].invocation_id)
+            spans = (await client.get("/dev/apps/desk/debug/trace/session/s")).json()
+    shown = [span["attributes"] for span in spans if span["name"].startswith("generate_content")]
+    asked = {each["gcp.vertex.agent.event_id"]: json.loads(each["gcp.vertex.agent.llm_request"]) for each in shown}
+    assert set(asked) == {call.event_id for call in recorded}
+    for call in recorded:
+        assert call.request is not None
+        told = asked[call.event_id]
+        assert told["config"]["system_instruction"] == call.request.system_instruction
+        assert told["contents"] == [content.to_dict() for content in call.request.contents]
+        tools = [tool["name"] for tool in told["config"]["tools"][0]["function_declarations"]]
+        assert tools == [tool.name for tool in call.request.tools]
 
 
 def test_the_page_goes_without_credentials_and_has_to_be_there(

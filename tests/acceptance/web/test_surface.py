@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from runtime import Runtime
+from actors import LlmAgent
+from actors.testing import PatternModel
+from runtime import Runtime, Settings
 from runtime.frontends.web.app import OPERATIONS
-from tests.support.servers.web_server import Frame, frames
+from runtime.web import Principal, StaticTokens, app_for
+from tests.support.runtimes import Deploy
+from tests.support.servers.web_server import Frame, frames, serving
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -70,6 +75,28 @@ async def test_sessions_are_created_listed_changed_rewound_exported_and_deleted(
     assert (await client.get(place)).json()["state"] == {"plan": "gold"}
     assert (await client.delete(place)).status_code == 204
     assert (await client.get(place)).status_code == 404
+
+
+async def test_what_models_were_asked_is_read_where_it_was_recorded(tmp_path: Path) -> None:
+    auth = StaticTokens({"boss-token-0123456789": Principal(is_admin=True), "ada-token-0123456789": Principal(user_id="ada")})
+    root = LlmAgent(name="root", instruction="Be kind.", model=PatternModel([], default="hello"))
+    with Deploy("local", tmp_path)(root, settings=Settings(record_requests=1.0)) as rt, serving(app_for(rt, auth=auth)) as url:
+        turn = await rt.run(user_id="ada", session_id="s1", message="hi").result_async()
+        place = f"{url}/v1/apps/test/sessions/s1/turns/{turn.invocation_id}/requests?user=ada"
+        async with httpx2.AsyncClient() as client:
+            boss, ada = ({"Authorization": f"Bearer {name}-token-0123456789"} for name in ("boss", "ada"))
+            [call] = (await client.get(place, headers=boss)).json()["calls"]
+            assert (call["agent"], call["seq"], call["eventId"]) == ("root", 2, turn.events[0].id)
+            assert call["request"]["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+            assert call["request"]["config"]["system_instruction"].startswith("Be kind.")
+            assert [attempt["model"] for attempt in call["attempts"]] == ["PatternModel"]
+            described = place.replace("/requests", "/description")
+            told = (await client.get(described, headers=boss)).json()
+            assert (told["turn"]["state"], told["message"], told["agents"][0]["agent"]) == ("finished", "hi", "root")
+            for each in (place, described):
+                # Instructions and tracebacks are not for users.
+                assert (await client.get(each, headers=ada)).status_code == 403
+                assert (await client.get(each.replace(turn.invocation_id, "none"), headers=boss)).status_code == 404
 
 
 async def test_a_session_is_followed_over_its_turns_with_signs_of_life_between(client: httpx2.AsyncClient, user: str) -> None:

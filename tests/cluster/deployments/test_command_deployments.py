@@ -20,6 +20,7 @@ NAME = "counter"
 
 AGENTS = """
     import asyncio
+    import logging
     from pathlib import Path
 
     from actors import LlmAgent, tool
@@ -44,6 +45,9 @@ AGENTS = """
 
 
     def fail_once(context, request):
+        if request.contents[-1].text == "talk":
+            print("one moment")
+            logging.getLogger("shop.desk").warning("asked to talk")
         if request.contents[-1].text == "shaky" and not Path(FLAG).exists():
             Path(FLAG).touch()
             raise ConnectionError("no connection")
@@ -169,6 +173,9 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     assert f"raygrove answer {NAME} s3 {call_id} yes --user ada" in attached.stderr
     listed = raygrove("turns", NAME, "--state", "paused", "--user", "ada", "--session", "s3").splitlines()[1].split("\t")
     assert (listed[1], listed[4], listed[6]) == ("s3", "paused", f"{call_id} refund(amount=80)")
+    described = raygrove("describe", NAME, "s3", "--user", "ada")
+    assert described.startswith(f"turn {invocation} of session 's3' of user 'ada': paused\n")
+    assert f": {call_id} refund(amount=80)\n" in described
     with TerminalProgram(["turns", NAME, "--user", "ada", "--session", "s3"], folder) as turns:
         assert invocation in turns.until(f"s3 waits for: {call_id} refund(amount=80)\n")
     for given, error in (
@@ -200,6 +207,30 @@ def test_usage_is_added_up_in_a_table_and_as_json(folder: Path) -> None:
     with pytest.raises(RequestError, match="by must be one of agent, model, user, day"):
         raygrove("usage", NAME, "--by", "week")
     assert "'soon' is no age" in invoke("usage", NAME, "--since", "soon").output
+
+
+def test_what_agents_log_is_read_and_followed_from_another_terminal(folder: Path) -> None:
+    with TerminalProgram(["logs", NAME, "-f", "--agent", "concierge", "--session", "loud-2"], folder) as following:
+        for session in ("loud-1", "loud-2"):
+            with Runtime.connect(NAME) as rt:
+                rt.run(user_id="ada", session_id=session, message="talk").result()
+        following.until("asked to talk\n")
+        following.type(CTRL_C)
+        assert following.exit_code() == 0
+    said = [json.loads(line) for line in raygrove("logs", NAME, "--json", "--agent", "concierge").splitlines()]
+    told = [(line["session_id"], line["level"], line["logger"], line["message"]) for line in said]
+    expected = [(f"loud-{number}", *line) for number in (1, 2) for line in LOUD]
+    assert [each for each in told if each[0].startswith("loud")] == expected
+    assert [line["time"] for line in said] == sorted(line["time"] for line in said)
+    warned = raygrove("logs", NAME, "--session", "loud-1", "--level", "warning", "--since", "1h")
+    assert warned.splitlines()[0].endswith("WARNING concierge shop.desk: asked to talk")
+    assert len(warned.splitlines()) == 1
+    assert raygrove("logs", NAME, "--session", "loud-1", "--user", "bob") == ""
+    with pytest.raises(RequestError, match=r"there is no level 'warn'\. Did you mean 'WARNING'"):
+        raygrove("logs", NAME, "--level", "warn")
+
+
+LOUD = (("INFO", "stdout", "one moment"), ("WARNING", "shop.desk", "asked to talk"))
 
 
 def test_a_failed_turn_is_retried(folder: Path) -> None:

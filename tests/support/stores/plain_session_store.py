@@ -14,11 +14,13 @@ import msgspec
 from actors.errors import SessionExistsError, StoreConflictError, StoreError
 from actors.interfaces.records import (
     AddEvent,
+    AddModelCall,
     AddSchedule,
     AdvanceSchedule,
     ArchiveEvents,
     CallRow,
     CreateSession,
+    DeleteModelCalls,
     EventRow,
     ForgetRemoval,
     HideEvents,
@@ -210,8 +212,8 @@ def _do(tables: _Tables, write: Write) -> None:
         tables.removals.setdefault(key, write.session)
     elif isinstance(write, ForgetRemoval):
         tables.removals.pop(key, None)
-    elif isinstance(write, ArchiveEvents):
-        # No question has another answer.
+    elif isinstance(write, ArchiveEvents | AddModelCall | DeleteModelCalls):
+        # No question has another answer: it keeps no model calls.
         pass
     elif isinstance(write, AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule):
         raise StoreError("it keeps no schedules")

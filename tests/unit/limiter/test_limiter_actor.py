@@ -50,6 +50,30 @@ async def limiter() -> AsyncIterator[LimiterFixture]:
     await made.ref.stop()
 
 
+async def test_where_the_calls_of_a_session_wait_is_told(limiter: LimiterFixture) -> None:
+    asked = [limiter.ask(permit) for permit in ("a1", "b1", "b2", "c1")]
+    await settled()
+    limiter.clock.now_s += 7
+    asked += [limiter.ask("b3", model="m2"), limiter.ask("b4", model="m2")]
+    await settled()
+
+    async def told(session: str) -> list[tuple[str, int, int, float, int, float]]:
+        calls = await limiter.ref.waiting_calls(SessionKey("app", "ada", session))
+        return [
+            (each.model, each.before, each.running, each.waiting_s, each.failed_attempts, each.repeats_in_s) for each in calls
+        ]
+
+    assert await told("a") == await told("none") == []
+    assert await told("b") == [("m", 0, 1, 7, 0, 0), ("m", 2, 1, 7, 0, 0), ("m2", 0, 1, 0, 0, 0)]
+    assert await told("c") == [("m", 1, 1, 7, 0, 0)]
+    # One that is to be repeated waits for its backoff.
+    asked.append(limiter.ask("a1", attempt=1, status=503, retry_after_s=9.0))
+    await settled()
+    assert await told("a") == [("m", 0, 1, 0, 1, 9)]
+    for task in asked:
+        task.cancel()
+
+
 async def test_who_asks_is_answered_when_the_call_may_begin(limiter: LimiterFixture) -> None:
     one, two, other = limiter.ask("a1"), limiter.ask("b1"), limiter.ask("c1", model="m2")
     assert await one

@@ -118,6 +118,24 @@ def _from_version_10(connection: Connection) -> None:
     )
 
 
+def _from_version_11(connection: Connection) -> None:
+    """Migration from version 11: adds the records of model calls."""
+    is_postgres = connection.dialect.name == "postgresql"
+    sid, raw = ("BIGINT", "BYTEA") if is_postgres else ("INTEGER", "BLOB")
+    text_c, real = ('TEXT COLLATE "C"', "DOUBLE PRECISION") if is_postgres else ("TEXT", "DOUBLE")
+    of_session = "FOREIGN KEY (sid) REFERENCES raygrove_sessions (sid) ON DELETE CASCADE"
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_model_calls (sid {sid} NOT NULL, id {text_c} NOT NULL, invocation_id {text_c} NOT NULL, "
+        f"seq BIGINT NOT NULL, begun_s {real} NOT NULL, raw {raw} NOT NULL, PRIMARY KEY (sid, id), {of_session})"
+    )
+    connection.exec_driver_sql("CREATE INDEX raygrove_model_calls_of_turn ON raygrove_model_calls (sid, invocation_id)")
+    connection.exec_driver_sql("CREATE INDEX raygrove_model_calls_by_time ON raygrove_model_calls (begun_s)")
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_model_call_parts (sid {sid} NOT NULL, digest {raw} NOT NULL, raw {raw} NOT NULL, "
+        f"PRIMARY KEY (sid, digest), {of_session})"
+    )
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -129,5 +147,6 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     8: _from_version_8,
     9: _from_version_9,
     10: _from_version_10,
+    11: _from_version_11,
 }
 """Migrations by the version from which they lead to the next."""

@@ -30,6 +30,15 @@ def test_users_take_turns_and_so_do_the_sessions_of_each() -> None:
         queue.take()
 
 
+def test_a_place_is_told_and_nothing_is_taken_for_it() -> None:
+    items = [("ada", "s", 1), ("ada", "s", 2), ("ada", "t", 1), ("bob", "s", 1), ("bob", "s", 2)]
+    queue = filled(*items)
+    places = {item: queue.before(item) for item in items}
+    assert [queue.take() for _ in range(len(queue))] == sorted(items, key=places.__getitem__)
+    with pytest.raises(KeyError):
+        queue.before(("ada", "s", 1))
+
+
 def test_an_item_waits_once_and_is_taken_out_before_its_turn() -> None:
     queue = filled(("ada", "s", 1), ("ada", "s", 2), ("bob", "s", 1))
     queue.add(("ada", "s", 1), "ada", "s")

@@ -12,7 +12,7 @@ from runtime.driver.services.agents import AgentInfo
 from runtime.frontends.web.adk.page.dot import dot_of
 from runtime.frontends.web.adk.page.spans import spans_of
 from runtime.frontends.web.adk.page.tree_part import TreePart, tree_part
-from runtime.frontends.web.adk.page.visit import traced, visited
+from runtime.frontends.web.adk.page.visit import recorded_requests, traced, visited
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import HttpError, NotFoundError
@@ -95,7 +95,8 @@ class DevPaths:
         session = await traced(call)
         if session is None:
             return []
-        return spans_of(session, {agent.name: agent for agent in await self._tree(call)})
+        agents = {agent.name: agent for agent in await self._tree(call)}
+        return spans_of(session, agents, await recorded_requests(call, session))
 
     async def _part(self, call: Call, under: str = "") -> TreePart:
         """The agents to draw: first those that spoke last in the session that the page shows."""

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
+from types import MappingProxyType
 
 import msgspec
 
 from actors.messages.event import USER, Event
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.model import LlmRequest
 from actors.messages.session import Session
 from runtime.driver.services.agents import AgentInfo
 
@@ -47,15 +49,22 @@ class _AgentRun:
     events: list[tuple[Event, float]] = field(default_factory=list)
 
 
-def spans_of(session: Session, agents: Mapping[str, AgentInfo]) -> list[JsonObject]:
+def spans_of(
+    session: Session, agents: Mapping[str, AgentInfo], requests: Mapping[str, LlmRequest] = MappingProxyType({})
+) -> list[JsonObject]:
     """The spans of a session's turns.
 
     Args:
         session: with its events.
         agents: those of the tree, by name.
+        requests: what models were asked, by the ids of the events that have their answers; as far as it is known.
     """
     turns = groupby(session.events, key=lambda event: event.invocation_id)
-    return [span for invocation_id, events in turns for span in _Turn(session.id, invocation_id, list(events), agents).spans()]
+    return [
+        span
+        for invocation_id, events in turns
+        for span in _Turn(session.id, invocation_id, list(events), agents, requests).spans()
+    ]
 
 
 class _Turn:
@@ -66,12 +75,21 @@ class _Turn:
         invocation_id: its id.
         events: its events, in the order of the log.
         agents: those of the tree, by name.
+        requests: see `spans_of`.
     """
 
-    def __init__(self, session_id: str, invocation_id: str, events: Sequence[Event], agents: Mapping[str, AgentInfo]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        invocation_id: str,
+        events: Sequence[Event],
+        agents: Mapping[str, AgentInfo],
+        requests: Mapping[str, LlmRequest],
+    ) -> None:
         self._common: JsonObject = {_CONVERSATION: session_id, _INVOCATION: invocation_id}
         self._events = events
         self._agents = agents
+        self._requests = requests
         self._calls = _call_times(events)
         self._trace_id = _hashed(session_id, invocation_id, str(events[0].seq), size=16)
 
@@ -183,6 +201,8 @@ class _Turn:
             "gen_ai.request.model": agent.model,
             "gcp.vertex.agent.llm_response": msgspec.json.encode({"content": event.content}).decode(),
         }
+        if (request := self._requests.get(event.id)) is not None:
+            attributes["gcp.vertex.agent.llm_request"] = msgspec.json.encode(_shown_request(request, agent.model)).decode()
         if event.finish_reason:
             attributes["gen_ai.response.finish_reasons"] = [event.finish_reason]
         if event.usage is not None:
@@ -226,6 +246,16 @@ def _call_times(events: Sequence[Event]) -> dict[tuple[int, str | None], float]:
             last[response.id] = event.timestamp
         last.update((call.id, event.timestamp) for call in event.function_calls())
     return found
+
+
+def _shown_request(request: LlmRequest, model: str) -> JsonObject:
+    """A request in the form in which google-adk tells it."""
+    config = dict(request.config)
+    if request.tools:
+        config["tools"] = [*config.get("tools", ()), {"function_declarations": request.tools}]
+    if request.output_schema is not None:
+        config["response_json_schema"] = request.output_schema
+    return {"model": request.model or model, "config": config, "contents": request.contents}
 
 
 def _invoked(agent: str) -> JsonObject:

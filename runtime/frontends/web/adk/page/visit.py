@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
-from actors.errors import RequestError
+from actors.errors import InvocationNotFoundError, RequestError
+from actors.messages.llm.model import LlmRequest
 from actors.messages.session import Session
 from runtime.frontends.web.operations.call import Call
 
@@ -13,6 +15,9 @@ SPEAKING = 100
 
 TRACED = 1_000
 """So many of a session's newest events are traced."""
+
+WITH_REQUESTS = 20
+"""Of so many of a session's newest turns traces have what models were asked."""
 
 
 async def visited(call: Call, newest: int = SPEAKING) -> Session | None:
@@ -37,6 +42,23 @@ async def traced(call: Call) -> Session | None:
         if each.id == call.session_id:
             return await _read(call, each.user_id, each.id, TRACED)
     return None
+
+
+async def recorded_requests(call: Call, session: Session) -> dict[str, LlmRequest]:
+    """Read what models were asked in the newest turns of a session, by the ids of the events that have their answers.
+
+    For operators; none for others, and of turns that were not recorded.
+    """
+    if not call.principal.is_admin:
+        return {}
+    turns = list(dict.fromkeys(event.invocation_id for event in reversed(session.events)))[:WITH_REQUESTS]
+    found: dict[str, LlmRequest] = {}
+    for invocation_id in turns:
+        # A turn may have no record: one of an imported conversation, or an event beside all turns.
+        with suppress(InvocationNotFoundError):
+            recorded = await call.runtime.aio.turns.requests(session.user_id, session.id, invocation_id)
+            found.update((each.event_id, each.request) for each in recorded if each.request is not None)
+    return found
 
 
 async def _read(call: Call, user_id: str, session_id: str, newest: int) -> Session | None:

@@ -1,0 +1,178 @@
+"""Takes requests apart into parts that are stored once, and puts them together again.
+
+Rules of this file:
+
+- A part is stored under a digest of its bytes, so equal parts are one, in whichever request they are.
+- The contents of a conversation only grow, as a rule. Each GROUP of them is a part of its own that has their digests, and each
+  GROUP of such groups is one, too. So a request names a few digests, however long the conversation is, and a session of n
+  requests takes room in proportion to n.
+- What comes out is equal to what went in, to the order of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from actors.errors import NotEncodableError
+from actors.messages.codec import decode, encode
+from actors.messages.content import Content
+from actors.messages.json_types import JsonObject
+from actors.messages.llm.fields import GenerateContentConfig
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.recorded import PackedPart, PackedRequest
+from actors.rules.recording.masking import Mask, masked_content, masked_tools, masked_value
+
+SIZE = 16
+"""Bytes of a digest: two different parts never have the same."""
+
+GROUP = 32
+"""Digests in a part that stands for a group."""
+
+_INSTRUCTION = "system_instruction"
+
+
+class MissingPartError(Exception):
+    """A part is not there: it was deleted, or is larger than what is stored."""
+
+
+class RequestPacker:
+    """Takes the requests of one run apart, and remembers which parts it has given.
+
+    Args:
+        max_part_bytes: a larger part is not taken.
+        mask: what all texts go through; None leaves them as they are.
+    """
+
+    def __init__(self, max_part_bytes: int, mask: Mask | None = None) -> None:
+        self._max_part_bytes = max_part_bytes
+        self._mask = mask
+        self._given: set[bytes] = set()
+        # By identity: a long conversation stands in one list for all requests. The content is kept, so that no other gets its id.
+        self._digests: dict[int, tuple[Content, bytes]] = {}
+
+    def packed(self, request: LlmRequest) -> tuple[PackedRequest, list[PackedPart]]:
+        """The request, and those of its parts that were not given before.
+
+        Raises:
+            NotEncodableError: something in it has no wire form, or is too large. No part counts as given then.
+            Exception: what the mask raises; the same holds then.
+        """
+        parts: dict[bytes, bytes] = {}
+        config, tools, output_schema = dict(request.config), list(request.tools), request.output_schema
+        if self._mask is not None:
+            config, output_schema = masked_value(config, self._mask), masked_value(output_schema, self._mask)
+            tools = masked_tools(tools, self._mask)
+        instruction = config.get(_INSTRUCTION)
+        if instruction is not None:
+            # In its place: the order of keys is part of what was sent.
+            config[_INSTRUCTION] = None
+        contents = [self._content(content, parts) for content in request.contents]
+        packed = PackedRequest(
+            model=request.model,
+            agent=request.agent,
+            instruction=self._part(encode(instruction), parts) if instruction is not None else b"",
+            config=self._part(encode(config), parts) if config else b"",
+            tools=self._part(encode(tools), parts) if tools else b"",
+            output_schema=self._part(encode(output_schema), parts) if output_schema is not None else b"",
+            contents=self._grouped(contents, parts),
+        )
+        self._given.update(parts)
+        return packed, [PackedPart(digest, raw) for digest, raw in parts.items()]
+
+    def _content(self, content: Content, parts: dict[bytes, bytes]) -> bytes:
+        known = self._digests.get(id(content))
+        if known is not None and known[1] in self._given:
+            return known[1]
+        kept = content if self._mask is None else masked_content(content, self._mask)
+        digest = self._part(encode(kept), parts)
+        self._digests[id(content)] = (content, digest)
+        return digest
+
+    def _grouped(self, digests: Sequence[bytes], parts: dict[bytes, bytes]) -> tuple[bytes, ...]:
+        """The digests level by level: what fills no group of its level, joined; groups go to the next level."""
+        levels = []
+        while digests:
+            full = len(digests) - len(digests) % GROUP
+            levels.append(b"".join(digests[full:]))
+            groups = [b"".join(digests[first : first + GROUP]) for first in range(0, full, GROUP)]
+            digests = [self._part(group, parts) for group in groups]
+        return tuple(levels)
+
+    def _part(self, raw: bytes, parts: dict[bytes, bytes]) -> bytes:
+        if len(raw) > self._max_part_bytes:
+            raise NotEncodableError("request", f"a part of it has {len(raw):,} bytes, more than {self._max_part_bytes:,}")
+        digest = blake2b(raw, digest_size=SIZE).digest()
+        if digest not in self._given:
+            parts[digest] = raw
+        return digest
+
+
+def named_parts(request: PackedRequest) -> Iterator[tuple[bytes, int]]:
+    """The digests that a request names itself, each with how many levels of groups are below it."""
+    for digest in (request.instruction, request.config, request.tools, request.output_schema):
+        if digest:
+            yield digest, 0
+    for level, joined in enumerate(request.contents):
+        for digest in split(joined):
+            yield digest, level
+
+
+def split(joined: bytes) -> list[bytes]:
+    """Digests that were joined."""
+    return [joined[first : first + SIZE] for first in range(0, len(joined), SIZE)]
+
+
+def reachable(requests: Iterable[PackedRequest], groups: Callable[[Sequence[bytes]], Mapping[bytes, bytes]]) -> set[bytes]:
+    """The digests of all parts that some requests need, also those of which only groups have the digests.
+
+    Args:
+        groups: gives the parts of groups that are there, by digest.
+    """
+    found: set[bytes] = set()
+    level = {named for request in requests for named in named_parts(request)}
+    while level:
+        found.update(digest for digest, _ in level)
+        below = {digest: depth - 1 for digest, depth in level if depth}
+        raws = groups(list(below)) if below else {}
+        level = {(inner, below[digest]) for digest, raw in raws.items() for inner in split(raw)}
+    return found
+
+
+def unpacked(request: PackedRequest, parts: Mapping[bytes, bytes]) -> LlmRequest:
+    """A request put together again.
+
+    Args:
+        parts: by digest; at least all that it needs.
+
+    Raises:
+        MissingPartError: one of them is not there.
+    """
+    config: JsonObject = decode(_raw(parts, request.config), dict) if request.config else {}
+    if request.instruction:
+        config[_INSTRUCTION] = decode(_raw(parts, request.instruction), str)
+    made = LlmRequest(
+        model=request.model,
+        agent=request.agent,
+        contents=[decode(_raw(parts, digest), Content) for digest in _contents(request.contents, parts)],
+        tools=decode(_raw(parts, request.tools), list[FunctionDeclaration]) if request.tools else [],
+        output_schema=decode(_raw(parts, request.output_schema), dict) if request.output_schema else None,
+    )
+    # As it is: converted, its keys would be in another order.
+    made.config = GenerateContentConfig(config)
+    return made
+
+
+def _contents(levels: Sequence[bytes], parts: Mapping[bytes, bytes]) -> list[bytes]:
+    """The digests of contents, in order: those in groups of the highest level come first."""
+    digests: list[bytes] = []
+    for joined in reversed(levels):
+        digests = [each for group in digests for each in split(_raw(parts, group))] + split(joined)
+    return digests
+
+
+def _raw(parts: Mapping[bytes, bytes], digest: bytes) -> bytes:
+    try:
+        return parts[digest]
+    except KeyError:
+        raise MissingPartError from None

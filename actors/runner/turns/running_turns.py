@@ -1,0 +1,33 @@
+"""What goes on in the turns of a Runner, for people who look at one."""
+
+from __future__ import annotations
+
+from actors.messages import protocol as p
+from actors.messages.operating.turn_description import LiveRun
+from actors.runner.running.runs import Run
+from actors.runner.turns.table import TurnTable
+
+
+class RunningTurns:
+    """Answers GetRunningTurn."""
+
+    def __init__(self, table: TurnTable) -> None:
+        self._table = table
+
+    async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
+        """Tell which runs of a turn are under way, and what was lost in it."""
+        turn = self._table.get((message.key, message.invocation_id))
+        if turn is None:
+            return p.RunningTurnReply()
+        runs = [_live(run) for run in turn.runs.all() if run.stopped is None]
+        return p.RunningTurnReply(runs=runs, losses=turn.losses, transfers=turn.transfers, llm_calls=turn.llm_calls)
+
+
+def _live(run: Run) -> LiveRun:
+    return LiveRun(
+        agent=run.agent,
+        branch=run.branch or "",
+        asked_by=run.parent.agent if run.parent is not None else "",
+        begun_s=run.begun_s,
+        has_process=run.link is not None,
+    )

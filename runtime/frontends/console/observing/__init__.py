@@ -1,0 +1,1 @@
+"""The commands that show what happened in a deployment, and why."""

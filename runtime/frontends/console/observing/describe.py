@@ -1,0 +1,65 @@
+"""`raygrove describe`: a turn, with all that is known of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime.frontends.console.deployments.options import Address, Name, Session, User
+from runtime.frontends.console.options import Json
+
+if TYPE_CHECKING:
+    from runtime.driver.runtime import Runtime
+
+Chosen = Annotated[str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the session's newest.")]
+Requests = Annotated[bool, typer.Option("--requests", help="Print what models were asked, where it was recorded.")]
+
+NOT_RECORDED = (
+    "no model call of this turn was recorded: RAYGROVE_RECORD_REQUESTS was off or did not choose it, or it is too long ago"
+)
+
+
+def describe(
+    name: Name,
+    session: Session,
+    invocation: Chosen = None,
+    requests: Requests = False,
+    user: User = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Print what a turn does, what it waits for, and what it has done; with --requests also what models were asked in it."""
+    import msgspec
+
+    from runtime.frontends.console.apps.terminal import Terminal
+    from runtime.frontends.console.joining import joined, user_of
+    from runtime.frontends.console.observing.request_lines import request_lines
+    from runtime.frontends.console.observing.turn_lines import turn_lines
+    from runtime.frontends.console.output import print_json
+
+    with joined(name, address) as rt:
+        owner = user_of(rt, session, user)
+        turn = rt.turns.describe(owner, session, invocation or _newest(rt, owner, session))
+        calls = rt.turns.requests(owner, session, turn.turn.invocation_id) if requests else []
+    if json:
+        print_json([msgspec.to_builtins(turn) | ({"requests": msgspec.to_builtins(calls)} if requests else {})])
+        return
+    terminal = Terminal()
+    for line in turn_lines(turn):
+        terminal.write(line)
+    for number, call in enumerate(calls, 1):
+        for line in request_lines(number, call):
+            terminal.write(line)
+    if requests and not calls:
+        terminal.write(NOT_RECORDED)
+
+
+def _newest(rt: Runtime, user: str, session: str) -> str:
+    """The newest turn of a session: one that runs before those in line. Raises RequestError when it has none."""
+    from actors.errors import RequestError
+
+    for state in ("running", None):
+        if found := rt.turns.list(user, session, state, limit=1):
+            return found[0].invocation_id
+    raise RequestError(f"session {session!r} has no turn yet")

@@ -1,0 +1,48 @@
+"""What a turn does, and what models were asked in it, for those who operate the server: it has instructions and tracebacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.messages.llm.recorded import RecordedCall
+from actors.messages.operating.turn_description import TurnDescription
+from runtime.frontends.web.api.turn_forms import LimitQuery
+from runtime.frontends.web.operations.call import Call
+from runtime.frontends.web.operations.operation import HttpOperation
+
+
+class RequestList(msgspec.Struct, frozen=True, kw_only=True):
+    """Model calls of a turn that were recorded, the one that began first first."""
+
+    calls: Sequence[RecordedCall]
+
+
+async def list_requests(call: Call) -> RequestList:
+    """List the model calls of a turn with what was asked, as far as they were recorded. For administrators."""
+    call.principal.check_admin()
+    limit = call.query(LimitQuery).limit
+    found = await call.runtime.aio.turns.requests(call.user_id, call.session_id, call.invocation_id, limit)
+    return RequestList(calls=found)
+
+
+async def describe_turn(call: Call) -> TurnDescription:
+    """Describe a turn: what it does or waits for, what has failed, and what each agent has done. For administrators."""
+    call.principal.check_admin()
+    return await call.runtime.aio.turns.describe(call.user_id, call.session_id, call.invocation_id)
+
+
+_TURN = "/v1/apps/{app}/sessions/{session}/turns/{turn}"
+
+OPERATIONS = [
+    HttpOperation("GET", f"{_TURN}/description", describe_turn, gives=TurnDescription),
+    HttpOperation(
+        "GET",
+        f"{_TURN}/requests",
+        list_requests,
+        query=LimitQuery,
+        gives=RequestList,
+    ),
+]
+"""What operators can read of a turn."""

@@ -1,0 +1,1 @@
+"""Reads and deletes the records of model calls in the session store."""

@@ -1,0 +1,150 @@
+"""`raygrove describe`: what it prints of a turn, over a Runtime in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from actors import LlmAgent, tool
+from actors.errors import AgentFailedError, RequestError
+from actors.messages.content import Content
+from actors.messages.event import Usage
+from actors.messages.llm.model import LlmResponse
+from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
+from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.testing import ScriptedModel
+from actors.testing.models import Reply, reply_parts
+from runtime import Runtime, Settings
+from runtime.frontends.console import cli, joining
+from runtime.frontends.console.observing.turn_lines import turn_lines
+from tests.support.runtimes import Deploy, run_turn
+
+
+@tool
+def look_up(order: str) -> dict[str, str]:
+    """Look up an order."""
+    return {"order": order}
+
+
+def answer(reply: Any) -> LlmResponse:
+    """A reply with its tokens."""
+    usage = Usage(prompt_token_count=12, candidates_token_count=3, total_token_count=15)
+    return LlmResponse(content=Content(role="model", parts=reply_parts(reply)[0]), usage=usage)
+
+
+@pytest.fixture
+def rt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    replies: list[Reply] = [answer({"call": "look_up", "args": {"order": "42"}}), answer("late"), ValueError("no such key")]
+    root = LlmAgent(
+        name="root",
+        instruction="Be kind.\nBe brief.",
+        model=ScriptedModel(replies),
+        tools=[look_up],
+        generate_content_config={"temperature": 0.5},
+    )
+    with Deploy("local", tmp_path)(root, settings=Settings(record_requests=1.0)) as rt:
+
+        @contextmanager
+        def joined(name: str, address: str | None) -> Iterator[Runtime]:
+            yield rt
+
+        monkeypatch.setattr(joining, "joined", joined)
+        yield rt
+
+
+def raygrove(*arguments: str) -> str:
+    result = CliRunner().invoke(cli.app, arguments)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def test_what_models_were_asked_is_printed(rt: Runtime) -> None:
+    run_turn(rt, "where is 42", invocation_id="e-1")
+    said = raygrove("describe", "test", "s1", "--requests")
+    assert said.startswith("turn e-1 of session 's1' of user 'ada': finished\n")
+    assert "model call 1: root asked ScriptedModel at " in said
+    assert "12 tokens in, 3 out" in said
+    for line in (
+        "  attempt 1: ScriptedModel",
+        "  instruction:\n    Be kind.\n    Be brief.\n",
+        '  config: {"temperature":0.5}',
+        "  tool look_up: Look up an order. {",
+        "  content 1, user, text: where is 42",
+        '  content 2, model, call: look_up(order="42")',
+        '  content 3, user, response: look_up: {"order":"42"}',
+    ):
+        assert line in said
+    [told] = [json.loads(line) for line in raygrove("describe", "test", "s1", "e-1", "--requests", "--json").splitlines()]
+    assert told["turn"]["state"] == "finished"
+    assert [len(call["request"]["contents"]) for call in told["requests"]] == [1, 3]
+    assert "requests" not in json.loads(raygrove("describe", "test", "s1", "--json"))
+
+
+def test_a_turn_that_failed_says_why(rt: Runtime) -> None:
+    run_turn(rt, "where is 42")
+    with pytest.raises(AgentFailedError):
+        run_turn(rt, "and now", invocation_id="e-2")
+    said = raygrove("describe", "test", "s1", "--requests")
+    assert "turn e-2 of session 's1' of user 'ada': failed" in said
+    assert "  error:      ValueError: no such key\n    Traceback" in said
+    assert "failed: ValueError: no such key" in said
+    assert "attempt 1: ScriptedModel: ValueError: no such key" in said
+
+
+def test_a_turn_that_was_not_recorded_and_a_session_without_turns_say_so(rt: Runtime) -> None:
+    rt.sessions.create("ada", "empty")
+    with pytest.raises(RequestError, match="session 'empty' has no turn yet"):
+        raygrove("describe", "test", "empty")
+
+
+def test_a_turn_that_runs_is_told_in_lines() -> None:
+    turn = TurnInfo(
+        user_id="ada",
+        session_id="s1",
+        invocation_id="e-1",
+        state="running",
+        agent="root",
+        first_seq=3,
+        last_seq=7,
+        epoch=2,
+        begun_s=1000.0,
+    )
+    call = PendingCall(user_id="ada", session_id="s1", invocation_id="e-1", call_id="c", name="pay", asked_s=1050.0)
+    share = AgentShare(agent="root", events=4, tool_calls=2, failed_tools=1, first_s=1010.0, last_s=1050.0)
+    described = TurnDescription(
+        turn=turn,
+        message="where\nis 42",
+        agents=[share],
+        runs=[LiveRun(agent="root", begun_s=1000.0), LiveRun(agent="x", branch="all.x", asked_by="root", has_process=False)],
+        tool_calls=[OpenToolCall(call_id="d", name="look_up", args={"order": "42"}, agent="root", called_s=1060.0)],
+        model_waits=[ModelWait(model="gemini", before=3, running=8, waiting_s=12.0, failed_attempts=1, repeats_in_s=4.0)],
+        pending=[call],
+        losses={"root": 2},
+    )
+    lines = list(turn_lines(described, now_s=1100.0))
+    assert lines[:2] == ["turn e-1 of session 's1' of user 'ada': running", "  message:    where is 42"]
+    told = [line.split(":", 1)[0].strip() for line in lines[2:]]
+    assert told == ["began", "events", "epoch", "lost", "runs", "runs", "tool", "model", "waits for", "agent"]
+    said = "\n".join(lines)
+    for text in (
+        ", 1m 40s ago",
+        "3 to 7 of the session's log",
+        "it was taken up again 1 times",
+        "2 processes of root",
+        "root, for 1m 40s",
+        "asked by root, on branch all.x, waits for a process",
+        'look_up(order="42") of root, for 40s (call d)',
+        "gemini is at its limit: waits for 12s, 3 calls before it, 8 run; it has failed 1 times, and is repeated in 4s",
+        ": c pay()",
+        "root: 4 events, 2 calls (1 failed); from ",
+    ):
+        assert text in said
+    waiting = TurnDescription(turn=TurnInfo(user_id="a", session_id="s", invocation_id="e", state="waiting"), turns_before=1)
+    assert list(turn_lines(waiting))[1:] == ["  waits for:  1 turn of its session"]

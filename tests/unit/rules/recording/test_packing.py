@@ -1,0 +1,118 @@
+"""Requests are taken apart into parts that are stored once, and come back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors import Blob, Content, FunctionCall, Part
+from actors.errors import NotEncodableError
+from actors.messages.codec import encode
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
+from actors.messages.llm.recorded import PackedPart
+from actors.rules.recording.packing import GROUP, MissingPartError, RequestPacker, reachable, unpacked
+
+LARGE = 10**6
+
+
+def text(number: int) -> Content:
+    return Content.of_text(f"text {number}")
+
+
+def by_digest(parts: Sequence[PackedPart]) -> dict[bytes, bytes]:
+    return {part.digest: part.raw for part in parts}
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+PARTS = st.one_of(
+    st.builds(lambda said: Part(text=said), st.text(max_size=8)),
+    st.builds(lambda data: Part(inline_data=Blob(data=data, mime_type="image/png")), st.binary(max_size=8)),
+    st.builds(
+        lambda args: Part(function_call=FunctionCall(id="c", name="f", args=args)),
+        st.dictionaries(st.text(max_size=3), VALUES, max_size=2),
+    ),
+)
+REQUESTS = st.builds(
+    LlmRequest,
+    model=st.sampled_from(["", "m"]),
+    agent=st.sampled_from(["a", "ä"]),
+    contents=st.lists(st.builds(Content, role=st.sampled_from(["user", "model", None]), parts=st.lists(PARTS, max_size=2))),
+    tools=st.lists(st.builds(FunctionDeclaration, name=st.sampled_from("fg"), description=st.text(max_size=4)), max_size=2),
+    config=st.permutations([("system_instruction", "be good"), ("temperature", 0.2), ("stop", ["x"]), ("seed", None)]).flatmap(
+        lambda items: st.integers(0, 4).map(lambda count: dict(items[:count]))
+    ),
+    output_schema=st.sampled_from([None, {}, {"type": "object"}]),
+)
+
+
+@given(st.lists(REQUESTS, max_size=4))
+def test_whatever_was_asked_comes_back_byte_for_byte(requests: list[LlmRequest]) -> None:
+    packer, packed = RequestPacker(LARGE), []
+    parts: dict[bytes, bytes] = {}
+    for request in requests:
+        made, new = packer.packed(request)
+        assert not set(by_digest(new)) & set(parts), "a part is given once"
+        parts |= by_digest(new)
+        packed.append(made)
+    assert [encode(unpacked(each, parts)) for each in packed] == [encode(each) for each in requests]
+    assert reachable(packed, parts_of(parts)) == set(parts), "all that is stored is needed, and nothing else"
+
+
+def parts_of(parts: Mapping[bytes, bytes]) -> Any:
+    return lambda digests: {digest: parts[digest] for digest in digests if digest in parts}
+
+
+@pytest.mark.parametrize("count", [0, 1, GROUP - 1, GROUP, GROUP + 1, GROUP**2 - 1, GROUP**2, GROUP**2 + GROUP + 1])
+def test_a_conversation_of_any_length_comes_back(count: int) -> None:
+    request = LlmRequest(contents=[text(number) for number in range(count)])
+    packed, parts = RequestPacker(LARGE).packed(request)
+    assert encode(unpacked(packed, by_digest(parts))) == encode(request)
+    assert len(encode(packed)) < 2_000, "a request names few digests, however long it is"
+
+
+def test_room_grows_with_the_length_of_a_conversation_and_not_with_its_square() -> None:
+    def stored(count: int) -> int:
+        packer, size = RequestPacker(LARGE), 0
+        contents: list[Content] = []
+        for number in range(count):
+            contents.append(text(number))
+            packed, parts = packer.packed(LlmRequest(contents=list(contents), config={"system_instruction": "x" * 1000}))
+            size += len(encode(packed)) + sum(len(part.raw) + len(part.digest) for part in parts)
+        return size
+
+    assert stored(2000) < 2.2 * stored(1000)
+    assert stored(1000) < 1000 * 700
+
+
+def test_a_packer_of_another_run_gives_the_same_digests() -> None:
+    request = LlmRequest(contents=[text(number) for number in range(40)], config={"system_instruction": "hi"})
+    one, _ = RequestPacker(LARGE).packed(request)
+    other, parts = RequestPacker(LARGE).packed(request)
+    assert one == other
+    assert encode(unpacked(one, by_digest(parts))) == encode(request)
+
+
+def test_what_has_no_wire_form_or_is_too_large_is_not_taken_and_does_not_count_as_given() -> None:
+    packer = RequestPacker(100)
+    with pytest.raises(NotEncodableError, match="a part of it has 2"):
+        packer.packed(LlmRequest(contents=[text(1), Content.of_text("x" * 200)]))
+    with pytest.raises(NotEncodableError):
+        packer.packed(LlmRequest(contents=[text(1)], config={"odd": 2**70}))
+    packed, parts = packer.packed(LlmRequest(contents=[text(1)]))
+    assert unpacked(packed, by_digest(parts)).contents == [text(1)]
+
+
+def test_a_part_that_is_missing_is_told() -> None:
+    packed, parts = RequestPacker(LARGE).packed(LlmRequest(contents=[text(number) for number in range(GROUP + 1)]))
+    for part in parts:
+        rest = {digest: raw for digest, raw in by_digest(parts).items() if digest != part.digest}
+        with pytest.raises(MissingPartError):
+            unpacked(packed, rest)
