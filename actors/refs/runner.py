@@ -58,6 +58,10 @@ class RunnerRef(Ref):
         """See that a turn runs that is open in the log, whichever Runner ran it before."""
         await self._ask(message, p.Ack)
 
+    async def resume_turns(self) -> None:
+        """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
+        await self._ask(p.ResumeTurns(), p.Ack)
+
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)

@@ -81,6 +81,7 @@ class RunnerActor(Actor):
         return {
             p.StartTurn: self._starter.start_turn,
             p.RecoverTurns: self._recovery.recover_turns,
+            p.ResumeTurns: self._recovery.resume_turns,
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,

@@ -76,6 +76,11 @@ class _Turns:
     async def _counts(self) -> TurnCounts:
         return await self._client.session.count_turns(self._client.app_name)
 
+    async def _resume(self) -> int:
+        counts = await self._counts()
+        await self._client.engine.runner.resume_turns()
+        return counts.running
+
     async def _get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
@@ -166,6 +171,20 @@ class TurnsService(_Turns):
         """Count the turns of the app that wait in line, run and are paused. Raises StoreError."""
         return self._client.run(self._counts())
 
+    def resume(self) -> int:
+        """Go on with all turns that are open in the store, also those that an earlier deployment has left.
+
+        They go on by themselves when they are asked for; this asks for all of them. What runs already runs on.
+
+        Returns:
+            How many turns were open. They run when it returns.
+
+        Raises:
+            DrainingError: the deployment is about to be stopped.
+            StoreError: the store cannot be read, or does not take that a turn goes on.
+        """
+        return self._client.run(self._resume())
+
     def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
         return self._client.run(self._get(user_id, session_id, invocation_id))
@@ -210,6 +229,10 @@ class AsyncTurnsService(_Turns):
     async def counts(self) -> TurnCounts:
         """Count the turns of the app that wait in line, run and are paused."""
         return await self._client.run_async(self._counts())
+
+    async def resume(self) -> int:
+        """Go on with all turns that are open in the store, also those that an earlier deployment has left."""
+        return await self._client.run_async(self._resume())
 
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""
