@@ -43,6 +43,24 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     error: str = ""
 
 
+class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What turns are looked for, beside whose they are, their state and their age.
+
+    Attributes:
+        agent: that `TurnInfo.agent` names; "": any.
+        error: a part of `TurnInfo.error`; "": any, and none.
+        invocation: the beginning of the turn's id.
+    """
+
+    agent: str = ""
+    error: str = ""
+    invocation: str = ""
+
+
+ANY_TURN = TurnMatch()
+"""Every turn fits it."""
+
+
 class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many turns of an app have not ended, by where they are: see TurnInfo."""
 

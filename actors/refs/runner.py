@@ -66,6 +66,10 @@ class RunnerRef(Ref):
         """Tell which runs of a turn are under way there."""
         return await self._ask(message, p.RunningTurnReply)
 
+    async def resume_turns(self) -> None:
+        """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
+        await self._ask(p.ResumeTurns(), p.Ack)
+
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)

@@ -114,7 +114,15 @@ class SessionRef(Ref):
 
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns, those in line first, then the one that began last. Raises StoreError."""
-        return list((await self._ask(message, p.TurnsReply)).turns)
+        found: list[TurnInfo] = []
+        while len(found) < message.limit:
+            asked = msgspec.structs.replace(message, limit=message.limit - len(found))
+            reply = await self._ask(asked, p.TurnsReply)
+            found += reply.turns
+            if reply.next is None:
+                break
+            message = msgspec.structs.replace(message, before=reply.next)
+        return found
 
     async def count_turns(self, app: str) -> TurnCounts:
         """Count the turns of an app that have not ended. Raises StoreError."""

@@ -139,6 +139,10 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
+    async def resume_turns(self) -> None:
+        """Have all of them go on with what was left open. Raises the first error, after all have replied."""
+        await _all(shard.resume_turns() for shard in self._shards)
+
     async def drain(self, message: p.Drain) -> p.Draining:
         """Have all of them begin no new turn for a while."""
         return _all_left(await asyncio.gather(*(shard.drain(message) for shard in self._shards)))

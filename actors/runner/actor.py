@@ -85,6 +85,7 @@ class RunnerActor(Actor):
         return {
             p.StartTurn: self._starter.start_turn,
             p.RecoverTurns: self.recover_turns,
+            p.ResumeTurns: self._recovery.resume_turns,
             p.WatchSchedules: self.watch_schedules,
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,

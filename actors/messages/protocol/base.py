@@ -173,5 +173,12 @@ class Draining(Message, frozen=True, kw_only=True):
     left: int
 
 
+class ResumeTurns(Message, frozen=True, kw_only=True):
+    """Go on with all turns that are open in the store and do not run: an earlier deployment has left them.
+
+    A program asks a Runner, which does so for the sessions of its shard. The reply is Ack.
+    """
+
+
 class GetDrain(Message, frozen=True, kw_only=True):
     """A Runner that was started again asks a Session actor whether the deployment drains. The reply is Drain."""

@@ -9,7 +9,7 @@ import msgspec
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
-from actors.messages.session import TurnKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.routing import Routing
@@ -61,6 +61,15 @@ class TurnResumer:
         # Ask the shards independently: one that is down must not delay turns held by the others.
         await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
         self._drain.note_recovered()
+        return p.Ack()
+
+    async def resume_turns(self, _: p.ResumeTurns) -> p.Ack:
+        """Resume the turns that an earlier deployment has left open. Raises DrainingError when they are left to a later one."""
+        refusal = await self._drain.refusal(SessionKey(self._app, "", ""))
+        if refusal is not None:
+            raise refusal
+        await self._routing.load()
+        await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
         return p.Ack()
 
     async def _recover_from(self, session: SessionRef) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from actors import CallbackContext, LlmAgent, LlmRequest, tool
+from actors import CallbackContext, LlmAgent, LlmRequest, ToolContext, tool
 from actors.errors import ActorLostError, AgentFailedError, DrainingError, OverloadedError, RequestError, RuntimeClosedError
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -138,6 +142,73 @@ def test_turns_that_need_longer_stay_open_and_the_next_deployment_goes_on_with_t
         assert resumed.result().text == "ok"
         assert [event.text for event in stored(rt) if event.author == "user"] == ["wait"]
         assert rt.turns.get("ada", "s1", running.invocation_id).epoch == 2
+
+
+def test_the_next_deployment_goes_on_with_all_open_turns_at_once(deploy: Deploy, gate: Gate, thread: ThreadPoolExecutor) -> None:
+    root = agent(gate)
+    with deploy(root) as rt:
+        at_the_gate(rt, gate, "s1", on_leave="continue")
+        start(rt, "wait", "s2", on_leave="continue")
+        until(lambda: rt.turns.counts().running == 2)
+        start(rt, "ask", "paused").result()
+        assert len(draining(rt, thread, 0.2).result().left) == 2
+    with deploy(root) as rt:
+        assert rt.statistics().runner.counts["running"] == 0
+        assert rt.turns.resume() == 2
+        assert rt.statistics().runner.counts["running"] == 2
+        # Once more resumes nothing twice.
+        assert rt.turns.resume() == 2
+        until(lambda: let_through(rt, gate))
+        assert [(turn.session_id, turn.state, turn.epoch) for turn in rt.turns.list(state="finished")] == [
+            ("s2", "finished", 2),
+            ("s1", "finished", 2),
+        ]
+        assert rt.turns.resume() == 0
+        assert rt.turns.counts().paused == 1
+
+
+def let_through(rt: Runtime, gate: Gate) -> bool:
+    """True when no turn runs; each call lets those through that wait at the gate."""
+    gate.release()
+    return rt.turns.counts().running == 0
+
+
+@pytest.mark.parametrize("drains", [3, pytest.param(20, marks=pytest.mark.full)])
+def test_programs_that_ask_again_lose_no_turn_through_many_drains(local: Deploy, drains: int) -> None:
+    """A map asks for turns without pause, while one deployment after the other is drained. Each input is answered once."""
+    calls: Counter[str] = Counter()
+
+    @tool
+    async def note(tool_context: ToolContext) -> None:
+        """Note a call."""
+        await asyncio.sleep(0)
+        calls[tool_context.session_id] += 1
+
+    model = PatternModel([("tool:", "noted")], default={"call": "note"})
+    root, inputs = LlmAgent(name="root", model=model, tools=[note]), [f"input {number}" for number in range(100 * drains)]
+    answered: dict[int, str] = {}
+
+    def ask(rt: Runtime) -> None:
+        with suppress(RuntimeClosedError, ActorLostError):
+            for result in rt.map(inputs, name="many", concurrency=8):
+                assert result.error is None
+                answered.setdefault(result.index, str(result.output))
+
+    for number in range(drains + 1):
+        with local(root) as rt:
+            asking = threading.Thread(target=ask, args=(rt,))
+            asking.start()
+            if number < drains:
+                before = len(answered)
+                until(partial(grown, answered, before + 20))
+                assert rt.drain().left == ()
+            asking.join()
+    assert answered == dict.fromkeys(range(len(inputs)), "noted")
+    assert (len(calls), set(calls.values())) == (len(inputs), {1})
+
+
+def grown(answered: Sized, size: int) -> bool:
+    return len(answered) >= size
 
 
 def test_a_drain_that_is_interrupted_lets_new_turns_in_again(deploy: Deploy, gate: Gate) -> None:

@@ -375,3 +375,10 @@ async def test_of_turns_asked_for_at_once_none_is_begun_whose_client_is_refused(
 
     accepted = await asyncio.gather(*(asked(f"at-once-{number}") for number in range(8)))
     assert any(accepted)
+
+
+async def test_only_administrators_look_for_errors(web: httpx2.AsyncClient) -> None:
+    for token, status in ((ADA, 403), (DESK, 403), (BOSS, 200)):
+        reply = await web.get("/v1/apps/desk/turns?error=secret&user=ada", **as_(token))
+        assert reply.status_code == status, reply.text
+    assert (await web.get("/v1/apps/desk/turns?agent=root&since=60", **as_(ADA))).status_code == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from actors.errors import AgentFailedError, ClusterError, DeploymentNotFoundErro
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
+from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
 NAME = "counter"
@@ -262,6 +264,51 @@ def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) ->
             raygrove("cancel", NAME, "s5")
         with pytest.raises(RequestError, match=f"turn {first!r} has ended already: it is cancelled"):
             raygrove("cancel", NAME, "s5", first)
+
+
+def test_turns_are_found_and_many_are_cancelled_retried_and_answered(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        hang = [hanging(rt, f"many-{number}") for number in range(3)]
+        calls = [paused(f"asks-{number}") for number in range(2)]
+        listed = raygrove("turns", NAME, "--agent", "billing", "--user", "ada", "--since", "1h", "--state", "running", "--json")
+        assert sorted(json.loads(line)["invocationId"] for line in listed.splitlines()) == sorted(hang)
+        assert raygrove("turns", NAME, "--older-than", "1h") == raygrove("turns", NAME, "--agent", "nobody")
+        filters = ("--agent", "billing", "--state", "running")
+        shown = invoke("cancel", NAME, "--all", *filters, "--dry-run")
+        assert (shown.exit_code, shown.stderr) == (0, "3 turns would be cancelled\n")
+        with pytest.raises(RequestError, match="3 turns would be cancelled: look with --dry-run, and give --yes"):
+            raygrove("cancel", NAME, "--all", *filters)
+        done = invoke("cancel", NAME, "--all", *filters, "--yes", "--json")
+        assert sorted(json.loads(line)["invocationId"] for line in done.stdout.splitlines()) == sorted(hang)
+        again = invoke("cancel", NAME, "--all", *filters, "--yes")
+        assert (again.exit_code, again.stderr) == (0, "no turn fits: nothing is cancelled\n")
+        answered = invoke("answer", NAME, "--all", "--tool", "refund", "--value", "yes", "--user", "ada", "--yes")
+        assert (answered.exit_code, answered.stderr) == (0, "2 turns answered\n")
+        assert all(f"{call} answered" in answered.stdout for call in calls)
+        for number in range(2):
+            until(partial(rt.turns.list, "ada", f"asks-{number}", "finished"))
+        (folder / "shaky").unlink(missing_ok=True)
+        for number in range(2):
+            with pytest.raises(AgentFailedError):
+                rt.run(user_id="ada", session_id=f"fails-{number}", message="shaky").result()
+            (folder / "shaky").unlink()
+        (folder / "shaky").touch()
+        retried = invoke("retry", NAME, "--all", "--error", "NO CONNECTION", "--since", "1h", "--yes")
+        assert (retried.exit_code, retried.stderr) == (0, "2 turns run on\n")
+        for number in range(2):
+            until(partial(rt.turns.list, "ada", f"fails-{number}", "finished"))
+    for arguments in (
+        ("cancel", NAME),
+        ("cancel", NAME, "--agent", "billing"),
+        ("cancel", NAME, "--all", "--state", "failed"),
+        ("retry", NAME, "s1", "--dry-run"),
+        ("retry", NAME, "s1", "e-1", "--all"),
+        ("answer", NAME, "--all"),
+        ("answer", NAME, "s1", "c-1"),
+        ("answer", NAME, "s1", "c-1", "yes", "--tool", "refund"),
+    ):
+        with pytest.raises(RequestError):
+            raygrove(*arguments)
 
 
 def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> None:

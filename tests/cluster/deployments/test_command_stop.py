@@ -90,8 +90,9 @@ def test_a_deployment_is_drained_interrupted_and_drained_again_and_the_next_one_
         assert f"raygrove attach {NAME} s1 {invocation} --user ada" in ended.stderr
         with pytest.raises(DeploymentNotFoundError):
             rt.run(user_id="ada", session_id="s2", message="hi").result()
-        started()
-        # The program that has joined goes on with the next deployment, and so does the turn.
+        resumed = invoke("start", f"code/{NAME}", "--resume")
+        assert (resumed.exit_code, resumed.stdout.splitlines()[1]) == (0, "1 open turn goes on")
+        # The program that has joined goes on with the next deployment, too.
         turn = rt.attach(user_id="ada", session_id="s1", invocation_id=invocation)
         (folder / "go on").touch()
         assert turn.result().text == "Done."

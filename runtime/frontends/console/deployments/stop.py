@@ -99,4 +99,8 @@ def _how_to_go_on(name: str, drained: Drained | None) -> list[str]:
         for turn in left[:SHOWN]
     ]
     more = [f"  and {len(left) - SHOWN} more: `raygrove turns {name} --state running`"] if len(left) > SHOWN else []
-    return ["The next deployment goes on with them at the next message of their sessions, or with", *commands, *more]
+    return [
+        "`raygrove start … --resume` goes on with them; one goes on at the next message of its session, or with",
+        *commands,
+        *more,
+    ]

@@ -84,12 +84,31 @@ class PendingList(msgspec.Struct, frozen=True, kw_only=True):
     calls: Sequence[PendingCall]
 
 
+AgeS = Annotated[float, msgspec.Meta(gt=0)]
+"""A time span in seconds."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which turns."""
+    """Which turns.
+
+    Attributes:
+        agent: that spoke last, was selected, or failed.
+        error: a part of the error, for administrators.
+        invocation: the beginning of the turn's id.
+        since: began at most so many seconds ago, or waits in line.
+        older_than: began more than so many seconds ago.
+    """
 
     state: TurnStateName | None = None
     limit: Limit = 100
-    before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    before: _Text | None = None
+    agent: _Text | None = None
+    error: _Text | None = None
+    invocation: _Text | None = None
+    since: AgeS | None = None
+    older_than: AgeS | None = None
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

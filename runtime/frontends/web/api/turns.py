@@ -34,7 +34,7 @@ from runtime.frontends.web.api.waiting import started_id, unless_left
 from runtime.frontends.web.ids import ID
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
-from runtime.frontends.web.problems import BadRequestError
+from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 from runtime.frontends.web.redaction import shown, shown_turn
 from runtime.frontends.web.streams.response import EventStream
 from runtime.frontends.web.streams.turns import failed_end, turn_frames
@@ -230,8 +230,21 @@ async def list_turns(call: Call) -> TurnList:
     query = call.query(TurnsQuery)
     session_id = call.session_id if "session" in call.request.path_params else None
     user_id = call.user_id if session_id is not None else call.any_user_id
+    if query.error is not None and not call.principal.is_admin:
+        raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")
     before = decode_cursor(query.before) if query.before is not None else None
-    turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    turns = await call.runtime.aio.turns.list(
+        user_id,
+        session_id,
+        query.state,
+        query.limit,
+        before,
+        agent=query.agent,
+        error=query.error,
+        invocation=query.invocation,
+        since=query.since,
+        older_than=query.older_than,
+    )
     if not turns and session_id is not None and user_id is not None:
         await _check_there(call, user_id, session_id)
     has_more = len(turns) == query.limit and turns[-1].state != "waiting"
