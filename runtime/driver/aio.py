@@ -78,9 +78,9 @@ class AsyncServices:
         """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
         return aiter(self._methods.map(inputs, **options))
 
-    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
-        return await asyncio.to_thread(self._tree.outline, under, depth, limit)
+        return await asyncio.to_thread(self._tree.outline, under, depth, limit, offset)
 
     async def find_agents(
         self,

@@ -15,6 +15,7 @@ from runtime.frontends.console.apps.chat import chat
 from runtime.frontends.console.apps.evaluation import evaluate_sets
 from runtime.frontends.console.apps.run import run
 from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.console.apps.ui import ui
 from runtime.frontends.console.batches.command import batch
 from runtime.frontends.console.deployments.answer import answer
 from runtime.frontends.console.deployments.attach import attach
@@ -39,7 +40,7 @@ _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored d
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
 _OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
-_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, turns, tail, attach, answer, retry, cancel)
+_OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (start, stop, ps, top, ui, turns, tail, attach, answer, retry, cancel)
 
 for command in _OF_APPS:
     app.command(rich_help_panel=_APPS)(command)

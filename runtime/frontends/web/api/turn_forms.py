@@ -85,9 +85,15 @@ class PendingList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which turns."""
+    """Which turns.
+
+    Attributes:
+        q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
+            and have a `next`.
+    """
 
     state: TurnStateName | None = None
+    q: str = ""
     limit: Limit = 100
     before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 

@@ -15,6 +15,7 @@ from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
+from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID
 from runtime.frontends.web.api.turn_forms import (
     JoinQuery,
@@ -231,12 +232,22 @@ async def list_turns(call: Call) -> TurnList:
     session_id = call.session_id if "session" in call.request.path_params else None
     user_id = call.user_id if session_id is not None else call.any_user_id
     before = decode_cursor(query.before) if query.before is not None else None
-    turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    last: TurnInfo | None
+    if query.q:
+        turns, last = await matching(
+            lambda limit, after: call.runtime.aio.turns.list(user_id, session_id, query.state, limit, after),
+            lambda turn: has_text(query.q, turn.session_id, turn.user_id, turn.invocation_id, turn.agent),
+            query.limit,
+            before,
+        )
+    else:
+        turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+        last = turns[-1] if len(turns) == query.limit else None
     if not turns and session_id is not None and user_id is not None:
         await _check_there(call, user_id, session_id)
-    has_more = len(turns) == query.limit and turns[-1].state != "waiting"
-    turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns]
-    return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
+    # Those in line have no place in the order of the others.
+    following = encode_cursor(last) if last is not None and last.state != "waiting" else None
+    return TurnList(turns=[shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns], next=following)
 
 
 async def _check_there(call: Call, user_id: str, session_id: str) -> None:
