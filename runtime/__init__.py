@@ -18,7 +18,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
-    from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -46,6 +46,7 @@ __all__ = [
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
+    "SelectionReason",
     "Settings",
     "TaskResult",
     "Turn",
@@ -68,6 +69,7 @@ _MODULES = {
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
+    "SelectionReason": "actors.messages.turn_info",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",

@@ -60,7 +60,7 @@ class AsyncServices:
         self._tree = tree
         self._methods = methods
         self.sessions = AsyncSessionsService(client, artifacts, follow)
-        self.turns = AsyncTurnsService(client)
+        self.turns = AsyncTurnsService(client, tree.topology)
         self.artifacts = AsyncArtifactsService(artifacts)
         self.memory = AsyncMemoryService(client)
         self.users = AsyncUsersService(client, artifacts)

@@ -154,7 +154,7 @@ class Runtime(ContextManager, ScriptMethods):
         self._tree = DeployedTree(self._client, tree)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(self._client)
+        self.turns = TurnsService(self._client, self._tree.topology)
         self.artifacts = ArtifactsService(self._client)
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)

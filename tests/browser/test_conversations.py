@@ -128,6 +128,15 @@ def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
     expect(page.locator("pre.json")).to_contain_text("transferToAgent")
 
 
+def test_a_turn_says_why_it_went_where_it_did(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["desk"], "hi", "s", user)
+    run_turn(runtimes["desk"], "hi again", "s", user)
+    page = opened(app="desk", user=user, session="s", tab="turn")
+    expect(page.locator(".why")).to_have_text("#3 went to concierge: it spoke last of those that may keep the conversation.")
+    page.locator(".turn button").first.click()
+    expect(page.locator(".why")).to_contain_text("#1 went to concierge: no agent that may keep the conversation has spoken")
+
+
 def test_a_session_is_rewound_after_a_question(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
     run_turn(runtimes["desk"], "draw", "s", user)
     run_turn(runtimes["desk"], "draw", "s", user)

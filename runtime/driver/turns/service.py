@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo
+from actors.messages.topology import Topology
+from actors.messages.turn_info import TURN_STATES, PendingCall, SelectionReason, TurnCounts, TurnInfo
 from actors.rules.checks.arguments import checked_choice, checked_number
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.turns.reasons import reasons_of
 
 PAGE = 1_000
 """Turns that are asked for at once."""
@@ -16,13 +21,17 @@ PAGE = 1_000
 Calls = list[PendingCall]
 """Calls that wait; the services have a method `list`."""
 
+Reasons = list[SelectionReason]
+"""Why messages went where they did."""
+
 
 @explains_all_wrong_calls
 class _Turns:
     """The requests to the Session actors, as coroutines for the portal's loop."""
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, topology: Callable[[], Topology]) -> None:
         self._client = client
+        self._topology = topology
 
     async def _list(
         self, user_id: str | None, session_id: str | None, state: str | None, limit: int, before: TurnInfo | None
@@ -53,6 +62,13 @@ class _Turns:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
         return await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=checked))
+
+    async def _why(self, user_id: str, session_id: str, invocation_id: str) -> list[SelectionReason]:
+        turn = await self._get(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        topology = await asyncio.to_thread(self._topology)
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await reasons_of(self._client.session, key, turn, topology)
 
     async def _pending(self, user_id: str | None, session_id: str | None, limit: int) -> list[PendingCall]:
         user, session = _checked_scope(user_id, session_id)
@@ -116,6 +132,17 @@ class TurnsService(_Turns):
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
         return self._client.run(self._get(user_id, session_id, invocation_id))
 
+    def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it.
+
+        The log says who had spoken, and the tree as it is now who may get messages.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        return self._client.run(self._why(user_id, session_id, invocation_id))
+
     def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person: see Runtime.pending."""
         return self._client.run(self._pending(user_id, session_id, limit))
@@ -143,6 +170,10 @@ class AsyncTurnsService(_Turns):
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""
         return await self._client.run_async(self._get(user_id, session_id, invocation_id))
+
+    async def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it."""
+        return await self._client.run_async(self._why(user_id, session_id, invocation_id))
 
     async def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person."""

@@ -120,6 +120,7 @@ ASKED = [
     "/v1/apps/desk/sessions/s?user={user}",
     "/v1/apps/desk/sessions/s/events?user={user}",
     "/v1/apps/desk/sessions/s/turns?user={user}",
+    "/v1/apps/desk/sessions/s/turns/t/reasons?user={user}",
     "/v1/apps/desk/sessions/s/artifacts?user={user}",
     "/v1/apps/desk/sessions/s/artifacts/a.txt?user={user}",
 ]

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
 from runtime.frontends.web.ids import State
@@ -82,6 +82,12 @@ class PendingList(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wait for a person."""
 
     calls: Sequence[PendingCall]
+
+
+class ReasonList(msgspec.Struct, frozen=True, kw_only=True):
+    """For each message of the user in a turn, why it went to the agent that got it."""
+
+    reasons: Sequence[SelectionReason]
 
 
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,6 +24,7 @@ from runtime.frontends.web.api.turn_forms import (
     NewTurn,
     PartialsQuery,
     PendingList,
+    ReasonList,
     TurnList,
     TurnResultView,
     TurnsQuery,
@@ -187,6 +188,11 @@ async def get_turn(call: Call) -> TurnView:
     return TurnView(turn=info, pending=await _pending(call) if info.state == "paused" else ())
 
 
+async def get_reasons(call: Call) -> ReasonList:
+    """Tell for each message of the user in a turn why it went to the agent that got it."""
+    return ReasonList(reasons=await call.runtime.aio.turns.why(call.user_id, call.session_id, call.invocation_id))
+
+
 async def get_result(call: Call) -> Response:
     """Answer how a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
@@ -284,6 +290,7 @@ OPERATIONS = [
         statuses=[_ACCEPTED, _OTHER_BODY],
     ),
     HttpOperation("GET", _TURN, get_turn, gives=TurnView),
+    HttpOperation("GET", f"{_TURN}/reasons", get_reasons, gives=ReasonList),
     HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
     HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
     HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),

@@ -7,7 +7,7 @@ import { stateChanges, usageByAgent } from "./log.js";
 import { Artifact } from "./parts.js";
 import { go, place } from "./place.js";
 
-/** @import { Event } from "./types.js" */
+/** @import { Event, PassedOver, Reason, Turn } from "./types.js" */
 /** @import { OpenSession } from "./session.js" */
 
 const TABS = { event: "Event", turn: "Turn", state: "State", usage: "Usage", artifacts: "Artifacts", agent: "Agent" };
@@ -130,5 +130,46 @@ function TurnPanel({ session }) {
       <dt>began</dt><dd>${time(turn.begunS)}${took && `, took ${took}`}</dd>
       <dt>epoch</dt><dd>${turn.epoch ?? 0} <small>once more after each pause and each loss</small></dd>
       ${turn.error && html`<dt>error</dt><dd class="error">${turn.error}</dd>`}
-    </dl>`;
+    </dl>
+    <${Why} session=${session} turn=${turn} />`;
 }
+
+/** Why each message of the turn went where it did, as the service tells it. @param {{ session: OpenSession, turn: Turn }} props */
+function Why({ session, turn }) {
+  const [reasons, setReasons] = useState(/** @type {Reason[]} */ ([]));
+  useEffect(() => {
+    const ending = new AbortController();
+    session.ask(session.path("turns", turn.invocationId, "reasons"), { signal: ending.signal }).then(
+      (found) => setReasons(found.reasons),
+      () => {},
+    );
+    return () => ending.abort();
+  }, [session, turn.invocationId, turn.state]);
+  if (!reasons.length) return null;
+  /** @param {string} name */
+  const link = (name) => html`<button class="plain" onClick=${() => go({ tab: "agent", agent: name })}><b>${name}</b></button>`;
+  return html`<h2>Why here</h2>
+    ${reasons.map(
+      (reason) => html`<div key=${reason.seq} class="why">
+        <p><button class="plain" onClick=${() => go({ seq: String(reason.seq) })}>#${reason.seq}</button> went to ${link(reason.agent)}: ${BECAUSE[reason.because]}${reason.callId ? html` <code>${reason.callId}</code>` : ""}.</p>
+        ${reason.passedOver?.map((passed) => html`<p key=${passed.agent}>${passed.agent} was passed over: ${PASSED[passed.because](passed.by === passed.agent ? "it" : (passed.by ?? ""))}.</p>`)}
+      </div>`,
+    )}`;
+}
+
+/** @type {Record<Reason["because"], string>} */
+const BECAUSE = {
+  answers: "the message answers its call",
+  awaited: "its run waited for the user's words",
+  flow: "the message began a flow",
+  spoke: "it spoke last of those that may keep the conversation",
+  root: "no agent that may keep the conversation has spoken, so it is the root",
+};
+
+/** @type {Record<PassedOver["because"], (by: string) => string>} */
+const PASSED = {
+  unknown: () => "it is no longer in the tree",
+  kind: (by) => `${by} is no LLM agent`,
+  disallowed: (by) => `${by} hands back to no parent`,
+  beside: () => "it is a tool of others",
+};

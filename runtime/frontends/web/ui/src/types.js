@@ -21,6 +21,9 @@
  * @typedef {{ userId: string, sessionId: string, invocationId: string, callId: string, name: string,
  *   args?: Record<string, unknown>, agent?: string, isConfirmation?: boolean, question?: Record<string, unknown>,
  *   seq?: number, askedS?: number }} PendingCall
+ * @typedef {{ agent: string, because: "unknown" | "kind" | "disallowed" | "beside", by?: string }} PassedOver
+ * @typedef {{ seq: number, agent: string, because: "answers" | "awaited" | "flow" | "spoke" | "root", callId?: string,
+ *   passedOver?: PassedOver[] }} Reason
  * @typedef {{ appName: string, userId: string, id: string, state: Record<string, unknown>, lastUpdateTime: number }} Session
  * @typedef {{ source: string, target: string, route?: string }} Edge
  * @typedef {{ name: string, kind: string, description?: string, parent?: string | null, model?: string, tools?: string[],
