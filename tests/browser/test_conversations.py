@@ -147,6 +147,10 @@ def test_a_session_is_rewound_after_a_question(opened: Opened, user: str, runtim
     page.get_by_role("button", name="rewind").nth(1).click()
     page.get_by_role("dialog").get_by_role("button", name="Rewind").click()
     expect(page.locator(".panel > pre")).to_contain_text('"drawn": 1')
+    # What was taken back is no longer shown.
+    expect(page.locator(".delta")).to_have_text(["drawn = 1", "drawn = 1"])
+    expect(page.locator(".transfer")).to_contain_text("rewound to before turn")
+    expect(page.get_by_text("Here it is.")).to_have_count(1)
     session = runtimes["desk"].sessions.get(user, "s")
     assert session is not None
     assert session.state["drawn"] == 1
@@ -165,6 +169,11 @@ def test_a_session_of_ten_thousand_events_scrolls(opened: Opened, user: str, run
     events = page.get_by_role("list", name="Events")
     events.evaluate("list => list.scrollTop = list.scrollHeight")
     expect(page.get_by_text("event 10000", exact=True)).to_be_in_viewport()
+    # A click on what is seen does not move it.
+    before = page.get_by_text("event 9998", exact=True).bounding_box()
+    page.get_by_text("event 9998", exact=True).click()
+    expect(page.locator("pre.json")).to_contain_text("event 9998")
+    assert page.get_by_text("event 9998", exact=True).bounding_box() == before
 
 
 def many(rt: Runtime, user: str) -> None:

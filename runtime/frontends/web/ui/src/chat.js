@@ -1,6 +1,6 @@
 /** A conversation: what was said, called and answered, turn by turn, as it comes. */
 import { html } from "htm/preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { confirmed } from "./dialog.js";
 import { brief, duration, hue, MARKS, time, tokens } from "./format.js";
 import { Question } from "./inbox.js";
@@ -54,7 +54,12 @@ export function Chat({ session, pending }) {
   const rows = rowsOf(events, session.partials.value, session.turns.value, pending);
   const open = session.turns.value.find((each) => each.state === "running" || each.state === "waiting");
   const first = events[0]?.seq ?? 1;
-  if (seq && Number(seq) < first) session.readEarlier(Number(seq));
+  const chosen = turn ? session.turns.value.find((each) => each.invocationId === turn) : undefined;
+  const wanted = seq ? Number(seq) : (chosen?.firstSeq ?? first);
+  useEffect(() => {
+    if (turn && session.session.value && !chosen) session.readTurn(turn);
+    if (wanted < first) session.readEarlier(wanted);
+  }, [session, turn, wanted, first, chosen === undefined, session.session.value === null]);
   const at = seq ?? (turn ? rows.find((row) => row.kind === "turn" && row.id === turn)?.key : undefined);
   /** @param {Row} row */
   const show = (row) =>

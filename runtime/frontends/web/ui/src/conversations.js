@@ -42,8 +42,24 @@ function newestTurns(turns) {
   return found;
 }
 
-/** A page of the list. @param {string} app @param {string} state @param {string} q @param {string | undefined} before @param {AbortSignal} [signal] */
+/** Pages in which nothing fits that are passed over at once. */
+const EMPTY_PAGES = 20;
+
+/**
+ * A page of the list. A search looks at so many entries for a page, so that one may be empty and have a next one.
+ *
+ * @param {string} app @param {string} state @param {string} q @param {string | undefined} before @param {AbortSignal} [signal]
+ * @returns {Promise<{ rows: Row[], next: string | undefined }>}
+ */
 async function page(app, state, q, before, signal) {
+  let found = await onePage(app, state, q, before, signal);
+  for (let pages = 1; !found.rows.length && found.next && pages < EMPTY_PAGES; pages++)
+    found = await onePage(app, state, q, found.next, signal);
+  return found;
+}
+
+/** @type {typeof page} */
+async function onePage(app, state, q, before, signal) {
   const query = { limit: 100, q, before, ...(state ? { state } : {}) };
   const options = signal ? { signal } : {};
   if (state) {

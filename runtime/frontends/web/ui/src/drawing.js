@@ -66,6 +66,8 @@ function visited(events, turn) {
   for (const event of events) {
     if (turn && event.invocationId !== turn) continue;
     found.add(event.author);
+    // Workflows speak by what they run: the branch has their names.
+    for (const part of event.branch?.split(".") ?? []) found.add(part);
     for (const run of event.nodeInfo?.path?.split("/") ?? []) found.add(run.split("@")[0]);
   }
   return found;
@@ -106,5 +108,5 @@ export function Drawing({ agent, events }) {
       }) => html`<g key=${name} class=${`node ${seen.has(name) ? "taken" : ""}`} onClick=${() => known.has(name) && go({ agent: name, tab: "agent" })}>
         <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="5" /><text x=${x + WIDTH / 2} y=${y + HEIGHT / 2 + 4} text-anchor="middle">${name.length > 18 ? `${name.slice(0, 17)}…` : name}<title>${name}</title></text></g>`,
     )}
-  </svg><figcaption>${seen.size ? "Marked: what has spoken in the turn." : ""}</figcaption></figure>`;
+  </svg><figcaption>${seen.size ? "Marked: what had a part in the turn." : ""}</figcaption></figure>`;
 }

@@ -52,6 +52,9 @@ export function Question({ app, call }) {
   const schema = schemaOf(call);
   const isElicited = Boolean(call.question) && !call.isConfirmation;
   const message = call.question?.message ?? call.args?.message;
+  const shown = { ...call.args };
+  // What a question of a graph says of itself is shown as what it is.
+  if (schema) for (const name of ["message", "response_schema", "responseSchema"]) delete shown[name];
 
   const answer = async (/** @type {unknown} */ value) => {
     setIsSending(true);
@@ -73,7 +76,7 @@ export function Question({ app, call }) {
   const accept = (values) => answer(isElicited ? { action: "accept", content: values } : values);
 
   return html`<div class="question" role="group" aria-label=${`${call.name} waits for an answer`}>
-    <p><b>${call.agent}</b> ${call.isConfirmation ? "wants to call" : "waits for"} <b>${call.name}</b>(${listed(call.args)})</p>
+    <p><b>${call.agent}</b> ${call.isConfirmation ? "wants to call" : "waits for"} <b>${call.name}</b>(${listed(shown)})</p>
     ${message ? html`<p class="message">${String(message)}</p>` : ""}
     ${typeof call.question?.url === "string" && html`<p class="message">Visit: <code>${call.question.url}</code></p>`}
     ${wrong && html`<div class="error" role="alert">${wrong}</div>`}

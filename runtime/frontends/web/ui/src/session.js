@@ -7,6 +7,7 @@ import { answerKey, withPiece } from "./log.js";
 
 const FIRST = 200;
 const EARLIER = 500;
+const TURNS = 200;
 const PAUSES_MS = [200, 500, 1000, 2000, 5000];
 const SETTLE_MS = 250;
 const LOOK_MS = 1500;
@@ -136,9 +137,30 @@ export class OpenSession {
     this.partials.value = partials;
     if (!stored.length) return;
     this.events.value = [...this.events.value, ...stored];
-    if (stored.some((event) => event.actions?.rewindBeforeInvocationId || Object.keys(event.actions?.stateDelta ?? {}).length))
-      this._read();
+    if (stored.some((event) => event.actions?.rewindBeforeInvocationId)) this._readAgain();
+    else if (stored.some((event) => Object.keys(event.actions?.stateDelta ?? {}).length)) this._read();
     this._lookSoon(SETTLE_MS);
+  }
+
+  /** Read everything again: turns were taken back. */
+  async _readAgain() {
+    this.turns.value = [];
+    try {
+      await this._load();
+    } catch (error) {
+      if (!this.isClosed) console.warn(error);
+    }
+  }
+
+  /** Read where a turn is that is older than those of the list. @param {string} id */
+  async readTurn(id) {
+    if (this.turns.value.length < TURNS) return;
+    try {
+      const { turn } = await this.ask(this.path("turns", id));
+      if (!this.turns.value.some((each) => each.invocationId === id)) this.turns.value = [...this.turns.value, turn];
+    } catch (error) {
+      if (!this.isClosed) console.info(`turn ${id}: ${error}`);
+    }
   }
 
   /** Read the state again. */
@@ -159,8 +181,9 @@ export class OpenSession {
   /** Where its turns are; again after a while as long as one is under way. */
   async look() {
     try {
-      const { turns } = await this.ask(this.path("turns"), { query: { limit: 200 } });
-      this.turns.value = turns;
+      const { turns } = await this.ask(this.path("turns"), { query: { limit: TURNS } });
+      const known = new Set(turns.map((/** @type {Turn} */ turn) => turn.invocationId));
+      this.turns.value = [...turns, ...this.turns.value.filter((turn) => !known.has(turn.invocationId))];
       const isOpen = turns.some((/** @type {Turn} */ turn) => turn.state === "running" || turn.state === "waiting");
       if (!isOpen && this.partials.value.size) this.partials.value = new Map();
       if (isOpen || this.status.value === "away") this._lookSoon(LOOK_MS);

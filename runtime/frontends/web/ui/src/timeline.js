@@ -46,6 +46,9 @@ export function TurnTimeline({ session }) {
       <span class=${`mark ${turn?.state ?? ""}`} aria-hidden="true">${MARKS[turn?.state ?? ""] ?? ""}</span> ${turn?.state ?? ""}
       ${" "}${time(from)}, ${duration(span)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"} of agents${answers.length ? `, ${tokens(total)}` : ""}${turn?.epoch && turn.epoch > 1 ? `, epoch ${turn.epoch}` : ""}
     </p>
+    <p class="legend" aria-hidden="true">
+      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick wait"></span> waited for a person
+    </p>
     <div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span key=${part}>${duration(span * part)}</span>`)}</div>
     <${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => `${row.seq} ${row.label} ${row.from}`} height=${HEIGHT} label="Runs of agents" rowRole="listitem"
       show=${(/** @type {Row} */ row) => html`<div class="run">

@@ -47,9 +47,10 @@ export function VirtualList(props) {
   const from = box.current?.scrollTop ?? 0;
   const wanted = props.at && props.at !== shown.current ? keys.indexOf(props.at) : -1;
   let top = from;
-  if (wanted >= 0) top = Math.max(0, (tops[wanted] ?? 0) - seen / 3);
-  else if (props.stick && isAtEnd.current) top = Math.max(0, total - seen);
-  else if (anchor.current) {
+  const isSeen = wanted >= 0 && (tops[wanted] ?? 0) >= from && (tops[wanted + 1] ?? 0) <= from + seen;
+  if (wanted >= 0 && !isSeen) top = Math.max(0, (tops[wanted] ?? 0) - seen / 3);
+  else if (wanted < 0 && props.stick && isAtEnd.current) top = Math.max(0, total - seen);
+  else if (wanted < 0 && anchor.current) {
     const index = keys.indexOf(anchor.current.key);
     if (index >= 0) top = (tops[index] ?? 0) + anchor.current.offset;
   }
