@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums
-    from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -51,6 +51,7 @@ __all__ = [
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
+    "SelectionReason",
     "Settings",
     "TaskResult",
     "Turn",
@@ -78,6 +79,7 @@ _MODULES = {
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
+    "SelectionReason": "actors.messages.turn_info",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",

@@ -68,7 +68,7 @@ class AsyncServices:
         self._tree = tree
         self._methods = methods
         self.sessions = AsyncSessionsService(client, artifacts, follow)
-        self.turns = AsyncTurnsService(client)
+        self.turns = AsyncTurnsService(client, tree.topology)
         self.artifacts = AsyncArtifactsService(artifacts)
         self.memory = AsyncMemoryService(client)
         self.users = AsyncUsersService(client, artifacts)
@@ -87,9 +87,9 @@ class AsyncServices:
         """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
         return aiter(self._methods.map(inputs, **options))
 
-    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
-        return await asyncio.to_thread(self._tree.outline, under, depth, limit)
+        return await asyncio.to_thread(self._tree.outline, under, depth, limit, offset)
 
     async def find_agents(
         self,

@@ -166,7 +166,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         self._tree = DeployedTree(self._client, tree)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(self._client)
+        self.turns = TurnsService(self._client, self._tree.topology)
         self.artifacts = ArtifactsService(self._client)
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
@@ -306,13 +306,14 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         )
         return TaskRun(flow, turn, on_question, run_config)
 
-    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.
 
         Args:
             under: the agent to begin at; None: the root. An agent that is only a tool stands beside the tree.
             depth: how many levels below that agent; None: all.
             limit: how many agents at most. Upper levels come first; `hidden` counts what is not listed.
+            offset: how many of the agents right below it are passed over: pages of an agent that has thousands.
 
         Returns:
             The agent, with those below it as `children`. Iterating it gives them all.
@@ -321,7 +322,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
             UnknownAgentError: there is no agent `under`; the message suggests a name.
             RuntimeClosedError: the runtime has joined a deployment, and is not started, or is closed.
         """
-        return self._tree.outline(under, depth, limit)
+        return self._tree.outline(under, depth, limit, offset)
 
     def find_agents(
         self,

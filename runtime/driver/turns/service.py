@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 from actors.errors import RequestError
@@ -10,11 +12,13 @@ from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.llm.recorded import RecordedCall
 from actors.messages.operating.turn_description import TurnDescription
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo, TurnMatch
+from actors.messages.topology import Topology
+from actors.messages.turn_info import TURN_STATES, PendingCall, SelectionReason, TurnCounts, TurnInfo, TurnMatch
 from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.description import describe_turn
+from runtime.driver.turns.reasons import reasons_of
 from runtime.driver.turns.recorded import recorded_calls
 
 PAGE = 1_000
@@ -29,13 +33,17 @@ Calls = list[PendingCall]
 Records = list[RecordedCall]
 """Model calls that were recorded."""
 
+Reasons = list[SelectionReason]
+"""Why messages went where they did."""
+
 
 @explains_all_wrong_calls
 class _Turns:
     """The requests to the Session actors, as coroutines for the portal's loop."""
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, topology: Callable[[], Topology]) -> None:
         self._client = client
+        self._topology = topology
 
     async def _list(
         self,
@@ -113,6 +121,13 @@ class _Turns:
             last = reply.calls[-1].call
             after = last.begun_s, last.id
         return found
+
+    async def _why(self, user_id: str, session_id: str, invocation_id: str) -> list[SelectionReason]:
+        turn = await self._get(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        topology = await asyncio.to_thread(self._topology)
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await reasons_of(self._client.session, key, turn, topology)
 
     async def _pending(self, user_id: str | None, session_id: str | None, limit: int) -> list[PendingCall]:
         user, session = _checked_scope(user_id, session_id)
@@ -243,6 +258,17 @@ class TurnsService(_Turns):
         """
         return self._client.run(self._requests(user_id, session_id, invocation_id, limit))
 
+    def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it.
+
+        The log says who had spoken, and the tree as it is now who may get messages.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        return self._client.run(self._why(user_id, session_id, invocation_id))
+
     def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person: see Runtime.pending."""
         return self._client.run(self._pending(user_id, session_id, limit))
@@ -299,6 +325,10 @@ class AsyncTurnsService(_Turns):
     async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
         """List what models were asked in a turn, as far as it was recorded."""
         return await self._client.run_async(self._requests(user_id, session_id, invocation_id, limit))
+
+    async def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it."""
+        return await self._client.run_async(self._why(user_id, session_id, invocation_id))
 
     async def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person."""

@@ -15,6 +15,7 @@ from runtime.frontends.console.apps.chat import chat
 from runtime.frontends.console.apps.evaluation import evaluate_sets
 from runtime.frontends.console.apps.run import run
 from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.console.apps.ui import ui
 from runtime.frontends.console.batches.command import batch
 from runtime.frontends.console.deployments.answer import answer
 from runtime.frontends.console.deployments.attach import attach
@@ -47,6 +48,7 @@ _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     stop,
     ps,
     top,
+    ui,
     turns,
     usage,
     describe,

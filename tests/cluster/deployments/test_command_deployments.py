@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -331,6 +336,26 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> No
     assert completion.complete_app("cou") == [NAME]
     assert completion.complete_app("co") == ["code", NAME]
     assert f"deployments: {NAME}" in invoke("doctor").stdout
+
+
+def test_the_inspector_of_a_deployment_is_served_to_who_has_its_token(folder: Path) -> None:
+    command = [str(Path(sys.executable).with_name("raygrove")), "ui", NAME]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            named, _, place = process.stdout.readline().strip().partition(" at ")
+            page, _, token = place.partition("#token=")
+            assert (named, urlsplit(page).path, urlsplit(page).query) == (NAME, "/ui/", f"app={NAME}")
+            assert httpx2.get(page).status_code == 200
+            apps = page.partition("/ui/")[0] + "/v1/apps"
+            assert httpx2.get(apps).status_code == 401
+            assert httpx2.get(apps, headers={"Authorization": f"Bearer {token}"}).json()["apps"][0]["name"] == NAME
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) in (0, 130)
+        finally:
+            process.kill()
+    # It runs on.
+    assert NAME in raygrove("ps")
 
 
 def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(folder: Path, local_ray: str) -> None:

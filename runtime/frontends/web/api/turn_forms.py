@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
 from runtime.frontends.web.ids import State
@@ -90,6 +90,12 @@ AgeS = Annotated[float, msgspec.Meta(gt=0)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
+class ReasonList(msgspec.Struct, frozen=True, kw_only=True):
+    """For each message of the user in a turn, why it went to the agent that got it."""
+
+    reasons: Sequence[SelectionReason]
+
+
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which turns.
 
@@ -99,9 +105,12 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         invocation: the beginning of the turn's id.
         since: began at most so many seconds ago, or waits in line.
         older_than: began more than so many seconds ago.
+        q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
+            and have a `next`.
     """
 
     state: TurnStateName | None = None
+    q: str = ""
     limit: Limit = 100
     before: _Text | None = None
     agent: _Text | None = None
