@@ -8,6 +8,7 @@ import msgspec
 
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.refs.base import Ref
 
 
@@ -16,11 +17,12 @@ class RunnerRef(Ref):
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""
+        sent_s = now_s()
         try:
             return await self._ask(message, p.TurnStarted, once=True)
         except ActorRestartsError:
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
-            return await self._ask(msgspec.structs.replace(message, repeatable=True, resent=True), p.TurnStarted)
+            return await self._ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s), p.TurnStarted)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Stop a turn; returns when it is closed."""

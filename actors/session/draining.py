@@ -18,9 +18,9 @@ class DrainNotes:
 
     async def note_drain(self, message: p.Drain) -> p.Draining:
         """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
-        self._lease.renew(message.lease_s, asyncio.get_running_loop().time())
+        self._lease.renew(message.lease_s, message.since_s, asyncio.get_running_loop().time())
         return p.Draining(left=self._subscriptions.counts[LAGGING])
 
     async def get_drain(self, _: p.GetDrain) -> p.Drain:
         """Tell for how long yet the deployment drains."""
-        return p.Drain(lease_s=self._lease.left_s(asyncio.get_running_loop().time()))
+        return p.Drain(lease_s=self._lease.left_s(asyncio.get_running_loop().time()), since_s=self._lease.since_s)

@@ -13,6 +13,7 @@ import msgspec
 from actors.errors import RaygroveError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.messages.shown import Shown
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.arguments import checked_age
@@ -29,6 +30,8 @@ READERS_S = 2.0
 """How long programs may take to fetch the last events of turns that have ended."""
 
 READERS_POLL_S = 0.02
+
+_END = p.Drain(lease_s=0.0)
 
 MOST_LEFT = 1_000
 """Turns that are named, of those that are left."""
@@ -102,7 +105,7 @@ class EndMethods(ContextManager, TurnMethods):
             drained = self._client.run(self._until_drained(limit_s))
         except BaseException:
             with suppress(RaygroveError):
-                self._client.run(self._tell(0.0))
+                self._client.run(self._tell(_END))
             raise
         self._end_drained()
         return drained
@@ -114,7 +117,7 @@ class EndMethods(ContextManager, TurnMethods):
             drained = await self._client.run_async(self._until_drained(limit_s))
         except BaseException:
             with suppress(RaygroveError):
-                await self._client.run_async(self._tell(0.0))
+                await self._client.run_async(self._tell(_END))
             raise
         await asyncio.to_thread(self._end_drained)
         return drained
@@ -124,32 +127,33 @@ class EndMethods(ContextManager, TurnMethods):
         self._turns = None
         self._client.end_loop(partial(self._client.engine.stop, leave_turns=True), turns.close)
 
-    async def _tell(self, lease_s: float, wait_s: float = 0.0) -> int:
+    async def _tell(self, drain: p.Drain) -> int:
         """Tell all actors that the deployment drains. Returns how many turns are left, once there are none or after the wait."""
         engine = self._client.engine
         # First those that Runners ask which are started again.
-        await engine.session.note_drain(p.Drain(lease_s=lease_s))
-        return (await engine.runner.drain(p.Drain(lease_s=lease_s, wait_s=wait_s))).left
+        await engine.session.note_drain(drain)
+        return (await engine.runner.drain(drain)).left
 
     async def _until_drained(self, within_s: float) -> Drained:
         engine, clock = self._client.engine, asyncio.get_running_loop().time
         if engine.loop_clock is not None:
             engine.loop_clock.thaw()
-        began_s = clock()
+        began_s, drain = clock(), p.Drain(lease_s=LEASE_S, since_s=now_s())
         left = 1
         while left and clock() - began_s < within_s:
-            left = await self._tell(LEASE_S, min(BEAT_S, within_s - (clock() - began_s)))
+            wait_s = min(BEAT_S, within_s - (clock() - began_s))
+            left = await self._tell(msgspec.structs.replace(drain, wait_s=wait_s))
         took_s = clock() - began_s
-        await self._wait_for_readers()
+        await self._wait_for_readers(drain)
         counts = await engine.session.count_turns(self.app_name)
         return Drained(left=await self._left() if left else (), paused=counts.paused, took_s=took_s)
 
-    async def _wait_for_readers(self) -> None:
+    async def _wait_for_readers(self, drain: p.Drain) -> None:
         session = self._client.engine.session
         with suppress(TimeoutError):
             async with asyncio.timeout(READERS_S):
                 # Programs fetch the ends of turns by polls of their own.
-                while (await session.note_drain(p.Drain(lease_s=LEASE_S))).left:  # noqa: ASYNC110
+                while (await session.note_drain(drain)).left:  # noqa: ASYNC110
                     await asyncio.sleep(READERS_POLL_S)
 
     async def _left(self) -> list[TurnInfo]:

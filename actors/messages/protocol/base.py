@@ -156,10 +156,12 @@ class Drain(Message, frozen=True, kw_only=True):
 
     Attributes:
         lease_s: for how long from now, in seconds; 0: new turns may begin again. A program that drains and is lost ends it so.
+        since_s: when the drain began, in Unix seconds: what was asked for before is not new.
         wait_s: a Runner may reply so much later, as soon as nothing is left, in seconds.
     """
 
     lease_s: float
+    since_s: float = 0.0
     wait_s: float = 0.0
 
 

@@ -21,7 +21,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already and is joined then: the user chose the id, or the request is a retry.
-        resent: it was sent to a Runner that was lost before its reply, and may have accepted it.
+        sent_s: when it was sent to a Runner that was lost before its reply, and may have accepted it, in Unix seconds; else 0.
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
         subscriber: follows the turn from its opening on; "": no subscriber does.
@@ -34,7 +34,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str
     repeatable: bool = False
-    resent: bool = False
+    sent_s: float = 0.0
     event_id: str = ""
     content: Content
     config: RunConfig = RunConfig()

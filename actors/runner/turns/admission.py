@@ -47,8 +47,8 @@ class TurnAdmission:
     async def enter(self, message: p.StartTurn, turn: TurnKey, since_s: float) -> GatePlace:
         """Wait until the turn may be opened. `leave` ends its time as one that waits."""
         size = len(encode(message.content)) + len(encode(message.state_delta))
-        refusal = await self._drain.refusal(message.key)
-        if refusal is not None and turn not in self._backlog and not message.resent:
+        refusal = await self._drain.refusal(message.key, message.sent_s)
+        if refusal is not None and turn not in self._backlog:
             if answers(message.content):
                 # Its turn is there, and stays paused.
                 raise refusal

@@ -48,7 +48,7 @@ class TurnDrain:
     async def drain(self, message: p.Drain) -> p.Draining:
         """Refuse new turns for a while, and tell what is left."""
         self._asks = False
-        self._lease.renew(message.lease_s, _now_s())
+        self._lease.renew(message.lease_s, message.since_s, _now_s())
         ends_s = _now_s() + message.wait_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(ends_s):
@@ -59,11 +59,11 @@ class TurnDrain:
             await asyncio.sleep(OWED_POLL_S)
         return p.Draining(left=left + self._tasks.owed + (not self._recovered.is_set()))
 
-    async def refusal(self, key: SessionKey) -> DrainingError | None:
-        """Why no new turn of a session may begin, if none may."""
+    async def refusal(self, key: SessionKey, sent_s: float = 0.0) -> DrainingError | None:
+        """Why no new turn of a session may begin, if none may. `sent_s`: see StartTurn."""
         if self._asks:
             await self._ask(self._session.of(key))
-        return self._lease.refusal(key.app, _now_s())
+        return self._lease.refusal(key.app, _now_s(), sent_s)
 
     def note_recovered(self) -> None:
         """The turns of the Runner that was lost run here."""
@@ -78,7 +78,7 @@ class TurnDrain:
             told = await session.get_drain(p.GetDrain())
             self._asked.add(session)
             if self._asks and told.lease_s > self._lease.left_s(_now_s()):
-                self._lease.renew(told.lease_s, _now_s())
+                self._lease.renew(told.lease_s, told.since_s, _now_s())
 
 
 def _now_s() -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sized
@@ -313,6 +315,28 @@ def test_a_drain_goes_on_whichever_actor_is_lost(tmp_path: Path, gate: Gate, thr
         assert [turn.result().text for turn in (running, in_line)] == ["ok"] * 2
         assert drain.result().left == ()
     assert {each.split()[0] for each in engine.lost} >= set(lost)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lost", [["runner"], ["session"], ["session", "runner"]], ids=str)
+def test_a_drain_goes_on_when_processes_are_killed(
+    local_ray: str, tmp_path: Path, gate: Gate, thread: ThreadPoolExecutor, lost: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
+    with Deploy("ray", tmp_path)(agent(gate)) as rt:
+        running = at_the_gate(rt, gate)
+        drain = draining(rt, thread)
+        figures = rt.statistics()
+        for part in lost:
+            os.kill({"runner": figures.runner, "session": figures.session}[part].pid, signal.SIGKILL)
+        if len(lost) > 1:
+            # No actor knows of the drain then, until the program that drains says so again.
+            until(lambda: rt.statistics().runner.counts["draining"])
+        for number in range(20):
+            with pytest.raises(DrainingError):
+                start(rt, "new", f"new-{number}").result()
+        until(lambda: has_ended(running, gate))
+        assert (running.result().text, drain.result().left) == ("ok", ())
 
 
 def has_ended(turn: Turn, gate: Gate) -> bool:
