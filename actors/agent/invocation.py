@@ -19,6 +19,7 @@ from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.model import LlmRequest
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 from actors.rules.routing.resumption import is_failure
@@ -88,7 +89,7 @@ class Invocation:
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        self.llm_budget = LlmBudget(message, runner, counts)
+        self.llm_budget = LlmBudget(message, runner, session, counts)
         self.give_back: Callable[[], None] = lambda: None
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
@@ -153,9 +154,13 @@ class Invocation:
         """Store events together: see Context."""
         return await self.writer.emit_all(self, events)
 
-    async def take_llm_call(self) -> None:
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
         """Count one model call: see Context."""
-        await self.llm_budget.take_call()
+        await self.llm_budget.take_call(request, model)
+
+    async def take_tool_calls(self, unstored: int) -> None:
+        """Check that calls of tools may be run: see Context."""
+        await self.llm_budget.take_tools(unstored)
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

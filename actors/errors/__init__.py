@@ -59,6 +59,7 @@ from actors.errors.tree.stores import (
 )
 from actors.errors.tree.turns import (
     AgentFailedError,
+    BudgetExceededError,
     DynamicNodeFailError,
     FlowLimitExceededError,
     FlowStalledError,
@@ -66,6 +67,7 @@ from actors.errors.tree.turns import (
     McpServerError,
     McpToolError,
     NodeTimeoutError,
+    NoPriceError,
     OutputSchemaError,
     PluginFailedError,
     StarvedJoinError,
@@ -88,6 +90,7 @@ __all__ = [
     "AgentLostError",
     "AgentTreeError",
     "ArtifactError",
+    "BudgetExceededError",
     "ClusterError",
     "DefinitionError",
     "DeploymentExistsError",
@@ -111,6 +114,7 @@ __all__ = [
     "ModelResponseError",
     "ModelServiceError",
     "NoMemoryError",
+    "NoPriceError",
     "NodeTimeoutError",
     "NotCarriedOverError",
     "NotEncodableError",

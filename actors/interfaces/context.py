@@ -14,6 +14,7 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject
+from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -234,8 +235,25 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def take_llm_call(self) -> None:
-        """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
+        """Count one model call.
+
+        Args:
+            request: what the model is to be asked, by which the budget tells how much that is likely to take.
+            model: the model's name, by which it has a price.
+
+        Raises:
+            LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
+            NoPriceError: the model has no price, and the turn a budget of money.
+        """
+        ...
+
+    async def take_tool_calls(self, unstored: int) -> None:
+        """Check that calls of tools may be run. Raises BudgetExceededError.
+
+        Args:
+            unstored: so many of them are not in the log yet.
+        """
         ...
 
 

@@ -31,6 +31,7 @@ from actors.session.retention import Retention
 from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.turns.budgets import TurnBudgets
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -81,6 +82,7 @@ class SessionActor(Actor):
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._listing = TurnListing(parts, lookup)
         self._usage = UsageReports(parts, environment.prices)
+        self._budgets = TurnBudgets(lookup, environment.prices)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
@@ -103,6 +105,7 @@ class SessionActor(Actor):
             p.CancelTurn: self._ender.cancel_turn,
             p.Append: self._writer.append,
             p.TellPartial: self._writer.tell_partial,
+            p.ReserveSpending: self._budgets.reserve,
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,

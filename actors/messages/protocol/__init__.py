@@ -19,7 +19,7 @@ from actors.messages.protocol.base import (
     TurnRef,
     UnreachedPeer,
 )
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
+from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
 from actors.messages.protocol.mcp import (
     CallMcpTool,
     ListMcpTools,
@@ -193,6 +193,7 @@ __all__ = [
     "RememberSession",
     "RemoveUser",
     "RenewPermits",
+    "ReserveSpending",
     "ResumeFirst",
     "ResumeTurn",
     "ResumeTurnReply",

@@ -19,6 +19,7 @@ from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
+from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import TurnUsage
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
@@ -86,6 +87,7 @@ class SessionTurn:
         open_calls: its function calls without a response, by id.
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
+        reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class SessionTurn:
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
+        self.reserved: dict[int, tuple[LikelyCall, float]] = {}
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
 
@@ -263,4 +266,5 @@ class SessionTurn:
             model_calls=dict(self._said),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
+            budget=self.config.budget,
         )
