@@ -25,7 +25,7 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
-from actors.session.log.writer import LogWriter
+from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
 from actors.session.retention import Retention
 from actors.session.services import SessionServices
@@ -58,7 +58,7 @@ class SessionActor(Actor):
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
         self._topology = environment.topology
-        self._counts = counts = Counter(turns=0, events=0, partials=0)
+        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
         self._access = access = StoreAccess(
             environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
         )
