@@ -50,7 +50,7 @@ class LlmBudget:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         else:
             self.used += 1
-        if message.config.budget is not None:
+        if message.config.budgets:
             given = tokens_of(request) if request is not None else 0
             await self._session.reserve(
                 p.ReserveSpending(turn=message.turn, agent=message.agent, model=model, input_tokens=given)
@@ -66,5 +66,5 @@ class LlmBudget:
             BudgetExceededError, FencedError: they may not.
         """
         message = self._message
-        if message.config.budget is not None and message.config.budget.tool_calls is not None:
+        if any(budget.tool_calls is not None for budget in message.config.budgets):
             await self._session.reserve(p.ReserveSpending(turn=message.turn, agent=message.agent, tool_calls=unstored))

@@ -41,6 +41,7 @@ from actors.session.turns.opening import TurnOpener
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
+from actors.session.turns.stored_usage import StoredUsage
 from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
@@ -81,8 +82,9 @@ class SessionActor(Actor):
         self._ender = TurnEnder(parts, lookup)
         self._writer = TurnWriter(parts, lookup, self._ender)
         self._listing = TurnListing(parts, lookup)
-        self._usage = UsageReports(parts, environment.prices)
-        self._budgets = TurnBudgets(lookup, environment.prices)
+        usage = StoredUsage(parts)
+        self._usage = UsageReports(usage, environment.prices)
+        self._budgets = TurnBudgets(lookup, usage, environment.prices)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)

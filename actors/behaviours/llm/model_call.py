@@ -108,7 +108,7 @@ class ModelCall:
             # Of a node an empty answer is an answer, which goes to the nodes after it.
             response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
         if response.content is None and response.error_code is None:
-            has_budget = self._context.run_config.budget is not None
+            has_budget = bool(self._context.run_config.budgets)
             if actions.freeze() != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
                 # What was paid for is in the log, also where it was nothing.
                 await self._context.emit(_with_cost(Event(actions=actions.freeze()), answered))

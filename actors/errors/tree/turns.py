@@ -29,7 +29,7 @@ class BudgetExceededError(TurnError):
 
     sentence = (
         "agent {0!r} would go beyond the budget of {5}, {1}={2}: {3} are used, and {4} more would be, with what is under way. "
-        "Give more with RunConfig(budget=Budget({1}=…))"
+        "Give a larger Budget in RunConfig"
     )
 
 

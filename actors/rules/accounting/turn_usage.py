@@ -162,6 +162,15 @@ def _add_all(sums: dict[Spender, Amounts], who: bytes, joined: bytes) -> None:
         _add(sums, spender, Amounts(*totals[index * _NUMBERS : (index + 1) * _NUMBERS]))
 
 
+def together(*spents: Spent) -> Spent:
+    """The sums of several."""
+    sums: dict[Spender, Amounts] = {}
+    for spent in spents:
+        for spender, amounts in spent.items():
+            _add(sums, spender, amounts)
+    return sums
+
+
 def _add(sums: dict[Spender, Amounts], spender: Spender, amounts: Amounts) -> None:
     before = sums.get(spender)
     sums[spender] = amounts if before is None else before.plus(amounts)

@@ -20,7 +20,7 @@ from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
 from actors.rules.accounting.budgets import LikelyCall
-from actors.rules.accounting.turn_usage import TurnUsage
+from actors.rules.accounting.turn_usage import Spent, TurnUsage
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -88,6 +88,7 @@ class SessionTurn:
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class SessionTurn:
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
+        self.before: Spent | None = None
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
 
@@ -266,5 +268,5 @@ class SessionTurn:
             model_calls=dict(self._said),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
-            budget=self.config.budget,
+            config=self.config if self.config.budgets else None,
         )

@@ -130,7 +130,7 @@ class TurnRecovery:
     async def _retried(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> p.TurnResumed:
         turn = SessionTurn.of(row)
         await self._reader.recall(log.key, turn)
-        turn.config = message.config.after(turn.config.budget) if message.config is not None else turn.config
+        turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.runner = message.runner
         turn.losses.clear()
         turn.retried_seq = log.head_seq

@@ -27,6 +27,7 @@ from actors import (
 )
 from actors.errors import BudgetExceededError, NoPriceError, RequestError
 from actors.messages.config import run_config_of
+from actors.messages.event import now_s
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
 from tests.support.models.metered_model import MeteredModel
@@ -180,6 +181,64 @@ def test_a_turn_that_is_answered_with_more_goes_on(local: Deploy) -> None:
         [call] = rt.pending(user_id="ada")
         more = RunConfig(budget=Budget(llm_calls=2))
         assert rt.answer({call.call_id: 1}, user_id="ada", session_id="s1", run_config=more).result().text == "done"
+
+
+def test_a_session_has_a_budget_for_all_its_turns(deploy: Deploy) -> None:
+    config = RunConfig(session_budget=Budget(llm_calls=3))
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["a", "b"]))) as rt:
+        for _ in range(2):
+            run_turn(rt, "hi", run_config=config)
+    with deploy(LlmAgent(name="root", model=ScriptedModel(["c", "d", "e"]))) as rt:
+        run_turn(rt, "hi", run_config=config)
+        with pytest.raises(BudgetExceededError) as caught:
+            run_turn(rt, "hi", run_config=config)
+        assert caught.value.args == ("root", "llm_calls", 3, 3, 1, "session 's1'")
+        # Other sessions, and turns without that budget, are as free as before.
+        run_turn(rt, "hi", "s2", run_config=config)
+        run_turn(rt, "hi")
+
+
+def test_a_user_has_a_budget_for_a_day_over_all_sessions(deploy: Deploy) -> None:
+    config = RunConfig(user_daily_budget=Budget(tokens=50))
+    with deploy(LlmAgent(name="root", model=MeteredModel(ScriptedModel(["hi"] * 9)))) as rt:
+        for session in ("s1", "s2"):
+            run_turn(rt, "hi", session, run_config=config)
+        run_turn(rt, "hi", "s3", run_config=config)
+        with pytest.raises(BudgetExceededError) as caught:
+            run_turn(rt, "hi", "s4", run_config=config)
+        assert (caught.value.args[1], caught.value.args[5]) == ("tokens", "user 'ada' today")
+        assert rt.usage("ada").total.tokens == 45
+        run_turn(rt, "hi", user_id="bob", run_config=config)
+
+
+def test_what_a_user_used_yesterday_does_not_count(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(user_daily_budget=Budget(llm_calls=1))
+    with local(LlmAgent(name="root", model=ScriptedModel(["a", "b"]))) as rt:
+        run_turn(rt, "hi", run_config=config)
+        with pytest.raises(BudgetExceededError):
+            run_turn(rt, "hi", run_config=config)
+        tomorrow = now_s() + 86_400
+        monkeypatch.setattr("actors.session.turns.budgets.now_s", lambda: tomorrow)
+        run_turn(rt, "hi", run_config=config)
+
+
+def test_other_sessions_of_a_user_that_run_count_as_far_as_they_are(local: Deploy) -> None:
+    is_there, may_go_on = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        is_there.set()
+        may_go_on.wait(30)
+        return "done"
+
+    config = RunConfig(user_daily_budget=Budget(llm_calls=1))
+    with local(LlmAgent(name="root", model=ScriptedModel([{"call": "wait"}, "end"]), tools=[wait])) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="go")
+        assert is_there.wait(30)
+        with pytest.raises(BudgetExceededError):
+            run_turn(rt, "hi", "s2", run_config=config)
+        may_go_on.set()
+        assert turn.result().text == "end"
 
 
 def test_a_model_without_a_price_is_not_called_on_a_budget_of_money(local: Deploy) -> None:
