@@ -26,8 +26,8 @@ def fold(events: Iterable[Event]) -> Spent:
     return usage.spent
 
 
-def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES) -> None:
-    """Check that the store's sums of ada's session s1, and of each of its turns, are those of its log."""
+def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES, session_id: str = "s1") -> None:
+    """Check that the store's sums of a session of ada's, and of each of its turns, are those of its log."""
     whole = list(log)
     turns: dict[str | None, list[Event]] = {None: whole}
     for event in whole:
@@ -35,4 +35,4 @@ def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] =
     for invocation_id, events in turns.items():
         collector = UsageCollector("agent", prices)
         collector.add("", [packed(fold(events))])
-        assert rt.usage("ada", "s1", invocation_id, by="agent") == collector.report(), invocation_id
+        assert rt.usage("ada", session_id, invocation_id, by="agent") == collector.report(), invocation_id
