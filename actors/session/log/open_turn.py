@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
 from actors.rules.accounting.budgets import LikelyCall
-from actors.rules.accounting.turn_usage import Spent, TurnUsage
+from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -180,13 +180,20 @@ class SessionTurn:
             temp=temp,
             last_seq=self._head_seq + len(new_events),
             ended_s=now_s(),
-            usage=self.usage.packed_with(event.used() for event in new_events),
+            usage=packed(self._used_with(new_events)),
         )
+
+    def _used_with(self, events: Sequence[EventScan]) -> Spent:
+        """The sums with more events, which are not noted."""
+        usage = TurnUsage(self.usage.spent)
+        for event in events:
+            usage.note(event.author, event.model_version, event.amounts())
+        return usage.spent
 
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
-        self.usage.note(event.used())
+        self.usage.note(event.author, event.model_version, event.amounts())
         if event.author == USER and event.branch is None:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from actors.interfaces.records import Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.accounting.turn_usage import Amounts, amounts_of
+from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.session_log import SessionLog
@@ -65,7 +65,7 @@ class LogWriter:
         all_writes: list[Write] = []
         for raw, event in events:
             if event.model_version is not None or event.usage is not None:
-                self._count(amounts_of(event.used()))
+                self._count(event.amounts())
             each, of_event = log.add(raw, event)
             stored.append(each)
             all_writes += of_event
@@ -85,5 +85,7 @@ class LogWriter:
         return self._logs.write(log, [*all_writes, *writes], show)
 
     def _count(self, used: Amounts) -> None:
+        counts = self._counts
         for name in COUNTED:
-            self._counts[name] += getattr(used, name)
+            if number := getattr(used, name):
+                counts[name] += number

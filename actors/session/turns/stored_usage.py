@@ -57,5 +57,5 @@ class StoredUsage:
             after_seq = events[-1].seq
             for event in (scan(stored.raw) for stored in events):
                 if event.invocation_id == turn.invocation_id:
-                    usage.note(event.used())
+                    usage.note(event.author, event.model_version, event.amounts())
         return packed(usage.spent)

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 
 from actors import Event, Price
 from actors.rules.accounting.report import UsageCollector
-from actors.rules.accounting.turn_usage import Spent, TurnUsage, UsedEvent, packed
+from actors.rules.accounting.turn_usage import Amounts, Spent, TurnUsage, amounts_of, packed
 from runtime import Runtime
 
 NO_PRICES: Mapping[str, Price] = {}
 
 
-def used(event: Event) -> UsedEvent:
+def used(event: Event) -> Amounts:
     """What an event says of usage."""
     calls = {call.id for call in event.function_calls() if call.id}
-    return UsedEvent(event.author, event.model_version, event.usage, len(calls), event.duration_s)
+    return amounts_of(event.model_version, event.usage, len(calls), event.duration_s)
 
 
 def fold(events: Iterable[Event]) -> Spent:
     """What all these events have used."""
     usage = TurnUsage()
     for event in events:
-        usage.note(used(event))
+        usage.note(event.author, event.model_version, used(event))
     return usage.spent
 
 
