@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from actors.interfaces.context import InvocationContext
     from actors.interfaces.model import Model
-    from actors.messages.config import RunConfig
+    from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
     from actors.messages.event import Event, EventActions, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
@@ -92,6 +92,7 @@ __all__ = [
     "BaseAgent",
     "BasePlanner",
     "Blob",
+    "Budget",
     "BuiltInCodeExecutor",
     "BuiltInPlanner",
     "BuiltInTool",
@@ -178,6 +179,7 @@ _MODULES = {
     "BaseAgent": "actors.definitions.agents",
     "BasePlanner": "actors.definitions.planners",
     "Blob": "actors.messages.content",
+    "Budget": "actors.messages.config",
     "BuiltInCodeExecutor": "actors.definitions.tools",
     "BuiltInPlanner": "actors.definitions.planners",
     "BuiltInTool": "actors.definitions.tools",

@@ -11,8 +11,8 @@ from actors.agent.views.session_views import ViewMemory
 from actors.definitions.flows.plan import PlanSource, no_plans
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.offload import in_process
+from actors.interfaces.access import McpAccess, Offload
 from actors.interfaces.clock import Clock, WallClock
-from actors.interfaces.context import McpAccess, Offload
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry

@@ -12,7 +12,7 @@ from actors.agent.llm_budget import LlmBudget
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.context import ArtifactAccess, MemoryAccess
+from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -20,7 +20,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.llm.model import LlmRequest
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
@@ -89,9 +89,10 @@ class Invocation:
         self.reader = self._reader(spec, message, environment, view)
         self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
+        self.record_call = self.writer.record_call
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        self.llm_budget = LlmBudget(message, runner, counts)
+        self.llm_budget = LlmBudget(message, runner, session, counts)
         self.give_back: Callable[[], None] = lambda: None
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
@@ -152,13 +153,13 @@ class Invocation:
         """Store events together: see Context."""
         return await self.writer.emit_all(self, events)
 
-    async def take_llm_call(self) -> None:
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
         """Count one model call: see Context."""
-        await self.llm_budget.take_call()
+        await self.llm_budget.take_call(request, model)
 
-    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
-        """Have the record of a model call stored: see Context."""
-        self.writer.record_call(call, parts)
+    async def take_tool_calls(self, unstored: int) -> None:
+        """Check that calls of tools may be run: see Context."""
+        await self.llm_budget.take_tools(unstored)
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

@@ -1,32 +1,47 @@
-"""The model calls of one run, counted against the turn's limit."""
+"""What one run may do, counted against the limits and the budget of its turn."""
 
 from __future__ import annotations
 
 from actors.errors import LlmCallsLimitExceededError
 from actors.messages import protocol as p
+from actors.messages.llm.model import LlmRequest
 from actors.refs.runner import RunnerRef
+from actors.refs.session import SessionRef
+from actors.rules.accounting.budgets import tokens_of
 
 
 class LlmBudget:
     """Counts calls out of the allowance that came with the run, or asks the Runner for each.
 
+    Where the turn has a budget, it asks the Session actor as well, which knows what the turn has used.
+
     Args:
         message: what is run.
         runner: the Runner.
+        session: the Session actor.
         counts: the actor's figures.
 
     Attributes:
         used: calls out of the allowance.
     """
 
-    def __init__(self, message: p.Invoke, runner: RunnerRef, counts: dict[str, int]) -> None:
+    def __init__(self, message: p.Invoke, runner: RunnerRef, session: SessionRef, counts: dict[str, int]) -> None:
         self._message = message
         self._runner = runner
+        self._session = session
         self._counts = counts
         self.used = 0
 
-    async def take_call(self) -> None:
-        """Count one call. Raises LlmCallsLimitExceededError, FencedError."""
+    async def take_call(self, request: LlmRequest | None, model: str) -> None:
+        """Count one call.
+
+        Args:
+            request: what the model is to be asked; None where that is not known.
+            model: the model's name.
+
+        Raises:
+            LlmCallsLimitExceededError, BudgetExceededError, NoPriceError, FencedError: it may not be made.
+        """
         message = self._message
         self._counts["llm_calls"] += 1
         if message.llm_calls is None:
@@ -35,3 +50,21 @@ class LlmBudget:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         else:
             self.used += 1
+        if message.config.budgets:
+            given = tokens_of(request) if request is not None else 0
+            await self._session.reserve(
+                p.ReserveSpending(turn=message.turn, agent=message.agent, model=model, input_tokens=given)
+            )
+
+    async def take_tools(self, unstored: int) -> None:
+        """Check that calls of tools may be run.
+
+        Args:
+            unstored: so many of them are not in the log yet.
+
+        Raises:
+            BudgetExceededError, FencedError: they may not.
+        """
+        message = self._message
+        if any(budget.tool_calls is not None for budget in message.config.budgets):
+            await self._session.reserve(p.ReserveSpending(turn=message.turn, agent=message.agent, tool_calls=unstored))

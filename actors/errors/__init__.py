@@ -64,6 +64,7 @@ from actors.errors.tree.stores import (
 )
 from actors.errors.tree.turns import (
     AgentFailedError,
+    BudgetExceededError,
     DynamicNodeFailError,
     FlowLimitExceededError,
     FlowStalledError,
@@ -71,6 +72,7 @@ from actors.errors.tree.turns import (
     McpServerError,
     McpToolError,
     NodeTimeoutError,
+    NoPriceError,
     OutputSchemaError,
     PluginFailedError,
     StarvedJoinError,
@@ -93,6 +95,7 @@ __all__ = [
     "AgentLostError",
     "AgentTreeError",
     "ArtifactError",
+    "BudgetExceededError",
     "ClusterError",
     "DefinitionError",
     "DeploymentExistsError",
@@ -118,6 +121,7 @@ __all__ = [
     "ModelResponseError",
     "ModelServiceError",
     "NoMemoryError",
+    "NoPriceError",
     "NodeTimeoutError",
     "NotCarriedOverError",
     "NotEncodableError",

@@ -2,86 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.clock import Clock
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.config import RunConfig
-from actors.messages.content import Content, Part
+from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.memory import MemoryEntry
-from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.session import SessionKey
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
-
-
-class ArtifactAccess(Protocol):
-    """The artifacts of one session."""
-
-    async def save(self, filename: str, part: Part) -> int:
-        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
-        ...
-
-    async def load(self, filename: str, version: int | None = None) -> Part | None:
-        """Return the part of a version, or of the latest one; None if there is none."""
-        ...
-
-    async def keys(self) -> list[str]:
-        """Return the names of all artifacts that the session sees, sorted."""
-        ...
-
-
-class MemoryAccess(Protocol):
-    """The memory of one user."""
-
-    async def search(self, query: str) -> list[MemoryEntry]:
-        """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""
-        ...
-
-
-class Offload(Protocol):
-    """Runs tools that need more resources than their agent's process has."""
-
-    async def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
-        """Call a function, sync or async, away from the agent's event loop, and return its result.
-
-        Args:
-            needs: resources by the names num_cpus, num_gpus, memory and resources.
-
-        Raises:
-            Exception: what the function raises.
-        """
-        ...
-
-
-class McpAccess(Protocol):
-    """The MCP servers that agents have tools of."""
-
-    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
-        """The tools of a server.
-
-        Args:
-            session: for which they are asked.
-            headers: of this session's requests.
-
-        Raises:
-            McpServerError: the server cannot be reached.
-            DefinitionError: another server has the name, or the library for MCP is missing.
-        """
-        ...
-
-    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
-        """Call a tool of a server. Raises as `list_tools` does."""
-        ...
 
 
 class RunContext(Protocol):
@@ -251,8 +190,25 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def take_llm_call(self) -> None:
-        """Count one model call. Raises LlmCallsLimitExceededError when the turn has none left."""
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
+        """Count one model call.
+
+        Args:
+            request: what the model is to be asked, by which the budget tells how much that is likely to take.
+            model: the model's name, by which it has a price.
+
+        Raises:
+            LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
+            NoPriceError: the model has no price, and the turn a budget of money.
+        """
+        ...
+
+    async def take_tool_calls(self, unstored: int) -> None:
+        """Check that calls of tools may be run. Raises BudgetExceededError.
+
+        Args:
+            unstored: so many of them are not in the log yet.
+        """
         ...
 
     def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, cast, get_args
+
+import msgspec
 
 from actors.errors import RequestError
 from actors.errors.checked_struct import CheckedStruct
@@ -18,6 +21,43 @@ OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
 # Each turn's options are decoded several times, so the valid values are looked up once.
 _STREAMING: tuple[str, ...] = get_args(Streaming)
 _ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
+_BUDGETS = ("budget", "session_budget", "user_daily_budget")
+
+
+class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much may be used: by a turn, pauses and retries included, by a session, or by a user in a day.
+
+    What is left out has no limit.
+
+    A model call that would go beyond it is refused before it is made, and so are calls of tools. What is under way counts as
+    what it is likely to take.
+
+    Attributes:
+        tokens: of all models: input, output and reasoning.
+        money: by the prices of the settings, in their currency. A model without a price is refused.
+        llm_calls: model calls that were answered.
+        tool_calls: calls of tools.
+        seconds: how long model calls and tools took, added up where they ran at the same time.
+
+    Raises:
+        ValueError: a field is of another type, or less than 0; or none is given.
+    """
+
+    tokens: int | None = None
+    money: float | None = None
+    llm_calls: int | None = None
+    tool_calls: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {name: limit for name in self.__struct_fields__ if (limit := getattr(self, name)) is not None}
+        if not given:
+            raise ValueError(f"Budget takes at least one of {', '.join(self.__struct_fields__)}")
+        for name, limit in given.items():
+            is_number = type(limit) is int or (type(limit) is float and name in ("money", "seconds"))
+            if not is_number or not 0 <= limit < math.inf:
+                kind = "a number" if name in ("money", "seconds") else "a whole number"
+                raise ValueError(f"Budget.{name} must be {kind} from 0 on, or None, not {reprlib.repr(limit)}")
 
 
 class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,6 +72,11 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         on_concurrent_turn: what to do when another turn of the session runs. "enqueue", the default, waits until it has ended;
             "reject" raises SessionBusyError; "interrupt" cancels it.
         custom_metadata: a JSON object that is stored on the user's event; default None.
+        budget: how much the turn may use in all; default None, for no limit. A turn that is answered or retried keeps its
+            budgets, unless it is given others.
+        session_budget: how much the turns of the session may use together, when this turn adds to it; default None.
+        user_daily_budget: how much the user's turns that began since midnight, by UTC, may use together, when this turn adds to
+            it; default None.
 
     Raises:
         ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
@@ -44,6 +89,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     save_input_blobs_as_artifacts: bool = False
     on_concurrent_turn: OnConcurrentTurn = "enqueue"
     custom_metadata: JsonObject | None = None
+    budget: Budget | None = None
+    session_budget: Budget | None = None
+    user_daily_budget: Budget | None = None
 
     def __post_init__(self) -> None:
         # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
@@ -57,6 +105,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise _wrong_type("save_input_blobs_as_artifacts", "a bool", self.save_input_blobs_as_artifacts)
         if self.custom_metadata is not None and type(self.custom_metadata) is not dict:
             raise _wrong_type("custom_metadata", "a dict or None", self.custom_metadata)
+        for name in _BUDGETS:
+            if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
+                raise _wrong_type(name, "a Budget or None", budget)
         if self.streaming not in _STREAMING:
             raise _wrong_value("streaming", self.streaming, _STREAMING)
         if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
@@ -67,6 +118,18 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise ValueError(f"RunConfig.timeout must be more than 0 seconds or None, not {self.timeout}")
         if self.custom_metadata and (wrong := flaw(self.custom_metadata)) is not None:
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """The budgets that limit what the turn uses."""
+        return [budget for budget in (self.budget, self.session_budget, self.user_daily_budget) if budget is not None]
+
+    def after(self, before: RunConfig | None) -> RunConfig:
+        """The options of a turn that goes on with these, and had others before: it keeps their budgets, if it gets none."""
+        if before is None or not before.budgets:
+            return self
+        kept = {name: getattr(before, name) for name in _BUDGETS if getattr(self, name) is None}
+        return msgspec.structs.replace(self, **kept)
 
 
 class AdkRunConfig(Protocol):
@@ -107,7 +170,9 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
     if not isinstance(given, Mapping):
         raise RequestError(f"run_config is a RunConfig, or a dictionary of its fields, not {reprlib.repr(given)}")
     try:
-        return RunConfig(**cast("Mapping[str, Any]", given))
+        fields = dict(cast("Mapping[str, Any]", given))
+        fields.update((name, Budget(**fields[name])) for name in _BUDGETS if isinstance(fields.get(name), Mapping))
+        return RunConfig(**fields)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None
 

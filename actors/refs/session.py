@@ -96,6 +96,10 @@ class SessionRef(Ref):
         """Deliver partial events. Raises FencedError."""
         return await self._ask(message, (p.Ack, p.TellAgain))
 
+    async def reserve(self, message: p.ReserveSpending) -> None:
+        """Reserve what a run is about to use of a budget. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
+        await self._ask(message, p.Ack)
+
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.Fetched)

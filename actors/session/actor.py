@@ -27,13 +27,14 @@ from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
-from actors.session.log.writer import LogWriter
+from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
+from actors.session.turns.budgets import TurnBudgets
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -44,6 +45,7 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
+from actors.session.turns.stored_usage import StoredUsage
 from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
@@ -61,7 +63,7 @@ class SessionActor(Actor):
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
         self._topology = environment.topology
-        self._counts = counts = Counter(turns=0, events=0, partials=0)
+        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
         self._access = access = StoreAccess(
             environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
         )
@@ -85,7 +87,9 @@ class SessionActor(Actor):
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._listing = TurnListing(parts, lookup)
-        self._usage = UsageReports(parts, environment.prices)
+        usage = StoredUsage(parts)
+        self._usage = UsageReports(usage, environment.prices)
+        self._budgets = TurnBudgets(lookup, usage, environment.prices)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
@@ -110,6 +114,7 @@ class SessionActor(Actor):
             p.CancelTurn: self._ender.cancel_turn,
             p.Append: self._writer.append,
             p.TellPartial: self._writer.tell_partial,
+            p.ReserveSpending: self._budgets.reserve,
             p.Fetch: self._queries.fetch,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from actors.errors import StoreError
 from actors.interfaces.records import ArchiveEvents
-from actors.interfaces.retention import ArchivesEvents
+from actors.interfaces.store_abilities.retention import ArchivesEvents
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds

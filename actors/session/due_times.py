@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 from actors.errors import ScheduleNotFoundError, StoreError
 from actors.interfaces.records import AdvanceSchedule, Write
-from actors.interfaces.schedules import KeepsSchedules
+from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
 from actors.messages.session import SessionKey, Shard

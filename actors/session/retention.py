@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from actors.errors import StoreError
 from actors.interfaces.records import ForgetRemoval, NoteRemoval
-from actors.interfaces.retention import PrunesSessions
+from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.messages import protocol as p
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from actors.errors import TurnCancelledError
 from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, Write
-from actors.interfaces.retention import PrunesSessions
-from actors.interfaces.schedules import KeepsSchedules
+from actors.interfaces.store_abilities.retention import PrunesSessions
+from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.interfaces.stores import ErasesTraces
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject

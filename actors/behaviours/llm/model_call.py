@@ -97,7 +97,7 @@ class ModelCall:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
 
         Raises:
-            LlmCallsLimitExceededError: the turn has no model call left.
+            LlmCallsLimitExceededError, BudgetExceededError, NoPriceError: the turn has no model call left.
             Exception: what the model or a callback raises.
         """
         actions = Actions()
@@ -110,7 +110,8 @@ class ModelCall:
             # Of a node an empty answer is an answer, which goes to the nodes after it.
             response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
         if response.content is None and response.error_code is None:
-            if actions.freeze() != NO_ACTIONS or (answered is not None and answered.usage is not None):
+            has_budget = bool(self._context.run_config.budgets)
+            if actions.freeze() != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
                 # What was paid for is in the log, also where it was nothing.
                 await self._context.emit(_with_cost(Event(actions=actions.freeze()), answered))
             return None
@@ -145,7 +146,7 @@ class ModelCall:
         replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced), None
-        await self._context.take_llm_call()
+        await self._context.take_llm_call(request, request.model or self._model_name)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None

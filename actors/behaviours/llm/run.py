@@ -211,6 +211,7 @@ class LlmRun:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
 
+        await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
         results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:

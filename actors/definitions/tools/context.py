@@ -12,7 +12,7 @@ import msgspec
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.state import State, StateOfCall, StepState
 from actors.errors import NotEncodableError, UnknownAgentError
-from actors.interfaces.context import ArtifactAccess, McpAccess, MemoryAccess, Offload
+from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part

@@ -29,6 +29,8 @@
     ├── TurnError                    a turn ran and failed, was cancelled or took too long
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError
+    │   ├── BudgetExceededError
+    │   ├── NoPriceError
     │   ├── TransferLimitExceededError
     │   ├── TransferTargetError
     │   ├── TemplateError

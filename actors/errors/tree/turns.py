@@ -21,6 +21,24 @@ class LlmCallsLimitExceededError(TurnError):
     sentence = "agent {0!r} asked for a model call beyond the {1} that RunConfig.max_llm_calls allows in one turn"
 
 
+class BudgetExceededError(TurnError):
+    """What an agent was about to do would use more than a budget allows. Nothing of it was done.
+
+    Arguments: agent, field of Budget, limit, how much is used, how much more is reserved and wanted, whose budget it is.
+    """
+
+    sentence = (
+        "agent {0!r} would go beyond the budget of {5}, {1}={2}: {3} are used, and {4} more would be, with what is under way. "
+        "Give a larger Budget in RunConfig"
+    )
+
+
+class NoPriceError(TurnError):
+    """A budget of money cannot be kept, since a model has no price. Arguments: agent, model."""
+
+    sentence = "agent {0!r} may not call model {1!r}, which has no price, on a budget of money: give it one in Settings(prices=…)"
+
+
 class TransferLimitExceededError(TurnError):
     """The turn has used all its transfers. Arguments: agent, target, limit."""
 

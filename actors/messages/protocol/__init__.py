@@ -23,7 +23,7 @@ from actors.messages.protocol.base import (
     TurnRef,
     UnreachedPeer,
 )
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, TellAgain, TellPartial
+from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
 from actors.messages.protocol.mcp import (
     CallMcpTool,
     ListMcpTools,
@@ -225,6 +225,7 @@ __all__ = [
     "RememberSession",
     "RemoveUser",
     "RenewPermits",
+    "ReserveSpending",
     "ResumeFirst",
     "ResumeTurn",
     "ResumeTurnReply",

@@ -47,6 +47,24 @@ class Appended(Message, frozen=True, kw_only=True):
     state_seq: int = 0
 
 
+class ReserveSpending(Message, frozen=True, kw_only=True):
+    """Ask whether the turn's budget has room for a model call, or for calls of tools.
+
+    What the model call is likely to take is reserved until the run appends. The reply is Ack.
+
+    Attributes:
+        model: the one that the run is about to call; "": tools are about to be run.
+        input_tokens: about how many the request has.
+        tool_calls: so many of the calls are not in the log yet.
+    """
+
+    turn: TurnRef
+    agent: str
+    model: str = ""
+    input_tokens: int = 0
+    tool_calls: int = 0
+
+
 class TellPartial(Message, frozen=True, kw_only=True):
     """Deliver partial events of a streamed model response to the turn's subscribers. They are not stored.
 

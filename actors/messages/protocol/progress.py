@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.messages.config import RunConfig
 from actors.messages.json_types import Progress
 from actors.messages.protocol.base import Message
 
@@ -41,6 +42,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
         losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
             with their Runner do not count.
         retried_seq: failures up to this seq do not count: the turn was retried after them.
+        config: its options; a message that continues it keeps their budgets.
     """
 
     first_seq: int = 0
@@ -53,3 +55,4 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     model_calls: dict[str, int] = msgspec.field(default_factory=dict)
     losses: dict[str, int] = msgspec.field(default_factory=dict)
     retried_seq: int = 0
+    config: RunConfig | None = None

@@ -13,7 +13,8 @@ Rules of this file:
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,11 @@ from actors.messages.event import USER, Usage
 
 US = 1_000_000
 """Microseconds in a second."""
+
+MOST = 10**15
+"""More than one event can have used of anything."""
+
+MOST_STORED = 2**63 - 1
 
 _LENGTH = struct.Struct("<I")
 _NUMBERS = 7
@@ -51,21 +57,7 @@ Spent = Mapping[Spender, Amounts]
 """How much of a turn, or of several, each of these has used."""
 
 
-class UsedEvent(NamedTuple):
-    """What an event says of what was used.
-
-    Attributes:
-        model: the model whose response it is; None for other events.
-        usage: the response's tokens; None where they are not known.
-        tool_calls: how many calls it makes.
-        duration_s: how long what it tells took; None where that was not measured.
-    """
-
-    author: str
-    model: str | None
-    usage: Usage | None
-    tool_calls: int
-    duration_s: float | None
+NOTHING = Amounts()
 
 
 class TurnUsage:
@@ -78,50 +70,56 @@ class TurnUsage:
     def __init__(self, spent: Spent | None = None) -> None:
         self.spent: dict[Spender, Amounts] = dict(spent or {})
 
-    def note(self, event: UsedEvent) -> None:
-        """Add an event of the turn, which must not be added twice."""
-        if event.author == USER:
-            return
-        amounts = amounts_of(event)
-        if any(amounts):
-            _add(self.spent, (event.author, event.model or ""), amounts)
+    def note(self, author: str, model: str | None, amounts: Amounts) -> None:
+        """Add what an event of the turn says, which must not be added twice.
 
-    def packed_with(self, events: Iterable[UsedEvent]) -> bytes:
-        """The packed form of the sums with more events, which are not noted."""
-        whole = TurnUsage(self.spent)
-        for event in events:
-            whole.note(event)
-        return packed(whole.spent)
+        Args:
+            author: of the event.
+            model: the model whose response it is; None for other events.
+        """
+        if amounts is not NOTHING and author != USER:
+            _add(self.spent, (author, model or ""), amounts)
 
 
-def amounts_of(event: UsedEvent) -> Amounts:
-    """The amounts that one event of an agent counts."""
-    us = round(max(event.duration_s or 0.0, 0.0) * US)
-    usage = event.usage
+def amounts_of(model: str | None, usage: Usage | None, tool_calls: int, duration_s: float | None) -> Amounts:
+    """The amounts that one event of an agent counts.
+
+    Args:
+        model: the model whose response it is; None for other events.
+        usage: the response's tokens; None where they are not known.
+        tool_calls: how many calls it makes.
+        duration_s: how long what it tells took; None where that was not measured.
+    """
+    us = round(duration_s * US) if duration_s is not None and 0 < duration_s < MOST / US else 0
     if usage is None:
-        return Amounts(llm_calls=event.model is not None, tool_calls=event.tool_calls, us=us)
-    given = max(usage.prompt_token_count or 0, 0) + max(usage.tool_use_prompt_token_count or 0, 0)
-    output, reasoning = max(usage.candidates_token_count or 0, 0), max(usage.thoughts_token_count or 0, 0)
+        if model is None and not tool_calls and not us:
+            return NOTHING
+        return Amounts(0 if model is None else 1, tool_calls, 0, 0, 0, 0, us)
+    given = _count(usage.prompt_token_count) + _count(usage.tool_use_prompt_token_count)
+    output, reasoning = _count(usage.candidates_token_count), _count(usage.thoughts_token_count)
     if not (given or output or reasoning):
         # Of the kinds of tokens, that of the answer costs most.
-        output = max(usage.total_token_count or 0, 0)
-    return Amounts(
-        llm_calls=1,
-        tool_calls=event.tool_calls,
-        input_tokens=given,
-        cached_tokens=min(max(usage.cached_content_token_count or 0, 0), given),
-        output_tokens=output,
-        reasoning_tokens=reasoning,
-        us=us,
-    )
+        output = _count(usage.total_token_count)
+    cached = min(_count(usage.cached_content_token_count), given)
+    return Amounts(1, tool_calls, given, cached, output, reasoning, us)
+
+
+def _count(told: int | None) -> int:
+    """A number of tokens as far as it can be one: services, and code in their place, may say anything."""
+    return 0 if told is None or told < 0 else min(told, MOST)
 
 
 def packed(spent: Spent) -> bytes:
     """The sums of one turn as they are stored; never empty."""
-    spenders = sorted(spent)
+    spenders = tuple(sorted(spent))
+    numbers = [min(number, MOST_STORED) for spender in spenders for number in spent[spender]]
+    return _first_part(spenders) + struct.pack(f"<{len(numbers)}q", *numbers)
+
+
+@lru_cache(1_000)
+def _first_part(spenders: tuple[Spender, ...]) -> bytes:
     who = msgspec.msgpack.encode(spenders)
-    numbers = [number for spender in spenders for number in spent[spender]]
-    return _LENGTH.pack(len(who)) + who + struct.pack(f"<{len(numbers)}q", *numbers)
+    return _LENGTH.pack(len(who)) + who
 
 
 def sum_of_packed(turns: Sequence[bytes]) -> Spent:
@@ -160,6 +158,15 @@ def _add_all(sums: dict[Spender, Amounts], who: bytes, joined: bytes) -> None:
     totals = [sum(numbers[column::width]) for column in range(width)]
     for index, spender in enumerate(spenders):
         _add(sums, spender, Amounts(*totals[index * _NUMBERS : (index + 1) * _NUMBERS]))
+
+
+def together(*spents: Spent) -> Spent:
+    """The sums of several."""
+    sums: dict[Spender, Amounts] = {}
+    for spent in spents:
+        for spender, amounts in spent.items():
+            _add(sums, spender, amounts)
+    return sums
 
 
 def _add(sums: dict[Spender, Amounts], spender: Spender, amounts: Amounts) -> None:

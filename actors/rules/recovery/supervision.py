@@ -19,7 +19,7 @@ Strategy = Literal["escalate", "restart", "skip"]
 METADATA = "supervision"
 """The key of a decision in the custom_metadata of its event."""
 
-TURN_LIMITS = frozenset({"LlmCallsLimitExceededError", "TransferLimitExceededError"})
+TURN_LIMITS = frozenset({"BudgetExceededError", "LlmCallsLimitExceededError", "NoPriceError", "TransferLimitExceededError"})
 """Failures that always go up: they are limits of the whole turn, which the next run would meet as well."""
 
 

@@ -147,7 +147,8 @@ class TurnStarter:
                 if early and early[-1].ref.epoch == begun.epoch:
                     return early[-1]
                 agent = CONTROLLER if message.flow else self._routing.select(begun.authors, found.caller)
-                opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), message.config)
+                config = message.config.after(begun.progress.config if begun.progress is not None else None)
+                opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), config)
                 return _in_place_of(early, self._launch(key, agent, opening, begun, message.traceparent))
 
             def take_early(reply: p.EarlyOpenTurnReply) -> None:

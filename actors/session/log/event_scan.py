@@ -10,7 +10,7 @@ from actors.messages.codec import encode
 from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
-from actors.rules.accounting.turn_usage import UsedEvent
+from actors.rules.accounting.turn_usage import Amounts, amounts_of
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -65,6 +65,8 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     model_version: str | None = None
     duration_s: float | None = None
+    # No field of events has such a name.
+    counted: Amounts | None = msgspec.field(default=None, name="@counted")
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:
@@ -72,9 +74,12 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
 
-    def used(self) -> UsedEvent:
-        """The part of it that says what was used."""
-        return UsedEvent(self.author, self.model_version, self.usage, len(self.calls()), self.duration_s)
+    def amounts(self) -> Amounts:
+        """The amounts that it counts, computed once."""
+        if self.counted is None:
+            calls = len(self.calls()) if self.content is not None else 0
+            self.counted = amounts_of(self.model_version, self.usage, calls, self.duration_s)
+        return self.counted
 
     def for_task(self) -> str:
         """The agent for which the user's words are, since it works on a task with the user; "" for any other event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,7 +19,8 @@ from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
-from actors.rules.accounting.turn_usage import TurnUsage
+from actors.rules.accounting.budgets import LikelyCall
+from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -86,6 +87,8 @@ class SessionTurn:
         open_calls: its function calls without a response, by id.
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
+        reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
     def __init__(
@@ -100,6 +103,8 @@ class SessionTurn:
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
+        self.reserved: dict[int, tuple[LikelyCall, float]] = {}
+        self.before: Spent | None = None
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
 
@@ -175,13 +180,20 @@ class SessionTurn:
             temp=temp,
             last_seq=self._head_seq + len(new_events),
             ended_s=now_s(),
-            usage=self.usage.packed_with(event.used() for event in new_events),
+            usage=packed(self._used_with(new_events)),
         )
+
+    def _used_with(self, events: Sequence[EventScan]) -> Spent:
+        """The sums with more events, which are not noted."""
+        usage = TurnUsage(self.usage.spent)
+        for event in events:
+            usage.note(event.author, event.model_version, event.amounts())
+        return usage.spent
 
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
-        self.usage.note(event.used())
+        self.usage.note(event.author, event.model_version, event.amounts())
         if event.author == USER and event.branch is None:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
@@ -263,4 +275,5 @@ class SessionTurn:
             model_calls=dict(self._said),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
+            config=self.config if self.config.budgets else None,
         )

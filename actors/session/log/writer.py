@@ -8,10 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from actors.interfaces.records import Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
+from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.session_log import SessionLog
 from actors.session.subscribers.subscriptions import Subscriptions
+
+COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+"""What is counted of model calls: see UsageSums."""
 
 Events = Sequence[tuple[bytes, EventScan]]
 """Events to append: each encoded, and scanned."""
@@ -23,7 +27,7 @@ class LogWriter:
     Args:
         logs: writes to the store.
         subscriptions: get the agents' events.
-        counts: the actor's figures; `events` is counted here.
+        counts: the actor's figures; `events` and what they have used is counted here.
     """
 
     def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str]) -> None:
@@ -60,6 +64,8 @@ class LogWriter:
         stored: list[StoredEvent] = []
         all_writes: list[Write] = []
         for raw, event in events:
+            if event.model_version is not None or event.usage is not None:
+                self._count(event.amounts())
             each, of_event = log.add(raw, event)
             stored.append(each)
             all_writes += of_event
@@ -77,3 +83,9 @@ class LogWriter:
                 then()
 
         return self._logs.write(log, [*all_writes, *writes], show)
+
+    def _count(self, used: Amounts) -> None:
+        counts = self._counts
+        for name in COUNTED:
+            if number := getattr(used, name):
+                counts[name] += number

@@ -246,7 +246,7 @@ class TurnOpener:
         turn = SessionTurn.of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
         _check_answers(request, turn)
-        turn.config = message.config
+        turn.config = message.config.after(turn.config)
         turn.runner = message.runner
         # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
         turn.losses.clear()

@@ -82,6 +82,7 @@ class TurnRecovery:
         epoch = turn.row.epoch + 1
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         turn.lost.clear()
+        turn.reserved.clear()
         self._parts.subscriptions.drop_answers(log.key)
         try:
             await self._logs.write(log, [log.put_turn(turn.record())])
@@ -129,7 +130,7 @@ class TurnRecovery:
     async def _retried(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> p.TurnResumed:
         turn = SessionTurn.of(row)
         await self._reader.recall(log.key, turn)
-        turn.config = message.config or turn.config
+        turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.runner = message.runner
         turn.losses.clear()
         turn.retried_seq = log.head_seq
@@ -165,6 +166,8 @@ class TurnRecovery:
         """Fence off runs of a turn, and tell how far the turn is. Raises FencedError, StoreError."""
         log, turn = await self._lookup.current(message.turn)
         turn.lost.update(message.lost)
+        for run in message.lost:
+            turn.reserved.pop(run, None)
         self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
         # A supervisor that was abandoned meanwhile has begun again, and with another note.
         notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])

@@ -56,6 +56,8 @@ class TurnWriter:
             return p.Appended(first_seq=position[0])
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
+        # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
+        turn.reserved.pop(message.turn.run, None)
         state_seq = log.state_seq
         events = [*notes, *events]
         for raw, event in events:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from actors.errors import (
+    BudgetExceededError,
     FlowLimitExceededError,
     FlowStalledError,
     LlmCallsLimitExceededError,
@@ -27,6 +28,7 @@ from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.resumption import is_failure
 
 OWN_TEXTS = (
+    BudgetExceededError,
     FlowLimitExceededError,
     FlowStalledError,
     LlmCallsLimitExceededError,

@@ -13,6 +13,7 @@ GROWING = frozenset(
         *("turns", "events", "partials", "commits", "polls"),
         *("invocations", "transfers", "activations", "passivations", "shared", "replaced"),
         *("granted", "retried", "retries_refused"),
+        *("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
     }
 )
 """Figures that only grow, until their actor is started again; all others go up and down."""

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
-from actors.interfaces.usage import UsageFilter, UsagePage, UsagePlace
+from actors.interfaces.store_abilities.usage import UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace

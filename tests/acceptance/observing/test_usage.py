@@ -166,6 +166,14 @@ def test_archived_events_change_nothing(local: Deploy) -> None:
         assert rt.usage(by="agent") == before
 
 
+def test_figures_of_the_deployment_count_tokens_as_they_come(deploy: Deploy) -> None:
+    with deploy(says("root", CALL, "hi", tools=[look])) as rt:
+        run_turn(rt, "hi")
+        counts, total = rt.statistics().session.counts, rt.usage().total
+        for name in ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"):
+            assert counts[name] == getattr(total, name) > 0
+
+
 def test_a_response_that_a_callback_replaces_was_paid_for(local: Deploy) -> None:
     def replace(callback_context: CallbackContext, llm_response: LlmResponse) -> LlmResponse:
         return LlmResponse(content=Content.of_text("mine", role="model"))

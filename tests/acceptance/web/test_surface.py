@@ -192,6 +192,7 @@ async def test_operators_see_actors_figures_and_health(client: httpx2.AsyncClien
     metrics = (await client.get("/metrics")).text.splitlines()
     assert "# TYPE raygrove_runner_turns_total counter" in metrics
     assert 'raygrove_agents_live{app="desk"} 1' in metrics
+    assert "# TYPE raygrove_session_input_tokens_total counter" in metrics
     assert "raygrove_web_streams 0" in metrics
     assert 'raygrove_web_requests_total{operation="GET /readyz",status="200"} 1' in metrics
 

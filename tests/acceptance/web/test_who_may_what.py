@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from actors import Part, RunConfig
+from actors import Budget, Part, RunConfig
 from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.frontends.web.app import ADK_OPERATIONS, OPERATIONS
@@ -165,6 +165,26 @@ async def test_users_cannot_change_what_all_users_share(web: httpx2.AsyncClient,
         refused = await web.request(method, path, json=body, **as_(ADA))
         assert (refused.status_code, refused.json()["type"]) == (403, "NotAllowedError")
     assert (await web.post("/v1/apps/desk/sessions?user=ada", json={"state": shared}, **as_(DESK))).status_code == 201
+
+
+async def test_users_may_lower_the_budget_of_turns_and_not_raise_it(rt: Runtime) -> None:
+    app = app_for(rt, auth=StaticTokens(TOKENS), run_config=RunConfig(budget=Budget(llm_calls=3, seconds=60)))
+    async with client_of(app) as web:
+
+        async def status(token: str, **budget: object) -> int:
+            path = "/v1/apps/desk/sessions/budgets/turns?user=ada"
+            return (await web.post(path, json={"message": "hi", "config": {"budget": budget}}, **as_(token))).status_code
+
+        for lower in ({}, {"llmCalls": 2}, {"tokens": 10_000}, {"seconds": 5.5, "toolCalls": 9}):
+            assert await status(ADA, **lower) == 200
+        for higher in ({"llmCalls": 4}, {"seconds": 61}):
+            assert await status(ADA, **higher) == 403
+            assert await status(DESK, **higher) == 200
+        for wrong in ({"llmCalls": -1}, {"calls": 4}):
+            assert await status(ADA, **wrong) == 400
+        over = {"message": "hi", "config": {"budget": {"llmCalls": 0}}}
+        stopped = await web.post("/v1/apps/desk/sessions/budgets/turns?user=ada", json=over, **as_(ADA))
+        assert "BudgetExceededError" in stopped.text
 
 
 async def test_users_may_lower_the_limits_of_turns_and_not_raise_them(rt: Runtime) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -11,8 +11,9 @@ from unittest import mock
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
-from actors.rules.accounting.turn_usage import TurnUsage, UsedEvent, packed
+from actors.rules.accounting.turn_usage import Spent
 from actors.session.log import reader
+from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
@@ -142,7 +143,7 @@ def owed_ends_are_not_listed() -> AbstractContextManager[object]:
 def last_events_count_nothing() -> AbstractContextManager[object]:
     """What the event has used that carries the end of a turn is not in the turn's sums."""
 
-    def without(self: TurnUsage, events: Iterable[UsedEvent]) -> bytes:
-        return packed(self.spent)
+    def without(self: SessionTurn, events: Sequence[EventScan]) -> Spent:
+        return self.usage.spent
 
-    return mock.patch.object(TurnUsage, "packed_with", without)
+    return mock.patch.object(SessionTurn, "_used_with", without)

@@ -6,28 +6,28 @@ from collections.abc import Iterable, Mapping
 
 from actors import Event, Price
 from actors.rules.accounting.report import UsageCollector
-from actors.rules.accounting.turn_usage import Spent, TurnUsage, UsedEvent, packed
+from actors.rules.accounting.turn_usage import Amounts, Spent, TurnUsage, amounts_of, packed
 from runtime import Runtime
 
 NO_PRICES: Mapping[str, Price] = {}
 
 
-def used(event: Event) -> UsedEvent:
+def used(event: Event) -> Amounts:
     """What an event says of usage."""
     calls = {call.id for call in event.function_calls() if call.id}
-    return UsedEvent(event.author, event.model_version, event.usage, len(calls), event.duration_s)
+    return amounts_of(event.model_version, event.usage, len(calls), event.duration_s)
 
 
 def fold(events: Iterable[Event]) -> Spent:
     """What all these events have used."""
     usage = TurnUsage()
     for event in events:
-        usage.note(used(event))
+        usage.note(event.author, event.model_version, used(event))
     return usage.spent
 
 
-def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES) -> None:
-    """Check that the store's sums of ada's session s1, and of each of its turns, are those of its log."""
+def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] = NO_PRICES, session_id: str = "s1") -> None:
+    """Check that the store's sums of a session of ada's, and of each of its turns, are those of its log."""
     whole = list(log)
     turns: dict[str | None, list[Event]] = {None: whole}
     for event in whole:
@@ -35,4 +35,4 @@ def check_usage(rt: Runtime, log: Iterable[Event], prices: Mapping[str, Price] =
     for invocation_id, events in turns.items():
         collector = UsageCollector("agent", prices)
         collector.add("", [packed(fold(events))])
-        assert rt.usage("ada", "s1", invocation_id, by="agent") == collector.report(), invocation_id
+        assert rt.usage("ada", session_id, invocation_id, by="agent") == collector.report(), invocation_id

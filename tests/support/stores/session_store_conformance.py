@@ -22,7 +22,7 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
-from actors.interfaces.retention import PrunesSessions
+from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.interfaces.stores import ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support.stores.plain_session_store import PlainStore

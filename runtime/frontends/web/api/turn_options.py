@@ -7,13 +7,25 @@ from typing import Annotated
 
 import msgspec
 
-from actors.messages.config import OnConcurrentTurn, RunConfig, Streaming
+from actors.messages.config import Budget, OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.json_types import JsonObject
 from runtime.frontends.web.ids import MAX_NUMBER
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 
 Number = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class BudgetOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """Fields of a Budget. What is left out is as the server has it."""
+
+    tokens: Count | None = None
+    money: Amount | None = None
+    llm_calls: Count | None = None
+    tool_calls: Count | None = None
+    seconds: Amount | None = None
 
 
 class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -29,6 +41,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     save_input_blobs_as_artifacts: bool | None = None
     on_concurrent_turn: OnConcurrentTurn | None = None
     custom_metadata: JsonObject | None = None
+    budget: BudgetOptions | None = None
 
 
 def run_config(call: Call, options: TurnOptions, *, streams: bool) -> RunConfig:
@@ -47,6 +60,8 @@ def run_config(call: Call, options: TurnOptions, *, streams: bool) -> RunConfig:
     given = {name: value for name, value in msgspec.structs.asdict(options).items() if value is not None}
     if streams:
         given["streaming"] = "sse"
+    if options.budget is not None:
+        given["budget"] = _budget(base.budget, options.budget)
     try:
         config = RunConfig(**{**msgspec.structs.asdict(base), **given})
     except ValueError as error:
@@ -59,10 +74,28 @@ def run_config(call: Call, options: TurnOptions, *, streams: bool) -> RunConfig:
     return config
 
 
+def _budget(base: Budget | None, given: BudgetOptions) -> Budget | None:
+    """The budget of the server with what a client gives in its place."""
+    fields = {**(msgspec.structs.asdict(base) if base is not None else {}), **_given(given)}
+    return Budget(**fields) if fields else None
+
+
+def _given(fields: BudgetOptions) -> dict[str, float]:
+    return {name: value for name, value in msgspec.structs.asdict(fields).items() if value is not None}
+
+
 def _limits(config: RunConfig) -> dict[str, float]:
     """The limits of a turn by their names in JSON; infinity where there is none."""
     return {
         "maxLlmCalls": config.max_llm_calls if config.max_llm_calls > 0 else math.inf,
         "maxTransfers": config.max_transfers,
         "timeout": config.timeout if config.timeout is not None else math.inf,
+        **{
+            f"budget.{name}": limit if limit is not None else math.inf
+            for name, field in _BUDGET.items()
+            for limit in [getattr(config.budget, field, None)]
+        },
     }
+
+
+_BUDGET = {"tokens": "tokens", "money": "money", "llmCalls": "llm_calls", "toolCalls": "tool_calls", "seconds": "seconds"}

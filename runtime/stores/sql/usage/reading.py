@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, bindparam, case, literal_column, null, select, tuple_, type_coerce
 from sqlalchemy.types import NULLTYPE
 
-from actors.interfaces.usage import UnsummedTurn, UsagePage, UsagePlace
+from actors.interfaces.store_abilities.usage import UnsummedTurn, UsagePage, UsagePlace
 from actors.messages.session import SessionKey
 from actors.rules.accounting.report import DAY_S, day_of
 from runtime.stores.sql.database import Rows

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Content, Event, EventActions, LoopAgent, ParallelAgent, SequentialAgent, Supervision
-from actors.errors import DefinitionError, LlmCallsLimitExceededError, RaygroveError, TransferLimitExceededError
+from actors.errors import (
+    BudgetExceededError,
+    DefinitionError,
+    LlmCallsLimitExceededError,
+    NoPriceError,
+    RaygroveError,
+    TransferLimitExceededError,
+)
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.supervision import TURN_LIMITS, backoff, decide, decision_text, record
@@ -78,7 +85,12 @@ def test_limits_of_the_whole_turn_always_go_up(strategy: str, code: str) -> None
 
 
 def test_the_limits_are_there() -> None:
-    limits: list[RaygroveError] = [LlmCallsLimitExceededError("a", 1), TransferLimitExceededError("a", "b", 1)]
+    limits: list[RaygroveError] = [
+        LlmCallsLimitExceededError("a", 1),
+        TransferLimitExceededError("a", "b", 1),
+        BudgetExceededError("a", "tokens", 5, 4, 2, "turn 'e-1'"),
+        NoPriceError("a", "m"),
+    ]
     assert {failure(error).error_code for error in limits} == TURN_LIMITS
 
 

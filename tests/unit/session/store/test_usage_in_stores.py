@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from actors.interfaces.records import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
-from actors.interfaces.usage import ReportsUsage, UnsummedTurn, UsageFilter
+from actors.interfaces.store_abilities.usage import ReportsUsage, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore

@@ -1,0 +1,71 @@
+"""What runs reach besides the log: artifacts, memory, MCP servers, and places with resources that tools need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from actors.messages.content import Part
+from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
+from actors.messages.session import SessionKey
+
+
+class ArtifactAccess(Protocol):
+    """The artifacts of one session."""
+
+    async def save(self, filename: str, part: Part) -> int:
+        """Store a part and return its version, from 0. Raises InvalidIdError, ArtifactError."""
+        ...
+
+    async def load(self, filename: str, version: int | None = None) -> Part | None:
+        """Return the part of a version, or of the latest one; None if there is none."""
+        ...
+
+    async def keys(self) -> list[str]:
+        """Return the names of all artifacts that the session sees, sorted."""
+        ...
+
+
+class MemoryAccess(Protocol):
+    """The memory of one user."""
+
+    async def search(self, query: str) -> list[MemoryEntry]:
+        """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""
+        ...
+
+
+class Offload(Protocol):
+    """Runs tools that need more resources than their agent's process has."""
+
+    async def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any], needs: Mapping[str, Any]) -> Any:
+        """Call a function, sync or async, away from the agent's event loop, and return its result.
+
+        Args:
+            needs: resources by the names num_cpus, num_gpus, memory and resources.
+
+        Raises:
+            Exception: what the function raises.
+        """
+        ...
+
+
+class McpAccess(Protocol):
+    """The MCP servers that agents have tools of."""
+
+    async def list_tools(self, server: McpServer, session: SessionKey, headers: dict[str, str]) -> Sequence[McpToolInfo]:
+        """The tools of a server.
+
+        Args:
+            session: for which they are asked.
+            headers: of this session's requests.
+
+        Raises:
+            McpServerError: the server cannot be reached.
+            DefinitionError: another server has the name, or the library for MCP is missing.
+        """
+        ...
+
+    async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
+        """Call a tool of a server. Raises as `list_tools` does."""
+        ...
