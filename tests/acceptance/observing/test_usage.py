@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -155,6 +157,18 @@ def test_sums_are_there_after_a_restart_and_in_copies_of_the_store(deploy: Deplo
     for options in ({}, {"session_store": copy}):
         with deploy(says("root"), **options) as rt:
             assert rt.usage(by="agent") == before
+
+
+def test_turns_of_stores_that_had_no_sums_are_read_from_their_events(local: Deploy, tmp_path: Path) -> None:
+    with local(says("root", CALL, "a", "b", tools=[look])) as rt:
+        for _ in range(2):
+            run_turn(rt, "hi")
+        before = [rt.usage(by="agent"), rt.usage("ada", by="day"), rt.usage("ada", "s1")]
+    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
+        assert connection.execute("UPDATE raygrove_turns SET usage = x''").rowcount == 2
+        connection.commit()
+    with local(says("root")) as rt:
+        assert [rt.usage(by="agent"), rt.usage("ada", by="day"), rt.usage("ada", "s1")] == before
 
 
 def test_archived_events_change_nothing(local: Deploy) -> None:
