@@ -68,6 +68,17 @@ def test_what_lives_is_marked_with_its_process(opened: Opened, user: str, runtim
     expect(page.get_by_role("list", name="Agents that live")).to_contain_text("concierge")
 
 
+def test_figures_show_what_actors_do(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    page = opened(app="desk", view="figures")
+    began = page.get_by_role("img", name="live agents")
+    expect(began).to_be_visible()
+    session = page.get_by_role("region", name="Session actors")
+    before = int(session.get_by_role("row", name="events", exact=False).first.get_by_role("cell").inner_text().replace(",", ""))
+    run_turn(runtimes["desk"], "hi", "s", user)
+    expect(session.get_by_role("row", name="events", exact=False).first.get_by_role("cell")).to_have_text(f"{before + 2:,}")
+    assert str(runtimes["desk"].statistics().session.pid) in session.inner_text()
+
+
 def test_the_tree_is_walked_with_keys(opened: Opened) -> None:
     page = opened(app="desk", view="tree", agent="concierge")
     expect(page.get_by_role("treeitem")).to_have_count(2)
