@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { edgesOf, laidOut } from "../src/layout.js";
-import { isSilent, stateChanges, timeline, usageByAgent, withPiece } from "../src/log.js";
+import { isSilent, stateChanges, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
 import { rates } from "../src/series.js";
 
 /** An event of a turn. */
@@ -123,6 +123,21 @@ test("usage is summed by agent, those that used most first", () => {
     [
       { agent: "large", answers: 1, input: 100, output: 5, cached: 0, tools: 0 },
       { agent: "small", answers: 1, input: 1, output: 1, cached: 0, tools: 1 },
+    ],
+  );
+});
+
+test("turns are listed by what they used, without those that used nothing", () => {
+  const used = (seq, invocationId, promptTokenCount) => ({
+    ...event(seq, "desk", 0),
+    invocationId,
+    usageMetadata: { promptTokenCount },
+  });
+  assert.deepEqual(
+    usageByTurn([used(1, "a", 5), used(2, "b", 20), { ...event(3, "desk", 0), invocationId: "c" }, used(4, "a", 7)]),
+    [
+      { turn: "b", seq: 2, input: 20, output: 0 },
+      { turn: "a", seq: 1, input: 12, output: 0 },
     ],
   );
 });
