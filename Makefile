@@ -115,7 +115,10 @@ check: $(READY) $(UI_READY)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.docs.links
-	@cd $(UI) && $(NODE) node_modules/typescript/bin/tsc && $(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings . && $(NODE) build.js --check
+	@cd $(UI) && $(NODE) node_modules/typescript/bin/tsc
+	@cd $(UI) && $(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings .
+	@cd $(UI) && $(NODE) --test --test-reporter=dot 'tests/*.test.js'
+	@cd $(UI) && $(NODE) build.js --check
 
 bench: $(READY)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

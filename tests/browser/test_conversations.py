@@ -112,6 +112,18 @@ def test_sessions_are_searched_and_turns_filtered_by_their_state(opened: Opened,
     expect(page.get_by_text("Nothing fits.")).to_be_visible()
 
 
+def test_a_failed_turn_is_run_on(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    with pytest.raises(Exception, match="customer"):
+        run_turn(runtimes["slow"], "fail", "s", user)
+    page = opened(app="slow", user=user, session="s")
+    expect(page.locator(".event .error")).to_have_count(1)
+    page.get_by_role("button", name="retry").click()
+    # It fails again: the model always does.
+    expect(page.locator(".event .error")).to_have_count(2)
+    expect(page.locator(".turn")).to_contain_text("failed")
+    assert [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["failed"]
+
+
 def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
     opened: Opened, user: str, runtimes: dict[str, Runtime]
 ) -> None:

@@ -25,6 +25,7 @@ PLACES = {
     "state": {"app": "desk", "user": "looks", "session": "s", "tab": "state"},
     "artifacts": {"app": "desk", "user": "looks", "session": "s", "tab": "artifacts"},
     "inbox": {"app": "shop", "view": "inbox"},
+    "figures": {"app": "desk", "view": "figures"},
     "tree": {"app": "desk", "view": "tree", "agent": "billing"},
     "graph": {"app": "shop", "user": "looks", "session": "s", "tab": "agent", "agent": "shop"},
 }
@@ -54,7 +55,7 @@ def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place
     page.goto(f"{url}/ui/?" + "&".join(f"{name}={value}" for name, value in PLACES[place].items()))
     expect(page.get_by_role("navigation")).to_be_visible()
     page.wait_for_load_state("load")
-    expect(page.locator(".row, .question").first).to_be_visible()
+    expect(page.locator(".row, .question, .chart").first).to_be_visible()
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run().then(found => found.violations)")
     serious = [
@@ -126,6 +127,7 @@ def test_a_server_with_tokens_is_asked_with_one_and_a_user_sees_own_sessions_onl
     page.goto(f"{guarded}/ui/?app=desk&view=tree&agent=concierge")
     expect(page.get_by_role("treeitem")).to_have_count(2)
     expect(page.get_by_label("only live")).to_have_count(0)
+    expect(page.get_by_role("link", name="Figures")).to_have_count(0)
     page.get_by_role("button", name="leave").click()
     expect(page.get_by_label("Token of this server")).to_be_visible()
     # An address may bring a token, which does not stay in it.

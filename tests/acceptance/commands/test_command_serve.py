@@ -65,10 +65,13 @@ def test_an_app_is_served_until_it_is_told_to_stop_and_streams_are_told(app: str
         assert process.stderr.read() == ""
 
 
-def test_the_page_of_adk_is_served_from_a_folder(app: str, tmp_path: Path) -> None:
+def test_the_page_of_adk_is_served_from_a_folder_and_the_inspector_unless_it_is_not_wanted(app: str, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("the page")
-    with served(app, "--adk-ui", str(tmp_path)) as (_, url):
+    with served(app, "--adk-ui", str(tmp_path), "--no-ui") as (_, url):
         assert httpx2.get(url, follow_redirects=True, timeout=30).text == "the page"
+        assert httpx2.get(f"{url}/ui/", timeout=30).status_code == 404
+    with served(app) as (_, url):
+        assert "inspector.js" in httpx2.get(url, headers={"Accept": "text/html"}, follow_redirects=True, timeout=30).text
 
 
 def invoke(*arguments: str) -> Result:

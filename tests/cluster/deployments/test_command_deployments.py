@@ -338,9 +338,13 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> No
     assert f"deployments: {NAME}" in invoke("doctor").stdout
 
 
-def test_the_inspector_of_a_deployment_is_served_to_who_has_its_token(folder: Path) -> None:
-    command = [str(Path(sys.executable).with_name("raygrove")), "ui", NAME]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def test_the_inspector_of_a_deployment_is_served_to_who_has_its_token(folder: Path, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("raygrove")), "ui", NAME, "--open"]
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat "${{1#file://}}" > {tmp_path}/opened\n')
+    browser.chmod(0o700)
+    variables = {**os.environ, "BROWSER": f"{browser} %s"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
             assert process.stdout is not None
             named, _, place = process.stdout.readline().strip().partition(" at ")
@@ -350,6 +354,9 @@ def test_the_inspector_of_a_deployment_is_served_to_who_has_its_token(folder: Pa
             apps = page.partition("/ui/")[0] + "/v1/apps"
             assert httpx2.get(apps).status_code == 401
             assert httpx2.get(apps, headers={"Authorization": f"Bearer {token}"}).json()["apps"][0]["name"] == NAME
+            # Of the browser's arguments, which other users see, none has the token.
+            until(lambda: (tmp_path / "opened").exists() and token in (tmp_path / "opened").read_text())
+            assert token not in (tmp_path / "arguments").read_text()
             process.send_signal(signal.SIGINT)
             assert process.wait(30) in (0, 130)
         finally:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
 import webbrowser
+from html import escape
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
@@ -40,13 +43,17 @@ def ui(name: Name, port: Port = 0, open_it: Open = False, address: Address = Non
 
     token = secrets.token_urlsafe()
 
-    def tell(url: str) -> None:
-        # Browsers send no server what is behind the #.
-        place = f"{url}/ui/?app={quote(name, safe='')}#token={token}"
-        print(f"{name} at {place}", flush=True)
-        if open_it:
-            webbrowser.open(place)
+    with joined(name, address) as rt, tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as leading:
 
-    with joined(name, address) as rt:
+        def tell(url: str) -> None:
+            # Browsers send no server what is behind the #.
+            place = f"{url}/ui/?app={quote(name, safe='')}#token={token}"
+            print(f"{name} at {place}", flush=True)
+            if open_it:
+                # Other users of the machine see the arguments of a browser, and cannot read this file.
+                leading.write(f'<meta http-equiv="refresh" content="0; url={escape(place)}">')
+                leading.flush()
+                webbrowser.open(Path(leading.name).as_uri())
+
         auth = StaticTokens({token: Principal(is_admin=True)})
         WebServer(app_for(rt, auth=auth, adk_paths=False), "127.0.0.1", port, on_ready=tell).run()

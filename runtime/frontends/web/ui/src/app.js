@@ -6,6 +6,7 @@ import { Chat } from "./chat.js";
 import { Conversations } from "./conversations.js";
 import { Details } from "./details.js";
 import { Dialog } from "./dialog.js";
+import { FiguresView } from "./figures.js";
 import { Inbox } from "./inbox.js";
 import { pendingCalls, readPending } from "./pending.js";
 import { follow, go, href, place } from "./place.js";
@@ -16,7 +17,7 @@ import { Tree } from "./tree.js";
 /** @import { App } from "./types.js" */
 
 const LOOK_MS = 2000;
-const VIEWS = { conversations: "Conversations", inbox: "Inbox", tree: "Agents" };
+const VIEWS = { conversations: "Conversations", inbox: "Inbox", tree: "Agents", figures: "Figures" };
 
 /** The whole page. */
 export function Page() {
@@ -56,7 +57,7 @@ function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.key === "Escape" && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) target.blur();
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-  const to = { 1: "conversations", 2: "inbox", 3: "tree" }[event.key];
+  const to = { 1: "conversations", 2: "inbox", 3: "tree", 4: me.value?.isAdmin ? "figures" : undefined }[event.key];
   if (to) go({ view: to === "conversations" ? undefined : to });
   else if (event.key === "/") /** @type {HTMLElement | null} */ (document.getElementById("search"))?.focus();
   else if (event.key === "m") /** @type {HTMLElement | null} */ (document.querySelector(".composer textarea"))?.focus();
@@ -99,6 +100,7 @@ function AppPage({ app, apps }) {
       .join(" · ");
   }, [view, id, app]);
   const waiting = pendingCalls.value;
+  const views = Object.entries(VIEWS).filter(([name]) => name !== "figures" || me.value?.isAdmin);
   const here = waiting.filter((call) => call.userId === user && call.sessionId === id);
   return html`<div class=${`page view-${view} ${session ? "with-session" : ""}`}>
     <header class="top">
@@ -117,7 +119,7 @@ function AppPage({ app, apps }) {
               ${apps.map((each) => html`<option key=${each.name} selected=${each.name === app}>${each.name}</option>`)}</select>`
           : html`<b>${app}</b>`
       }
-      <nav aria-label="Views">${Object.entries(VIEWS).map(
+      <nav aria-label="Views">${views.map(
         ([
           name,
           title,
@@ -126,7 +128,7 @@ function AppPage({ app, apps }) {
       )}</nav>
       <span class="me">${me.value?.userId ?? (me.value?.isAdmin ? "administrator" : "any user")}${me.value?.needsCredentials && html` <button class="plain" onClick=${forgetToken}>leave</button>`}</span>
     </header>
-    ${view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
+    ${view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
     ${view === "conversations" && html`<main>${session ? html`<${Chat} session=${session} pending=${here} key=${`${session.user} ${session.id}`} />` : html`<p class="none">Choose a conversation, or begin a new one.</p>`}</main>`}
     ${(view === "conversations" ? session : view === "tree" && place.value.agent) && html`<${Details} session=${view === "conversations" ? session : null} app=${app} />`}
     <${Dialog} />

@@ -3,7 +3,7 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { AgentView } from "./agent.js";
 import { brief, count, duration, MARKS, pretty, time } from "./format.js";
-import { stateChanges, usageByAgent } from "./log.js";
+import { stateChanges, usageByAgent, usageByTurn } from "./log.js";
 import { Artifact } from "./parts.js";
 import { go, place } from "./place.js";
 
@@ -93,6 +93,18 @@ function UsagePanel({ session }) {
       ) => html`<tr key=${row.agent}><td><button class="plain" onClick=${() => go({ tab: "agent", agent: row.agent })}>${row.agent}</button></td>
       <td>${count(row.answers)}</td><td>${count(row.input)}</td><td>${count(row.cached)}</td><td>${count(row.output)}</td><td>${count(row.tools)}</td></tr>`,
     )}</tbody></table>
+    ${
+      !turn &&
+      html`<h2>By turn, those that used most first</h2>
+      <table><thead><tr><th>turn</th><th>in</th><th>out</th></tr></thead><tbody>${usageByTurn(all)
+        .slice(0, 20)
+        .map(
+          (
+            row,
+          ) => html`<tr key=${row.turn}><td><button class="plain" onClick=${() => go({ turn: row.turn })}>from #${row.seq}</button></td>
+            <td>${count(row.input)}</td><td>${count(row.output)}</td></tr>`,
+        )}</tbody></table>`
+    }
     <p class="note">Answers and tokens as the models' services counted them; answers without a count are left out.</p>`;
 }
 

@@ -171,3 +171,22 @@ export function usageByAgent(events) {
     (one, other) => other.input + other.output - one.input - one.output || one.agent.localeCompare(other.agent),
   );
 }
+
+/**
+ * What turns used, those that used most first.
+ *
+ * @param {Event[]} events
+ * @returns {{ turn: string, seq: number, input: number, output: number }[]}
+ */
+export function usageByTurn(events) {
+  /** @type {Map<string, { turn: string, seq: number, input: number, output: number }>} */
+  const found = new Map();
+  for (const event of events) {
+    const row = found.get(event.invocationId) ?? { turn: event.invocationId, seq: event.seq, input: 0, output: 0 };
+    found.set(event.invocationId, row);
+    row.input += event.usageMetadata?.promptTokenCount ?? 0;
+    row.output += (event.usageMetadata?.candidatesTokenCount ?? 0) + (event.usageMetadata?.thoughtsTokenCount ?? 0);
+  }
+  const used = [...found.values()].filter((row) => row.input + row.output > 0);
+  return used.sort((one, other) => other.input + other.output - one.input - one.output || one.seq - other.seq);
+}

@@ -1,0 +1,173 @@
+// What the page reads out of a log: `node --test`, a part of `make check`.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { edgesOf, laidOut } from "../src/layout.js";
+import { isSilent, stateChanges, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
+import { rates } from "../src/series.js";
+
+/** An event of a turn. */
+function event(seq, author, timestamp, parts = [], more = {}) {
+  return { id: `e${seq}`, invocationId: "t", seq, author, timestamp, content: { parts }, ...more };
+}
+const text = (said) => ({ text: said });
+const call = (name, id) => ({ functionCall: { name, id, args: {} } });
+const response = (name, id) => ({ functionResponse: { name, id, response: {} } });
+
+test("a turn has a run for each agent, and models and tools begin where their events tell", () => {
+  const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 2 };
+  const { from, to, runs, waits } = timeline([
+    event(1, "user", 100, [text("hi")]),
+    event(2, "desk", 101, [call("look", "c1")], { usageMetadata }),
+    event(3, "desk", 103, [response("look", "c1")]),
+    event(4, "desk", 104, [], { actions: { transferToAgent: "billing" } }),
+    event(5, "billing", 106, [text("done")]),
+  ]);
+  assert.deepEqual([from, to, waits], [100, 106, []]);
+  assert.deepEqual(
+    runs.map(({ agent, from, to, transfer }) => [agent, from, to, transfer]),
+    [
+      ["desk", 100, 104, "billing"],
+      ["billing", 104, 106, undefined],
+    ],
+  );
+  assert.deepEqual(
+    runs[0].ticks.map(({ kind, from, to, label, usage }) => [kind, from, to, label, usage]),
+    [
+      ["model", 100, 101, "calls look", usageMetadata],
+      ["tool", 101, 103, "look", undefined],
+      ["model", 103, 104, "answer", undefined],
+    ],
+  );
+});
+
+test("agents side by side begin together, and what comes after them begins with the last", () => {
+  const { runs } = timeline([
+    event(1, "user", 0, [text("hi")]),
+    event(2, "fast", 2, [text("a")], { branch: "all.fast" }),
+    event(3, "slow", 5, [text("b")], { branch: "all.slow" }),
+    event(4, "end", 6, [text("c")]),
+  ]);
+  assert.deepEqual(
+    runs.map((run) => [run.agent, run.from, run.to]),
+    [
+      ["fast", 0, 2],
+      ["slow", 0, 5],
+      ["end", 5, 6],
+    ],
+  );
+});
+
+test("a turn that waited for a person says how long, and goes on with the answer", () => {
+  const { runs, waits } = timeline([
+    event(1, "user", 0, [text("pay")]),
+    event(2, "desk", 1, [call("pay", "c1")], { longRunningToolIds: ["c1"] }),
+    event(3, "user", 61, [response("pay", "c1")]),
+    event(4, "desk", 62, [text("paid")]),
+  ]);
+  assert.deepEqual(waits, [{ kind: "wait", from: 1, to: 61, label: "waited for a person: pay", seq: 3 }]);
+  assert.deepEqual(
+    runs.map((run) => [run.from, run.to]),
+    [
+      [0, 1],
+      [61, 62],
+    ],
+  );
+});
+
+test("an error is a tick, and an event that only says how far a workflow is shows nothing", () => {
+  const failed = event(2, "desk", 3, [], { errorCode: "KeyError" });
+  assert.deepEqual(
+    timeline([event(1, "user", 0, [text("x")]), failed]).runs[0].ticks.map((tick) => [tick.kind, tick.label]),
+    [
+      ["error", "KeyError"],
+      ["model", "answer"],
+    ],
+  );
+  assert.ok(isSilent(event(1, "line", 0, [], { actions: { agentState: {} } })));
+  assert.ok(!isSilent(failed));
+});
+
+test("pieces of an answer are joined, and thoughts stay apart", () => {
+  const pieces = [[text("a")], [text("b")], [{ text: "hm", thought: true }], [text("c")]];
+  const whole = pieces.reduce((before, parts) => withPiece(before, event(0, "desk", 0, parts)), undefined);
+  assert.deepEqual(whole.content.parts, [{ text: "ab" }, { text: "hm", thought: true }, { text: "c" }]);
+});
+
+test("a change of state has what was there before, if an earlier event tells it", () => {
+  const changes = stateChanges([
+    event(1, "desk", 0, [], { actions: { stateDelta: { a: 1 } } }),
+    event(2, "desk", 0),
+    event(3, "desk", 0, [], { actions: { stateDelta: { a: null, b: 2 } } }),
+  ]);
+  assert.deepEqual(
+    changes.map(({ event, changes: made }) => [
+      event.seq,
+      ...made.map((each) => [each.key, each.before, each.after, each.isKnown]),
+    ]),
+    [
+      [1, ["a", undefined, 1, false]],
+      [3, ["a", 1, null, true], ["b", undefined, 2, false]],
+    ],
+  );
+});
+
+test("usage is summed by agent, those that used most first", () => {
+  const usage = (promptTokenCount, candidatesTokenCount) => ({ usageMetadata: { promptTokenCount, candidatesTokenCount } });
+  assert.deepEqual(
+    usageByAgent([
+      event(1, "user", 0, [text("x")]),
+      event(2, "small", 0, [call("f", "c")], usage(1, 1)),
+      event(3, "small", 0, [response("f", "c")]),
+      event(4, "large", 0, [text("y")], usage(100, 5)),
+    ]),
+    [
+      { agent: "large", answers: 1, input: 100, output: 5, cached: 0, tools: 0 },
+      { agent: "small", answers: 1, input: 1, output: 1, cached: 0, tools: 1 },
+    ],
+  );
+});
+
+test("turns are listed by what they used, without those that used nothing", () => {
+  const used = (seq, invocationId, promptTokenCount) => ({
+    ...event(seq, "desk", 0),
+    invocationId,
+    usageMetadata: { promptTokenCount },
+  });
+  assert.deepEqual(
+    usageByTurn([used(1, "a", 5), used(2, "b", 20), { ...event(3, "desk", 0), invocationId: "c" }, used(4, "a", 7)]),
+    [
+      { turn: "b", seq: 2, input: 20, output: 0 },
+      { turn: "a", seq: 1, input: 12, output: 0 },
+    ],
+  );
+});
+
+test("a graph is laid out by its longest ways, and circles end", () => {
+  const edges = [
+    ["START", "a", ""],
+    ["a", "b", "x"],
+    ["a", "c", ""],
+    ["b", "c", ""],
+    ["c", "a", "again"],
+  ];
+  const boxes = laidOut(edges, []);
+  const rows = [...boxes.values()].sort((one, other) => one.y - other.y).map((box) => box.name);
+  assert.deepEqual(rows, ["START", "a", "b", "c"]);
+  assert.equal(new Set([...boxes.values()].map((box) => `${box.x} ${box.y}`)).size, 4);
+});
+
+test("a workflow has edges in the order of its agents, and a loop leads back", () => {
+  const children = [{ name: "one" }, { name: "two" }];
+  assert.deepEqual(edgesOf({ name: "w", kind: "sequential", children }), [["one", "two", ""]]);
+  assert.deepEqual(edgesOf({ name: "w", kind: "loop", children }), [
+    ["one", "two", ""],
+    ["two", "one", "again"],
+  ]);
+  assert.deepEqual(edgesOf({ name: "w", kind: "llm", children }), []);
+});
+
+test("rates are those of figures that only grow, and an actor that counts anew has none below zero", () => {
+  const sample = (at, turns) => ({ at, figures: { runner: { counts: { turns } } } });
+  const of = (figures) => figures.runner.counts.turns;
+  assert.deepEqual(rates([sample(0, 5), sample(2000, 9), sample(4000, 1)], of), [2, 0]);
+});
