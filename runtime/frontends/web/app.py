@@ -17,7 +17,7 @@ from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions
 from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
-from runtime.frontends.web.api import agents, artifacts, operators, sessions, turns, users
+from runtime.frontends.web.api import agents, artifacts, operators, schedules, sessions, turns, users
 from runtime.frontends.web.api.index_page import INDEX
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
@@ -33,7 +33,7 @@ from runtime.frontends.web.streams.slots import StreamSlots
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-OPERATIONS = [each for module in (operators, agents, sessions, turns, artifacts, users) for each in module.OPERATIONS]
+OPERATIONS = [each for module in (operators, agents, sessions, turns, schedules, artifacts, users) for each in module.OPERATIONS]
 """All that clients can do."""
 
 ADK_OPERATIONS = [*adk_sessions.OPERATIONS, *adk_runs.OPERATIONS]
