@@ -18,6 +18,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.messages.schedule import Schedule
     from actors.messages.turn_info import PendingCall, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -46,6 +47,7 @@ __all__ = [
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
+    "Schedule",
     "Settings",
     "TaskResult",
     "Turn",
@@ -68,6 +70,7 @@ _MODULES = {
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
+    "Schedule": "actors.messages.schedule",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",

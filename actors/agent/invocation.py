@@ -13,6 +13,7 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import ArtifactAccess, MemoryAccess
+from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -20,6 +21,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
+from actors.refs.schedules import UserSchedules
 from actors.rules.prompt.history import History
 from actors.rules.routing.resumption import is_failure
 
@@ -70,6 +72,7 @@ class Invocation:
         self.user_seq = message.user_event.seq
         self.artifacts: ArtifactAccess = SessionArtifacts(environment.artifacts, key)
         self.memory: MemoryAccess = UserMemory(session, key)
+        self.schedules: ScheduleAccess = UserSchedules(session, key, environment.clock)
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload

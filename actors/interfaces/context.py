@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from actors.interfaces.clock import Clock
+from actors.interfaces.schedules import ScheduleAccess
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.config import RunConfig
@@ -169,6 +170,7 @@ class Context(RunContext, Protocol):
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
+        schedules: the user's schedules.
     """
 
     log: LogAccess
@@ -176,6 +178,7 @@ class Context(RunContext, Protocol):
     offload: Offload
     telemetry: RunTelemetry
     mcp: McpAccess
+    schedules: ScheduleAccess
     retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str
