@@ -39,7 +39,17 @@ MADE_BY_ACTORS = {
         "Outcome",
         "Paused",
     ),
-    *("PendingCall", "Question", "ReadonlyContext", "RuntimeStatistics", "Session", "TaskChange", "TaskNode", "TaskResult"),
+    *(
+        "PendingCall",
+        "Question",
+        "ReadonlyContext",
+        "RuntimeStatistics",
+        "Schedule",
+        "Session",
+        "TaskChange",
+        "TaskNode",
+        "TaskResult",
+    ),
     *("ToolContext", "Transfer", "Turn", "TurnInfo", "TurnMap", "TurnResult", "Usage"),
     # Actors make them by the thousand; msgspec names the wrong field.
     *("Blob", "Content", "Event", "EventActions", "FileData", "FunctionCall", "FunctionResponse", "LlmResponse", "Part"),

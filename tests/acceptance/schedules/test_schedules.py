@@ -82,7 +82,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_each_due_time_makes_one_turn(deploy: Deploy) -> None:
     with deploy(root(), settings=Settings(min_schedule_interval_s=1)) as rt:
-        created = rt.schedules.create("ping", user_id="ada", session_id="s1", message="tick", every=1)
+        created = rt.schedules.create("ping", user_id="ada", session_id="s1", message="tick", every=1, missed="all")
         rt.schedules.create("once", user_id="bob", message="now", at=datetime.now(UTC) + timedelta(seconds=1))
         until(lambda: len(due_times(rt, "s1")) >= 3 and due_times(rt, "once", "bob"))
         paused = rt.schedules.pause("ping", user_id="ada")
