@@ -11,6 +11,7 @@ from actors.definitions.tools.context import ReadonlyContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError, InvalidScheduleError, RequestError
+from actors.errors.calls import explains_wrong_calls
 from actors.interfaces.schedules import ScheduleAccess
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
@@ -39,6 +40,7 @@ class Reminders(Toolset):
         DefinitionError: an argument is out of range, or the time zone is not known.
     """
 
+    @explains_wrong_calls
     def __init__(self, *, most: int = 20, max_ahead_days: int = 366, min_interval_s: int = 3_600, timezone: str = "UTC") -> None:
         for name, value in (("most", most), ("max_ahead_days", max_ahead_days), ("min_interval_s", min_interval_s)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
