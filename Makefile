@@ -103,8 +103,8 @@ test-cuts: $(READY)
 	@$(BIN)/pytest -m soak tests/services/models/test_cut_answers.py
 
 chaos: $(READY)
-	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_crowds.py tests/chaos/test_transport_simulations.py
-	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_transport_simulations.py
+	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_crowds.py tests/chaos/test_schedules.py tests/chaos/test_transport_simulations.py
+	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_transport_simulations.py
 
 soak: $(READY)
 	@$(BIN)/pytest -m soak tests/soak

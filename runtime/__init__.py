@@ -19,6 +19,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums
     from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
@@ -51,6 +52,7 @@ __all__ = [
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
+    "Schedule",
     "SelectionReason",
     "Settings",
     "TaskResult",
@@ -80,6 +82,7 @@ _MODULES = {
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
     "SelectionReason": "actors.messages.turn_info",
+    "Schedule": "actors.messages.operating.schedule",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",

@@ -14,6 +14,7 @@ from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.session import LogAccess
+from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
@@ -22,6 +23,7 @@ from actors.messages.graph import NodeTask, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
+from actors.refs.schedules import UserSchedules
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -73,6 +75,7 @@ class Invocation:
         self.user_seq = message.user_event.seq
         self.artifacts: ArtifactAccess = SessionArtifacts(environment.artifacts, key)
         self.memory: MemoryAccess = UserMemory(session, key)
+        self.schedules: ScheduleAccess = UserSchedules(session, key, environment.clock)
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload

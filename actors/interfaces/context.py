@@ -8,6 +8,7 @@ from typing import Protocol
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.clock import Clock
 from actors.interfaces.session import LogAccess, RunSession
+from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.interfaces.telemetry import RunTelemetry
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
@@ -109,6 +110,7 @@ class Context(RunContext, Protocol):
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
+        schedules: the user's schedules.
     """
 
     log: LogAccess
@@ -116,6 +118,7 @@ class Context(RunContext, Protocol):
     offload: Offload
     telemetry: RunTelemetry
     mcp: McpAccess
+    schedules: ScheduleAccess
     retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str

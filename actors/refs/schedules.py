@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from actors.errors import ScheduleNotFoundError
 from actors.errors.suggestions import did_you_mean
+from actors.interfaces.clock import Clock
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import Schedule, SchedulePlan, ScheduleRow, shown_schedule
 from actors.messages.protocol.schedules.changes import ScheduleChange
@@ -81,3 +82,34 @@ class ScheduleClient:
     async def _not_found(self, user: str, name: str) -> ScheduleNotFoundError:
         others = await self._session.list_schedules(p.ListSchedules(app=self._app, user=user, limit=PAGE))
         return ScheduleNotFoundError(name, user, did_you_mean(name, [other.name for other in others]))
+
+
+class UserSchedules:
+    """Implements `ScheduleAccess`.
+
+    Args:
+        session: the Session actor.
+        key: the session in which tools run.
+        clock: of their process.
+    """
+
+    def __init__(self, session: SessionRef, key: SessionKey, clock: Clock) -> None:
+        self._client = ScheduleClient(session, key.app)
+        self._key = key
+        self._clock = clock
+
+    def now_s(self) -> float:
+        """The time, in seconds since the epoch."""
+        return self._clock.now_s()
+
+    async def create(self, name: str, plan: SchedulePlan, schedule_id: str, most_of_agents: int) -> Schedule:
+        """Create a schedule for the session. Raises RequestError with what is wrong, StoreError."""
+        return await self._client.create(self._key, name, plan, schedule_id, most_of_agents)
+
+    async def list(self) -> Sequence[Schedule]:
+        """All schedules of the user. Raises StoreError."""
+        return await self._client.list(self._key.user)
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule of the user. Raises ScheduleNotFoundError, StoreError."""
+        await self._client.change(self._key.user, name, "delete")

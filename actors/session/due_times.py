@@ -61,19 +61,18 @@ class DueTimes:
             raise StoreError(f"{store} keeps no schedules: it needs the methods of KeepsSchedules")
         return store
 
-    async def check_turn(self, message: p.OpenTurn) -> None:
-        """Check that the turn of a schedule may begin, each time when it has waited; any other one may.
+    async def refusal(self, message: p.OpenTurn) -> ScheduleNotFoundError | None:
+        """The reason why a turn may not begin that is not there: its schedule was deleted, replaced or paused, or has gone on.
 
-        Raises:
-            ScheduleNotFoundError: the schedule was deleted, replaced or paused, or has made this turn already.
-            StoreError: the store cannot be read.
+        Asked each time when the turn has waited. None of a turn that no schedule makes. Raises StoreError.
         """
         key, time = message.key, message.due
         if time is None:
-            return
+            return None
         row = await self._access.read(self.store().schedule, key.app, key.user, time.name)
         if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
-            raise ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
+            return ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
+        return None
 
     def writes_of(self, message: p.OpenTurn) -> Sequence[Write]:
         """The writes that go into the step in which a turn begins: its schedule, if it has one, goes on."""

@@ -39,7 +39,17 @@ MADE_BY_ACTORS = {
         "Outcome",
         "Paused",
     ),
-    *("PendingCall", "Question", "ReadonlyContext", "RuntimeStatistics", "Session", "TaskChange", "TaskNode", "TaskResult"),
+    *(
+        "PendingCall",
+        "Question",
+        "ReadonlyContext",
+        "RuntimeStatistics",
+        "Schedule",
+        "Session",
+        "TaskChange",
+        "TaskNode",
+        "TaskResult",
+    ),
     *(
         "CallAttempt",
         "RecordedCall",

@@ -7,6 +7,7 @@ from actors.definitions.tools.exit_loop import exit_loop
 from actors.definitions.tools.function import FunctionTool, LongRunningFunctionTool, tool
 from actors.definitions.tools.mcp.toolset import McpTools
 from actors.definitions.tools.memory import load_memory
+from actors.definitions.tools.reminders.toolset import Reminders
 from actors.definitions.tools.requests.built_in import (
     BuiltInCodeExecutor,
     BuiltInTool,
@@ -32,6 +33,7 @@ __all__ = [
     "McpTools",
     "PreloadMemoryTool",
     "ReadonlyContext",
+    "Reminders",
     "State",
     "Tool",
     "ToolContext",

@@ -14,6 +14,7 @@ from actors.definitions.tools.state import State, StateOfCall, StepState
 from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
+from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages.config import RunConfig
 from actors.messages.content import Content, Part
 from actors.messages.event import EventActions, RequestedInput
@@ -273,6 +274,7 @@ class ToolContext(CallbackContext):
         offload: runs a function where the cluster has the resources that it needs.
         input: what the user has answered to the question of this call; None as long as there is no answer.
         tool_confirmation: what the user has decided on this call; None as long as there is no decision.
+        schedules: the user's; None outside of a run.
     """
 
     def __init__(
@@ -284,9 +286,11 @@ class ToolContext(CallbackContext):
         delegate: Delegate | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
+        schedules: ScheduleAccess | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
+        self.schedules = schedules
         self.input = input
         self.tool_confirmation = tool_confirmation
         self.function_call_id = function_call_id

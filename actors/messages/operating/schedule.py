@@ -133,7 +133,7 @@ class Schedule(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         turns: how many turns it has made.
         error: why the last due time made no turn; "" when it made one.
         agent: the agent that has made it with a tool; "": a program has.
-        run_config: the options of each turn.
+        run_config: the options of each turn; None where they are not told.
     """
 
     user_id: str
@@ -145,13 +145,13 @@ class Schedule(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     at_s: int = 0
     timezone: str = "UTC"
     missed: MissedPolicy = "once"
-    state: ScheduleStateName = "active"
+    state: ScheduleStateName
     next_s: int | None = None
     last_s: int | None = None
     turns: int = 0
     error: str = ""
     agent: str = ""
-    run_config: RunConfig = RunConfig()
+    run_config: RunConfig | None = None
 
 
 def shown_schedule(row: ScheduleRow) -> Schedule:

@@ -23,6 +23,11 @@ FIELDS = 5
 
 DAY_S = 86_400
 
+LATEST_S = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+"""No calendar of Python goes much further."""
+
+LONGEST_S = 100 * 366 * DAY_S
+
 
 def timing_of(cron: str | None, every: Every | None, at: At | None, timezone: str | None) -> Timing:
     """The timing of a schedule.
@@ -57,8 +62,8 @@ def timing_of(cron: str | None, every: Every | None, at: At | None, timezone: st
             raise InvalidScheduleError(f"at {printable(at)!r}", why) from None
     if isinstance(moment, datetime):
         moment = (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)).timestamp()
-    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 < moment < math.inf:
-        why = "it must be a datetime, a text as '2026-11-30T08:00', or seconds since the epoch"
+    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 < moment < LATEST_S:
+        why = "it must be a datetime, a text as '2026-11-30T08:00', or seconds since the epoch, before the year 9999"
         raise InvalidScheduleError(f"at {printable(at)!r}", why)
     return Timing(at_s=math.ceil(moment), timezone=name)
 
@@ -122,7 +127,7 @@ def _cron(cron: str) -> str:
 def _whole_seconds(every: Every) -> int:
     seconds = every.total_seconds() if isinstance(every, timedelta) else every
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 1 <= seconds < math.inf or seconds != int(seconds):
-        why = "it must be a timedelta, or a number, of whole seconds from 1 on"
+    if not is_number or not 1 <= seconds <= LONGEST_S or seconds != int(seconds):
+        why = "it must be a timedelta, or a number, of whole seconds from 1 on, and at most a hundred years"
         raise InvalidScheduleError(f"every {printable(every)!r}", why)
     return int(seconds)

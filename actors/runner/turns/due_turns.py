@@ -171,7 +171,7 @@ class _Watch:
         except (RequestError, TurnError) as error:
             # It would fail each time.
             logger.error("schedule %r of user %r makes no turn: %s", name, user, error)
-            await self._pass(turn, str(error))
+            await self._pass(turn, f"{type(error).__name__}: {error}")
         except Exception as error:
             # Also of foreign code in the message's way: what is due stays due, and other schedules do not wait for it.
             await self._wait_after(turn, error)

@@ -140,14 +140,13 @@ class TurnOpener:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
-            await self._due_times.check_turn(request.message)
-            return await self._decision(request)
+            return await self._decision(request, await self._due_times.refusal(request.message))
         message = request.message
         async with self._in_order.locked(message.key):
             while True:
-                await self._due_times.check_turn(message)
+                refusal = await self._due_times.refusal(message)
                 request.log = await self._log_of(message)
-                decided = await self._decision(request)
+                decided = await self._decision(request, refusal)
                 if request.log.creation is None and self._logs.in_memory(message.key) is not request.log:
                     # It was evicted or deleted while the store was asked, which may take long.
                     continue
@@ -157,8 +156,10 @@ class TurnOpener:
                     continue
                 return decided
 
-    async def _decision(self, request: _Request) -> tuple[Decision, _KnownTurn | None]:
+    async def _decision(self, request: _Request, refusal: RequestError | None) -> tuple[Decision, _KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
+        if refusal is not None and known is None:
+            raise refusal
         return decide(request.facts(known)), known
 
     async def _known_turn(self, request: _Request) -> _KnownTurn | None:

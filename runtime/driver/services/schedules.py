@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
-from actors.messages.config import RunOptions, run_config_of
+from actors.messages.config import RunConfig, RunOptions, run_config_of
 from actors.messages.operating.schedule import MISSED, MissedPolicy, Schedule, SchedulePlan
 from actors.messages.protocol.schedules.changes import ScheduleChange
 from actors.refs.schedules import ScheduleClient
@@ -81,7 +81,7 @@ class _Schedules:
             user_id=schedule.user_id,
             session_id=schedule.session_id,
             message=schedule.message,
-            run_config=turn_config(schedule.run_config, schedule.name),
+            run_config=turn_config(schedule.run_config or RunConfig(), schedule.name),
             auto_create_session=True,
             on_leave="continue",
         )

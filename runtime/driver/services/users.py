@@ -27,7 +27,7 @@ class UsersService(_Users):
     """Users of the app: `rt.users`."""
 
     def delete(self, user_id: str) -> DeletedUser:
-        """Delete all data of a user: sessions, artifacts, memory and `user:` state.
+        """Delete all data of a user: sessions, artifacts, memory, schedules and `user:` state.
 
         Turns of the user are cancelled first. Requests that come meanwhile wait, and begin afresh afterwards. Other users are not
         disturbed. An unknown user is no error. Repeat it when it has failed: what was deleted stays so.

@@ -33,6 +33,7 @@ from runtime.frontends.console.observing.describe import describe
 from runtime.frontends.console.observing.logs import logs
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
+from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
 from runtime.frontends.console.usage import usage
 
@@ -65,6 +66,7 @@ for command in _OF_APPS:
 app.command("eval", rich_help_panel=_APPS)(evaluate_sets)
 for command in _OF_DEPLOYMENTS:
     app.command(rich_help_panel=_DEPLOYMENTS)(command)
+app.add_typer(schedules, name="schedules", rich_help_panel=_DEPLOYMENTS)
 app.add_typer(sessions, name="sessions", rich_help_panel=_DATA)
 app.add_typer(users.app, name="users", rich_help_panel=_DATA)
 app.add_typer(stores.app, name="store", rich_help_panel=_DATA)

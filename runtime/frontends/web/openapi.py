@@ -27,6 +27,7 @@ _ALWAYS = (Problem, Content, Event, TurnEnd)
 
 _PARTS: dict[str, tuple[str, JsonObject]] = {
     "session": ("the session's id; a slash in it is written as %2F", ID),
+    "schedule": ("the schedule's name; a slash in it is written as %2F", ID),
     "turn": ("the turn's id", ID),
     "name": ("the artifact's name; a slash in it is written as %2F", ARTIFACT_NAME),
     "user": ("the user's id", ID),

@@ -12,17 +12,20 @@ from functools import lru_cache
 
 import msgspec
 
+from actors import errors
 from actors.errors import (
     BudgetExceededError,
     FlowLimitExceededError,
     FlowStalledError,
     LlmCallsLimitExceededError,
+    RequestError,
     TransferLimitExceededError,
     TurnCancelledError,
     TurnError,
     TurnTimeoutError,
 )
 from actors.messages.event import Event
+from actors.messages.operating.schedule import Schedule
 from actors.messages.turn_info import TurnInfo
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.resumption import is_failure
@@ -71,6 +74,16 @@ def shown_turn(turn: TurnInfo, *, for_operator: bool) -> TurnInfo:
     if for_operator or turn.state != "failed" or name in _OWN_NAMES:
         return turn
     return msgspec.structs.replace(turn, error=name)
+
+
+def shown_schedule(schedule: Schedule, *, for_operator: bool) -> Schedule:
+    """A schedule as a client gets it."""
+    name, _, text = schedule.error.partition(": ")
+    kind = getattr(errors, name, None)
+    is_own = not text or name in _OWN_NAMES or (isinstance(kind, type) and issubclass(kind, RequestError))
+    error = schedule.error if for_operator or is_own else name
+    # Whose limits hold is said by the server, not by the schedule.
+    return msgspec.structs.replace(schedule, error=error, run_config=None)
 
 
 @lru_cache(1_024)

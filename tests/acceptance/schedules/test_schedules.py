@@ -82,7 +82,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_each_due_time_makes_one_turn(deploy: Deploy) -> None:
     with deploy(root(), settings=Settings(min_schedule_interval_s=1)) as rt:
-        created = rt.schedules.create("ping", user_id="ada", session_id="s1", message="tick", every=1)
+        created = rt.schedules.create("ping", user_id="ada", session_id="s1", message="tick", every=1, missed="all")
         rt.schedules.create("once", user_id="bob", message="now", at=datetime.now(UTC) + timedelta(seconds=1))
         until(lambda: len(due_times(rt, "s1")) >= 3 and due_times(rt, "once", "bob"))
         paused = rt.schedules.pause("ping", user_id="ada")
@@ -249,12 +249,41 @@ def test_a_turn_of_a_schedule_that_is_deleted_while_it_waits_does_not_begin(plac
         assert [event.text for event in stored(rt, "s1")] == ["talk", "ok"]
 
 
-def test_a_message_that_no_agent_can_take_is_told_and_the_schedule_goes_on(place: Place) -> None:
-    settings = {"user_id": "ada", "message": "x", "every": 60}
-    with place.runtime() as rt:
-        rt.schedules.create("cancelled", session_id="s1", **settings)  # type: ignore[arg-type]
+def test_a_turn_that_is_cancelled_while_it_waits_counts_as_made_and_the_schedule_says_so(place: Place) -> None:
+    talker = Talker()
+    with place.runtime(talker.agent()) as rt:
+        turn = rt.run(user_id="ada", session_id="s1", message="talk")
+        created = rt.schedules.create("minutely", user_id="ada", session_id="s1", message="tick", every=60)
         place.clock.advance(60)
-        assert rt.schedules.get("cancelled", user_id="ada").error == ""
+        [waiting] = rt.turns.list("ada", "s1", state="waiting")
+        rt.attach(user_id="ada", session_id="s1", invocation_id=waiting.invocation_id).cancel()
+        told = rt.schedules.get("minutely", user_id="ada")
+        assert (told.turns, told.next_s) == (0, (created.next_s or 0) + 60)
+        assert told.error == f"TurnCancelledError: turn {waiting.invocation_id!r} was cancelled"
+        rt._client.call_soon(talker.gate.set)
+        turn.result()
+        place.clock.advance(60)
+        assert rt.schedules.get("minutely", user_id="ada").error == ""
+        assert len(due_times(rt, "s1")) == 2
+
+
+def test_where_too_much_waits_the_turn_begins_later(tmp_path: Path) -> None:
+    place, talker = Place(tmp_path, max_waiting_session_turns=1), Talker()
+    with place.runtime(talker.agent()) as rt:
+        turns = []
+        for message in ("talk", "more"):
+            turns.append(rt.run(user_id="ada", session_id="s1", message=message))
+            place.clock.advance(0)
+        assert [turn.state for turn in rt.turns.list("ada", "s1")] == ["waiting", "running"]
+        rt.schedules.create("once", user_id="ada", session_id="s1", message="tick", at=place.clock.now_s() + 60)
+        place.clock.advance(65)
+        assert rt.schedules.get("once", user_id="ada").turns == 0
+        rt._client.call_soon(talker.gate.set)
+        for turn in turns:
+            turn.result()
+        place.clock.advance(60)
+        assert [event.text for event in stored(rt, "s1")][-2:] == ["tick", "ok"]
+        assert rt.schedules.list() == []
 
 
 def test_the_schedules_of_a_deleted_user_are_deleted(deploy: Deploy) -> None:

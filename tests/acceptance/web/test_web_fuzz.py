@@ -82,7 +82,7 @@ def send(rt: Runtime) -> Iterator[Callable[..., httpx2.Response]]:
 @given(
     operation=st.sampled_from([*OPERATIONS, *ADK_OPERATIONS]),
     user=st.sampled_from([*["u"] * 9, "", "x" * 300]),
-    ids=st.fixed_dictionaries(dict.fromkeys(("session", "turn", "name", "version"), IDS)),
+    ids=st.fixed_dictionaries(dict.fromkeys(("session", "turn", "schedule", "name", "version"), IDS)),
     app=st.sampled_from(["desk"] * 9 + ["other"]),
     query=QUERIES,
     body=BODIES,

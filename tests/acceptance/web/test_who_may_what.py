@@ -60,6 +60,8 @@ BODIES: Mapping[str, object] = {
     "RewindTo": {"invocationId": "t"},
     "Remember": {"sessionId": "s"},
     "MemoryQuery": {"query": "secret"},
+    "NewSchedule": {"name": "daily", "message": "hi", "everyS": 3_600},
+    "ScheduleChanges": {"paused": True},
 }
 
 
@@ -67,7 +69,7 @@ async def send(
     web: httpx2.AsyncClient, operation: HttpOperation, token: str, user: str = "", **headers: str
 ) -> tuple[httpx2.Response, bytes]:
     """Send a request of an operation, about the session `s` and its turn `t`."""
-    parts = {"app": "desk", "session": "s", "turn": "t", "name": "notes", "user": user or "ada"}
+    parts = {"app": "desk", "session": "s", "turn": "t", "schedule": "daily", "name": "notes", "user": user or "ada"}
     path = operation.path.format(**parts) + (f"?user={user}" if user and "{user}" not in operation.path else "")
     options: dict[str, Any] = {"json": BODIES[operation.body.__name__]} if operation.body is not None else {}
     if operation.takes_media:
@@ -105,7 +107,8 @@ async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.As
     paused = await rt.run(user_id="bob", session_id="s2", message="pay")
     await rt.aio.memory.add_session("bob", "s")
     await web.put("/v1/apps/desk/sessions/s/artifacts/user%3Anotes?user=bob", content=b"secret", **as_(DESK))
-    before = rt.sessions.get("bob", "s")
+    await rt.aio.schedules.create("daily", user_id="bob", session_id="s", message="secret", every=86_400)
+    before, schedule = rt.sessions.get("bob", "s"), rt.schedules.get("daily", user_id="bob")
     for operation in OPERATIONS:
         if operation.is_open:
             continue
@@ -125,6 +128,7 @@ async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.As
     answers = f"/v1/apps/desk/sessions/s2/turns/{paused.invocation_id}/answers"
     assert (await web.post(answers, json={"answers": {pending[0]["callId"]: True}}, **as_(ADA))).status_code in (400, 404)
     assert rt.sessions.get("bob", "s") == before
+    assert rt.schedules.get("daily", user_id="bob") == schedule
 
 
 async def test_a_user_reaches_no_other_users_anything_by_adks_paths(web: httpx2.AsyncClient, rt: Runtime) -> None:

@@ -253,6 +253,13 @@ def test_a_failed_turn_is_retried(folder: Path) -> None:
         raygrove("retry", NAME, "shaky")
 
 
+def test_a_schedule_is_created_and_runs_in_the_deployment(folder: Path) -> None:
+    raygrove("schedules", "create", NAME, "daily", "hello", "--user", "ada", "--session", "daily", "--every", "1d")
+    assert "every 86400 s" in raygrove("schedules", "list", NAME)
+    assert raygrove("schedules", "run", NAME, "daily") == "How can I help?\n"
+    assert raygrove("schedules", "delete", NAME, "daily") == "deleted schedule 'daily' of user 'ada'\n"
+
+
 def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) -> None:
     with Runtime.connect(NAME) as rt:
         first = hanging(rt, "s5")

@@ -1,4 +1,4 @@
-"""Places in lists of turns and of sessions, as texts that clients hand back."""
+"""Places in lists of turns, of sessions and of schedules, as texts that clients hand back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.messages.content import Content
+from actors.messages.operating.schedule import Schedule
 from actors.messages.session import Session, SessionPlace
 from actors.messages.turn_info import TurnInfo
 from runtime.frontends.web.problems import BadRequestError
@@ -36,12 +38,23 @@ def decode_session(cursor: str) -> Session:
     return Session(app_name="", user_id=place.user, id=place.session, last_update_time=place.updated_s)
 
 
+def encode_schedule(schedule: Schedule) -> str:
+    """The place after a schedule."""
+    return _encoded((schedule.user_id, schedule.name))
+
+
+def decode_schedule(cursor: str) -> Schedule:
+    """A schedule at that place. Raises BadRequestError."""
+    user_id, name = _decoded(cursor, tuple[str, str], "after")
+    return Schedule(user_id=user_id, name=name, session_id="", message=Content(), state="active")
+
+
 def _encoded(place: object) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def _decoded(cursor: str, kind: type[T]) -> T:
+def _decoded(cursor: str, kind: type[T], parameter: str = "before") -> T:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
     except (ValueError, msgspec.DecodeError):
-        raise BadRequestError("before must be the `next` of an earlier page") from None
+        raise BadRequestError(f"{parameter} must be the `next` of an earlier page") from None

@@ -49,7 +49,7 @@ async def forget_session(call: Call) -> None:
 
 
 async def delete_user(call: Call) -> DeletedUser:
-    """Delete all data of a user: sessions, artifacts, memory and state. Turns of the user are cancelled first."""
+    """Delete all data of a user: sessions, artifacts, memory, schedules and state. Turns of the user are cancelled first."""
     return await call.runtime.aio.users.delete(call.user_id)
 
 

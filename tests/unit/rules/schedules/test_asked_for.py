@@ -56,6 +56,9 @@ def test_a_moment_without_an_offset_is_of_the_time_zone() -> None:
         ({"at": "tomorrow"}, "write it as '2026-11-30T08:00'"),
         ({"at": float("nan")}, "it must be a datetime"),
         ({"at": [1]}, "it must be a datetime"),
+        ({"at": 1e12}, "before the year 9999"),
+        ({"every": 1e12}, "at most a hundred years"),
+        ({"every": timedelta.max}, "at most a hundred years"),
     ],
 )
 def test_what_is_wrong_is_refused_with_what_would_be_right(given: dict[str, Any], message: str) -> None:

@@ -1,0 +1,1 @@
+"""The toolset with which agents remind their users."""

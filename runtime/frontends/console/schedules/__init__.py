@@ -1,0 +1,1 @@
+"""`raygrove schedules`."""

@@ -1,0 +1,175 @@
+"""`raygrove schedules`: creates, lists, pauses, resumes, runs and deletes schedules of a deployment that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime.frontends.console.deployments.options import Address, Name, Verbose
+from runtime.frontends.console.options import Json, parsed_age
+from runtime.frontends.console.output import local_time, print_json, print_table
+
+if TYPE_CHECKING:
+    from actors.messages.operating.schedule import Schedule
+    from runtime.driver.runtime import Runtime
+
+ScheduleName = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name.", show_default=False)]
+Message = Annotated[str, typer.Argument(metavar="MESSAGE", help="What each turn begins with.", show_default=False)]
+Owner = Annotated[str | None, typer.Option("--user", help="Whose schedule; needed where several users have one of this name.")]
+Of = Annotated[str | None, typer.Option("--user", help="Only schedules of this user.")]
+Whose = Annotated[str, typer.Option("--user", help="The user whose session gets the message.", show_default=False)]
+Session = Annotated[str | None, typer.Option(help="The session that gets the message; by default one of the schedule's name.")]
+Cron = Annotated[str | None, typer.Option(help="Minute, hour, day of the month, month, day of the week: '30 8 * * MON-FRI'.")]
+Every = Annotated[str | None, typer.Option(help="Time between two turns, such as 90s, 15m, 6h or 1d.")]
+At = Annotated[str | None, typer.Option(help="The only time, such as '2026-11-30T08:00'.")]
+Timezone = Annotated[str | None, typer.Option(help="Time zone of --cron and --at, such as Europe/Berlin; by default UTC.")]
+Missed = Annotated[str, typer.Option(help="What becomes of times at which the deployment was down: once, all or skip.")]
+Timeout = Annotated[str | None, typer.Option(help="Cancel each turn after this time, such as 10m.")]
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, pause, resume, run and delete schedules.")
+
+
+@app.command()
+def create(
+    name: Name,
+    schedule: ScheduleName,
+    message: Message,
+    user: Whose,
+    session: Session = None,
+    cron: Cron = None,
+    every: Every = None,
+    at: At = None,
+    timezone: Timezone = None,
+    missed: Missed = "once",
+    timeout: Timeout = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Have a session get a message at times. Give one of --cron, --every and --at."""
+    every_s = parsed_age(every) if every is not None else None
+    timeout_s = parsed_age(timeout) if timeout is not None else None
+    with _joined(name, address) as rt:
+        created = rt.schedules.create(
+            schedule,
+            user_id=user,
+            message=message,
+            session_id=session,
+            cron=cron,
+            every=every_s,
+            at=at,
+            timezone=timezone,
+            missed=missed,  # type: ignore[arg-type]
+            run_config={"timeout": timeout_s},
+        )
+    _print_all([created], json=json)
+
+
+@app.command("list")
+def list_schedules(name: Name, user: Of = None, address: Address = None, json: Json = False) -> None:
+    """List schedules by user and name."""
+    with _joined(name, address) as rt:
+        _print_all(_all(rt, user), json=json)
+
+
+@app.command()
+def pause(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None, json: Json = False) -> None:
+    """Have a schedule make no turns until it is resumed."""
+    with _joined(name, address) as rt:
+        _print_all([rt.schedules.pause(schedule, user_id=_owner(rt, schedule, user))], json=json)
+
+
+@app.command()
+def resume(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None, json: Json = False) -> None:
+    """Have a paused schedule go on. What was due meanwhile makes no turn."""
+    with _joined(name, address) as rt:
+        _print_all([rt.schedules.resume(schedule, user_id=_owner(rt, schedule, user))], json=json)
+
+
+@app.command()
+def run(
+    name: Name,
+    schedule: ScheduleName,
+    user: Owner = None,
+    verbose: Verbose = False,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Start a turn of a schedule now, and print its answer. Ctrl-C leaves it, and cancels nothing.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn waits, 130 Ctrl-C.
+    """
+    from runtime.frontends.console.deployments.outcomes import follow
+
+    with _joined(name, address) as rt:
+        code = follow(rt.schedules.run_now(schedule, user_id=_owner(rt, schedule, user)), name, json=json, verbose=verbose)
+    raise typer.Exit(code)
+
+
+@app.command()
+def delete(name: Name, schedule: ScheduleName, user: Owner = None, address: Address = None) -> None:
+    """Delete a schedule. A turn that has begun goes on."""
+    with _joined(name, address) as rt:
+        owner = _owner(rt, schedule, user)
+        rt.schedules.delete(schedule, user_id=owner)
+    print(f"deleted schedule {schedule!r} of user {owner!r}")
+
+
+@contextmanager
+def _joined(name: str, address: str | None) -> Iterator[Runtime]:
+    # Imported here: completion needs no Runtime.
+    from runtime.frontends.console.joining import joined
+
+    with joined(name, address) as rt:
+        yield rt
+
+
+def _all(rt: Runtime, user: str | None) -> Iterator[Schedule]:
+    after: Schedule | None = None
+    while page := rt.schedules.list(user, after=after):
+        yield from page
+        after = page[-1]
+
+
+def _owner(rt: Runtime, name: str, user: str | None) -> str:
+    """Whose schedule is meant. Raises RequestError when several users have one of this name, and none is named."""
+    if user is not None:
+        return user
+    from actors.errors import RequestError
+
+    owners = sorted({each.user_id for each in _all(rt, None) if each.name == name})
+    if len(owners) > 1:
+        raise RequestError(f"schedule {name!r} is there of several users: choose with --user {' or '.join(owners[:10])}")
+    if not owners:
+        raise RequestError(f"no user has a schedule {name!r}: `raygrove schedules list` tells what there is")
+    return owners[0]
+
+
+def _print_all(schedules: Iterator[Schedule] | list[Schedule], *, json: bool) -> None:
+    if json:
+        print_json(schedules)
+        return
+    rows = [
+        (
+            each.user_id,
+            each.name,
+            each.session_id,
+            _times(each),
+            each.state,
+            local_time(each.next_s) if each.next_s is not None else "-",
+            local_time(each.last_s) if each.last_s is not None else "-",
+            str(each.turns),
+            each.error,
+        )
+        for each in schedules
+    ]
+    print_table(("user", "schedule", "session", "when", "state", "next", "last", "turns", "error"), rows)
+
+
+def _times(schedule: Schedule) -> str:
+    """When a schedule is due, for people."""
+    if schedule.cron:
+        return f"{schedule.cron} {schedule.timezone}"
+    return f"every {schedule.every_s} s" if schedule.every_s else "once"

@@ -1,0 +1,201 @@
+"""One timetable: schedules are created, changed and deleted by drivers, and what they leave in the log is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
+from actors.interfaces.records import RemoveSchedule
+from actors.messages.codec import decode_event
+from actors.messages.content import Content
+from actors.messages.event import Event
+from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
+from actors.messages.session import SessionKey
+from actors.refs.schedules import ScheduleClient, new_schedule_id
+from tests.simulation.agents import build, forget_calls
+from tests.simulation.cluster import Trace
+from tests.simulation.scenarios import Node
+from tests.simulation.schedules.timetable import LASTS_S, Timetable, Wanted
+from tests.simulation.stores import Disk
+from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
+from tests.simulation.world import APP, EPOCH_S, Driver, World, deployment_of, seeded
+
+LIMIT_S = 900.0
+"""Virtual seconds in which a timetable has to be over."""
+
+SETTLE_S = 130.0
+"""Virtual seconds that are waited for what was held up: as long as the slowest agent takes for all that may wait in a session."""
+
+USER = "ada"
+
+
+class Made(msgspec.Struct):
+    """A schedule, and what became of it; times as the log has them.
+
+    Attributes:
+        id: of the schedule; "": it could not be created.
+        created_s: when that was known.
+        pauses: from when on it was known to be paused, and until when it was not asked to go on.
+        deleted_s: when it was known to be deleted; 0: it was not.
+        row: as it is stored at the end; None: it is there no more.
+    """
+
+    wanted: Wanted
+    id: str = ""
+    created_s: float = 0.0
+    start_s: int = 0
+    pauses: list[tuple[float, float]] = []
+    deleted_s: float = 0.0
+    row: ScheduleRow | None = None
+
+
+class Left(msgspec.Struct):
+    """What a timetable has left.
+
+    Attributes:
+        made: the schedules.
+        messages: the users' events of all sessions, by session.
+        open_turns: turns that are open at the end.
+        ended_s: when no more was waited for.
+        problems: what may never happen.
+    """
+
+    made: list[Made] = []
+    messages: dict[str, list[Event]] = {}
+    open_turns: list[str] = []
+    ended_s: float = 0.0
+    problems: list[str] = []
+    trace: Trace = msgspec.field(default_factory=Trace)
+
+
+def play(given: Timetable, seed: int) -> Left:
+    """Play a timetable."""
+    return NO_PROCESS.copy().run(_play, given, seed)
+
+
+def _play(given: Timetable, seed: int) -> Left:
+    left, loop = Left(), VirtualLoop()
+    forget_calls()
+    root = Node(kind="llm", name="root", thinks_s=given.thinks_s)
+    with seeded(loop, seed) as calls:
+        world = World(loop, deployment_of(build(root)), given.plan, calls, seed)
+        try:
+            loop.run_until_complete(_meet(world, given, left))
+        except StuckError as error:
+            left.problems.append(f"hang: {error}")
+        finally:
+            left.trace = world.trace
+            loop.forget()
+            _clear(Disk(loop), [each.session for each in given.wanted])
+    return left
+
+
+def _clear(disk: Disk, sessions: Sequence[str]) -> None:
+    disk.clear(*{SessionKey(APP, USER, session) for session in sessions})
+    disk.store.commit([RemoveSchedule(row.key, row.name, row.id) for row in disk.store.schedules(APP, None)])
+
+
+async def _meet(world: World, given: Timetable, left: Left) -> None:
+    world.start()
+    driver = Driver(world)
+    await driver.spawn(driver.rt._client.engine.runner.watch_schedules())
+    left.made = [Made(each) for each in given.wanted]
+    doing: list[Any] = [_keep(world, made) for made in left.made]
+    doing += [_talk(world, after_s, session) for after_s, session in given.talks]
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await asyncio.gather(asyncio.sleep(LASTS_S), *doing)
+            await asyncio.sleep(SETTLE_S)
+    except TimeoutError:
+        left.problems.append(f"hang: not over after {LIMIT_S:g} s")
+    left.ended_s = _now_s()
+    store = world.disk.store
+    for made in left.made:
+        made.row = store.schedule(APP, USER, made.wanted.name)
+    for session in {each.session for each in given.wanted}:
+        log = [decode_event(raw, seq) for seq, raw in store.events(SessionKey(APP, USER, session))]
+        left.messages[session] = [event for event in log if event.author == "user"]
+    # What began last may be on its way.
+    left.open_turns = [row.invocation_id for _, row in store.running(APP) if left.ended_s - row.begun_s > SETTLE_S / 2]
+
+
+def _now_s() -> float:
+    return EPOCH_S + asyncio.get_running_loop().time()
+
+
+async def _keep(world: World, made: Made) -> None:
+    """Create a schedule, and change it when its time has come."""
+    wanted, begins_s = made.wanted, _now_s()
+    timing = Timing(every_s=wanted.every_s, at_s=0 if wanted.every_s else int(begins_s + wanted.at_s) + 1)
+    plan = SchedulePlan(timing=timing, missed=wanted.missed, content=Content.of_text("tick"))
+    key, schedule_id = SessionKey(APP, USER, wanted.session), new_schedule_id()
+    try:
+        await _asked(world, lambda client: client.create(key, wanted.name, plan, schedule_id))
+    except ScheduleExistsError:
+        # It was stored before the store was away.
+        pass
+    except RaygroveError:
+        # A single due time has passed meanwhile.
+        return
+    made.id, made.created_s = schedule_id, _now_s()
+    row = world.disk.store.schedule(APP, USER, wanted.name)
+    made.start_s = row.plan.timing.start_s if row is not None else 0
+    if wanted.paused_s:
+        await _until(begins_s + wanted.paused_s)
+        if await _changed(world, wanted.name, "pause"):
+            paused_s = _now_s()
+            if wanted.resumed_s:
+                await _until(begins_s + wanted.resumed_s)
+            made.pauses.append((paused_s, _now_s() if wanted.resumed_s else float("inf")))
+            if wanted.resumed_s:
+                await _changed(world, wanted.name, "resume")
+    if wanted.deleted_s:
+        await _until(begins_s + wanted.deleted_s)
+        if await _changed(world, wanted.name, "delete"):
+            made.deleted_s = _now_s()
+
+
+async def _until(moment_s: float) -> None:
+    await asyncio.sleep(max(0.0, moment_s - _now_s()))
+
+
+async def _changed(world: World, name: str, change: Any) -> bool:
+    """Change a schedule; False if it is there no more, or cannot be changed so."""
+    try:
+        await _asked(world, lambda client: client.change(USER, name, change))
+    except ScheduleNotFoundError:
+        return False
+    except RaygroveError:
+        return False
+    return True
+
+
+async def _asked(world: World, ask: Any) -> Any:
+    """What a driver is told; a store that was away for long is asked again."""
+    while True:
+        driver = Driver(world)
+        client = ScheduleClient(driver.rt._client.engine.session, APP)
+        try:
+            return await driver.spawn(ask(client))
+        except RaygroveError as error:
+            if "Store" not in type(error).__name__:
+                raise
+            await asyncio.sleep(1.0)
+
+
+async def _talk(world: World, after_s: float, session: str) -> None:
+    await asyncio.sleep(after_s)
+    driver = Driver(world)
+
+    async def run() -> None:
+        try:
+            await driver.rt.run(user_id=USER, session_id=session, message="hi")
+        except RaygroveError:
+            # The store may be away for long.
+            return
+
+    await driver.spawn(run())

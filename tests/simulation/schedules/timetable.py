@@ -1,0 +1,122 @@
+"""What a timetable is: schedules of users, what users do meanwhile, and what goes wrong. All of it follows from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.messages.operating.schedule import MISSED, MissedPolicy
+from tests.simulation.faults import CALM, COMMIT, PATIENT_S, Fault, FaultPlan, Network, Phase, What
+
+LASTS_S = 100.0
+"""Virtual seconds for which schedules make turns."""
+
+KINDS = (
+    "AwaitDue",
+    "AwaitDue",
+    "OpenTurn",
+    "OpenTurn",
+    "PassDueTime",
+    "CreateSchedule",
+    "ChangeSchedule",
+    "Invoke",
+    "Append",
+    COMMIT,
+)
+"""Messages, and moments, at which something goes wrong; some more often than others."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that somebody wants.
+
+    Attributes:
+        every_s: between two due times; 0: there is one.
+        at_s: of a single one, after the start.
+        paused_s, resumed_s, deleted_s: when that is asked for, after the start; 0: never.
+    """
+
+    name: str
+    session: str
+    every_s: int = 0
+    at_s: float = 0.0
+    missed: MissedPolicy = "once"
+    paused_s: float = 0.0
+    resumed_s: float = 0.0
+    deleted_s: float = 0.0
+
+    @property
+    def is_left_alone(self) -> bool:
+        """It is neither paused nor deleted."""
+        return not self.paused_s and not self.deleted_s
+
+
+class Timetable(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedules, and what they meet.
+
+    Attributes:
+        thinks_s: how long the agent takes for each turn.
+        talks: when users send messages of their own, and to which sessions.
+        plan: what goes wrong.
+    """
+
+    wanted: Sequence[Wanted]
+    thinks_s: float
+    talks: Sequence[tuple[float, str]]
+    plan: FaultPlan
+
+
+def timetable(seed: int) -> Timetable:
+    """The timetable of a seed."""
+    chance = random.Random(f"timetable {seed}")
+    wanted = [_wanted(chance, number) for number in range(chance.randint(1, 4))]
+    return Timetable(
+        wanted=wanted,
+        thinks_s=chance.choice([0.0, 0.0, 0.3, 4.0, 15.0]),
+        talks=[(chance.uniform(0, LASTS_S), chance.choice(wanted).session) for _ in range(chance.choice([0, 0, 1, 3]))],
+        plan=_plan(seed, chance),
+    )
+
+
+def _wanted(chance: random.Random, number: int) -> Wanted:
+    paused_s = chance.uniform(5, LASTS_S) if chance.randrange(5) == 0 else 0.0
+    repeats = chance.randrange(5) > 0
+    return Wanted(
+        name=f"n{number}",
+        session=chance.choice(["s0", f"s{number}"]),
+        every_s=chance.choice([10, 13, 25]) if repeats else 0,
+        at_s=0.0 if repeats else chance.uniform(1, LASTS_S),
+        missed=chance.choice(MISSED),
+        paused_s=paused_s,
+        resumed_s=paused_s + chance.uniform(1, 30) if paused_s and chance.randrange(2) else 0.0,
+        deleted_s=chance.uniform(5, LASTS_S) if not paused_s and chance.randrange(5) == 0 else 0.0,
+    )
+
+
+def _plan(seed: int, chance: random.Random) -> FaultPlan:
+    if chance.randrange(6) == 0:
+        return FaultPlan(network=CALM)
+    network = Network(
+        brings_early=chance.randrange(2) == 0,
+        seed=seed,
+        usual_s=chance.choice([0.001, 0.005, 0.03]),
+        slow=chance.choice([0, 0, 20, 6]),
+        slow_s=chance.choice([0.05, 0.3, 1.5]),
+    )
+    faults = [_fault(chance) for _ in range(chance.randint(1, 5))]
+    return FaultPlan(network=network, faults=faults, store_timeout_s=chance.choice([PATIENT_S, PATIENT_S, 0.5]))
+
+
+def _fault(chance: random.Random) -> Fault:
+    what: What = chance.choice(["kill", "kill", "kill", "replace", "freeze", "lose reply", "slow", "store away", "store hangs"])
+    who = chance.choice(["session", "runner", "agents", "sender", "receiver"]) if what in ("kill", "freeze") else ""
+    for_s = 10 ** chance.uniform(-1.7, 0.9)
+    phase: Phase = chance.choice(["sent", "handled"])
+    if chance.randrange(4) == 0 and what not in ("lose reply", "slow"):
+        who = chance.choice(["session", "runner"]) if who else ""
+        return Fault(what=what, who=who, after_s=chance.uniform(0, LASTS_S / 2), for_s=for_s)
+    after_s = 10 ** chance.uniform(-3.5, 0) if chance.randrange(3) == 0 and what not in ("lose reply", "slow") else 0.0
+    return Fault(
+        what=what, who=who, kind=chance.choice(KINDS), nth=chance.randint(1, 12), phase=phase, after_s=after_s, for_s=for_s
+    )
