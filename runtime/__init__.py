@@ -18,6 +18,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.interfaces.deployment_events import DeploymentEvent
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.turn_description import TurnDescription
     from actors.messages.turn_info import PendingCall, TurnInfo
@@ -42,6 +43,7 @@ __all__ = [
     "BasicAuth",
     "BearerAuth",
     "CallAttempt",
+    "DeploymentEvent",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
@@ -67,6 +69,7 @@ _MODULES = {
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
+    "DeploymentEvent": "actors.interfaces.deployment_events",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
+from actors.interfaces.deployment_events import DeploymentEvent
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
@@ -94,6 +95,10 @@ class AsyncServices:
     ) -> list[AgentInfo]:
         """Agents of the deployment that fit: see Runtime.find_agents."""
         return await asyncio.to_thread(self._tree.search, text, under, limit, kind=kind, model=model, tool=tool)
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """Read what has happened to the deployment: see Runtime.deployment_events."""
+        return await self._client.run_async(self._client.engine.deployment_events())
 
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

@@ -42,6 +42,7 @@ MADE_BY_ACTORS = {
     *("PendingCall", "Question", "ReadonlyContext", "RuntimeStatistics", "Session", "TaskChange", "TaskNode", "TaskResult"),
     *(
         "CallAttempt",
+        "DeploymentEvent",
         "RecordedCall",
         "ToolContext",
         "Transfer",

@@ -11,7 +11,7 @@ from actors.messages.protocol.base import Statistics
 GROWING = frozenset(
     {
         *("turns", "events", "partials", "commits", "polls"),
-        *("invocations", "transfers", "activations", "passivations", "shared", "replaced"),
+        *("invocations", "transfers", "activations", "passivations", "shared", "replaced", "lost"),
         *("granted", "retried", "retries_refused"),
     }
 )

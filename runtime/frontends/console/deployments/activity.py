@@ -65,6 +65,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         time: seconds since the epoch.
         age_s: how long its first Session actor runs.
         running: turns under way.
+        lost: processes of agents that were lost, since the Runners were started.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
 
@@ -72,12 +73,14 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     time: float
     age_s: float
     running: int
+    lost: int
     actors: Sequence[ActorRow]
 
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
-        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}"
+        counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
+        return self.name, *counts, f"up {duration(self.age_s)}"
 
 
 class DeploymentWatch:
@@ -110,8 +113,9 @@ class DeploymentWatch:
             (row for row in rows if row.kind == "agent"), key=lambda row: (-(row.running or 0), -(row.per_min or 0), -row.done)
         )
         started_s = min((each.started_s for each in actors.values() if each.started_s is not None), default=now_s)
-        running = seen.runner.counts["running"]
-        return Look(name=self._rt.app_name, time=now_s, age_s=now_s - started_s, running=running, actors=[*core, *agents])
+        running, lost = seen.runner.counts["running"], seen.runner.counts.get("lost", 0)
+        age_s = now_s - started_s
+        return Look(name=self._rt.app_name, time=now_s, age_s=age_s, running=running, lost=lost, actors=[*core, *agents])
 
     def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float) -> ActorRow:
         name = figures.agent or figures.actor.partition("/")[2]
