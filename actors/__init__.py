@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from actors.messages.llm.fields import GenerateContentConfig
     from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.memory import MemoryEntry
+    from actors.messages.operating.usage import Price
     from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
     from actors.messages.session import Session
     from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
@@ -139,6 +140,7 @@ __all__ = [
     "PlanReActPlanner",
     "Plugin",
     "PreloadMemoryTool",
+    "Price",
     "ReadonlyContext",
     "RequestInput",
     "RetryConfig",
@@ -225,6 +227,7 @@ _MODULES = {
     "PlanReActPlanner": "actors.definitions.planners",
     "Plugin": "actors.definitions.agents",
     "PreloadMemoryTool": "actors.definitions.tools",
+    "Price": "actors.messages.operating.usage",
     "ReadonlyContext": "actors.definitions.tools",
     "RequestInput": "actors.definitions.graphs",
     "RetryConfig": "actors.definitions.graphs",

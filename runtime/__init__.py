@@ -20,8 +20,9 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
-    from actors.messages.turn_description import TurnDescription
-    from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.operating.turn_description import TurnDescription
+    from actors.messages.operating.usage import UsageReport, UsageSums
+    from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
     from runtime.driver.ray_data import RunTurns
@@ -52,6 +53,7 @@ __all__ = [
     "RunTurns",
     "Runtime",
     "RuntimeStatistics",
+    "SelectionReason",
     "Settings",
     "TaskResult",
     "Turn",
@@ -59,6 +61,8 @@ __all__ = [
     "TurnInfo",
     "TurnMap",
     "TurnResult",
+    "UsageReport",
+    "UsageSums",
     "event_lines",
     "python_tool",
 ]
@@ -78,13 +82,16 @@ _MODULES = {
     "RunTurns": "runtime.driver.ray_data",
     "Runtime": "runtime.driver.runtime",
     "RuntimeStatistics": "runtime.driver.statistics",
+    "SelectionReason": "actors.messages.turn_info",
     "Settings": "runtime.settings",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
-    "TurnDescription": "actors.messages.turn_description",
+    "TurnDescription": "actors.messages.operating.turn_description",
     "TurnInfo": "actors.messages.turn_info",
     "TurnMap": "runtime.driver.scripts.turn_map",
     "TurnResult": "runtime.driver.turns.turn",
+    "UsageReport": "actors.messages.operating.usage",
+    "UsageSums": "actors.messages.operating.usage",
     "event_lines": "runtime.frontends.console.event_lines",
     "python_tool": "runtime.integrations.code.tool",
 }

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
+from actors.messages.operating.usage import Price
 
 PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
@@ -68,11 +69,14 @@ class Settings(BaseSettings):
         record_requests_days: how long records of requests are kept, in days; None: as long as their session.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
+        prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
+            currency.
         max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
         max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
             what may wait, see Limits.
+        max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
             Ray they travel to the cluster, as definitions do.
@@ -117,6 +121,7 @@ class Settings(BaseSettings):
     max_state_bytes: int = Field(default=DEFAULT_LIMITS.max_state_bytes, ge=LEAST_BYTES)
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
     model_limits: dict[str, ModelLimits] = {}
+    prices: dict[str, Price] = {}
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
     max_listed_tools: int = Field(default=DEFAULT_LIMITS.max_listed_tools, ge=1)
@@ -125,6 +130,9 @@ class Settings(BaseSettings):
     max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
     max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
     max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
+    max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
+    min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)
+    max_schedule_ahead_days: int = Field(default=DEFAULT_LIMITS.max_schedule_ahead_days, ge=1)
     env: dict[str, SecretStr] = {}
 
     def __init__(self, *unnamed: Never, **given: Any) -> None:
@@ -158,6 +166,14 @@ class Settings(BaseSettings):
     def _is_range(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"\d{1,5}(-\d{1,5})?", value):
             raise ValueError(f"{value!r} is no range of ports: write it as '20000-20100'")
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def _has_one_currency(cls, value: dict[str, Price]) -> dict[str, Price]:
+        currencies = sorted({price.currency for price in value.values()})
+        if len(currencies) > 1:
+            raise ValueError(f"prices are in {' and '.join(currencies)}: give all in one currency, so that they can be added up")
         return value
 
     @field_validator("telemetry")
@@ -241,5 +257,6 @@ def _no_json(error: SettingsError) -> str:
 _JSON_EXAMPLES = {
     "core_resources": '{"core": 1}',
     "model_limits": '{"gemini-*": {"max_concurrency": 8}}',
+    "prices": '{"gemini-*": {"input": 0.5, "output": 3}}',
     "env": '["OPENAI_API_KEY"]',
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from actors.agent.event_writer import EventWriter
 from actors.agent.session_reader import SessionReader
@@ -102,17 +103,30 @@ class Children:
             notes=self._writer.notes_with(None),
             traceparent=traceparent,
         )
-        try:
+        async with self._stopped_with_call(branch):
             outcome = await self._runner.run_child(run)
+        return outcome, await self._reader.tool_answer(branch, asked.seq)
+
+    async def delegate(self, name: str, task: NodeTask, branch: str, *, resume: bool) -> p.AnyOutcome:
+        """Run a child for a call: see Context.delegate."""
+        if name not in self._spec.children:
+            known = ", ".join(self._spec.children) or "none"
+            raise UnknownAgentError(name, f" {self._spec.name!r} has these agents below it: {known}.")
+        async with self._stopped_with_call(branch):
+            return await self.run_node(name, task, branch, resume=resume)
+
+    @asynccontextmanager
+    async def _stopped_with_call(self, branch: str) -> AsyncIterator[None]:
+        """Where the block is cancelled the call is, and what runs on its branch is stopped: its answer is not wanted any more."""
+        try:
+            yield
         except asyncio.CancelledError:
-            # The call is cancelled, so its answer is not wanted any more.
             with suppress(FencedError):
                 await self.stop(branch)
             raise
-        return outcome, await self._reader.tool_answer(branch, asked.seq)
 
     async def run_node(self, name: str, task: NodeTask, branch: str | None, *, resume: bool) -> p.AnyOutcome:
-        """Run an agent as a node of a graph: see GraphContext.run_node."""
+        """Run an agent as a node: see GraphContext.run_node."""
         outcome = await self._runner.run_child(
             p.RunChild(
                 turn=self._message.turn,

@@ -21,7 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
-from actors.messages.graph import NodeInfo
+from actors.messages.graph import NodeInfo, root_path
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.topology import CHAT, TASK
@@ -243,8 +243,11 @@ class EventWriter:
         )
 
     def _node_info(self, event: Event) -> NodeInfo | None:
-        if self._node is None or event.author == USER:
+        if event.author == USER:
             return None
+        if self._node is None:
+            # What an agent with delegates says stands above what these do.
+            return NodeInfo(path=root_path(self._spec.name)) if self._spec.has_delegates else None
         says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
         if self._spec.mode == CHAT:
             return NodeInfo(path=self._node.path)

@@ -18,11 +18,13 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
+from actors.messages.graph import NodeTask, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.prompt.history import History
-from actors.rules.routing.resumption import is_failure
+from actors.rules.routing.branches import delegate_branch
+from actors.rules.routing.resumption import without_retried
 
 _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 """The hooks of an agent that is neither a model's nor custom."""
@@ -107,13 +109,9 @@ class Invocation:
         if self.is_resumed:
             # After a rewind the log is another one, and is read from its start.
             own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
-            self.done = self.without_retried(own)
+            self.done = without_retried(own, self.retried_seq)
             self.writer.recall(self.done)
         await self.reader.begin_run()
-
-    def without_retried(self, own: Sequence[Event]) -> Sequence[Event]:
-        """The events without the failures after which the turn was retried."""
-        return [event for event in own if event.seq > self.retried_seq or not is_failure(event)]
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""
@@ -165,6 +163,14 @@ class Invocation:
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""
         return await self.children.ask(name, call_id, content, self.telemetry.traceparent_of(call_id))
+
+    async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> p.AnyOutcome:
+        """Run a child as a node, for a call: see Context."""
+        task = NodeTask(path=f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}", graph=name, data=data)
+        branch = delegate_branch(self.branch, name, call_id)
+        outcome = await self.children.delegate(name, task, branch, resume=self.is_resumed)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False

@@ -112,7 +112,8 @@ class NodeReader(SessionReader):
         self._see(event)
 
     def _see(self, event: Event) -> None:
-        self.history.add(event)
+        # What the user has said to this very run is part of what it sees.
+        self.history.add(msgspec.structs.replace(event, node_info=None) if event.author == USER else event)
         if event.author != USER and event.output is not None:
             self.answer = event.output
         elif event.author != USER and event.content is not None and event.is_final_response():
@@ -142,7 +143,7 @@ class NodeInvocation(Invocation):
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation."""
         if self.is_resumed:
-            self.done = self.without_retried(await self._seen.recall(since))
+            self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
             self.writer.recall(self.done)
         # A run that is known to have failed is not refused once more.
         has_failed = bool(self.done) and resumption.is_failure(self.done[-1])

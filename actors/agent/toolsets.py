@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
@@ -108,7 +108,7 @@ def _checked(given: Sequence[object], toolset: Toolset, agent: str) -> Sequence[
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"toolset {toolset.name!r} of agent {agent!r}: {error}") from error
     for tool in tools:
-        if isinstance(tool, AgentTool):
+        if isinstance(tool, AskingTool):
             raise DefinitionError(
                 f"toolset {toolset.name!r} of agent {agent!r} has the agent {tool.name!r}: list it in the agent's `tools`, "
                 "since agents are known before anything runs"

@@ -13,7 +13,7 @@ from actors.messages.content import Content, Part
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
-from actors.messages.json_types import JsonMapping, JsonObject
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
@@ -231,6 +231,22 @@ class Context(RunContext, Protocol):
 
         Raises:
             UnknownAgentError: the agent has no such tool.
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> AnyOutcome:
+        """Run a child as a node, for a call, on a branch of its own. Its events are below the agent's own path.
+
+        Args:
+            run_id: names the run in its path.
+            call_id: the tool call for which it runs. Called again with it, the run goes on where it was.
+            data: what the child is asked.
+
+        Returns:
+            How the run ended; Finished has its output. Paused: it waits for the user.
+
+        Raises:
             FencedError: the turn was taken over or has ended.
         """
         ...

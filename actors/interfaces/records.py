@@ -9,6 +9,7 @@ import msgspec
 
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.recorded import PackedPart
+from actors.messages.operating.schedule import ScheduledTime, ScheduleRow
 from actors.messages.session import OldSession, SessionKey
 
 
@@ -61,6 +62,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         last_seq: position of its newest event when it was stored last.
         begun_s: when it began, in seconds since the epoch; it does not change while the turn goes on.
         ended_s: when it ended or was paused, in seconds since the epoch; 0 while it runs.
+        usage: what its events have used, packed: see `rules.accounting.turn_usage`; b"" while it runs, and where only its events
+            say that.
     """
 
     invocation_id: str
@@ -74,6 +77,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     begun_s: float = 0.0
     ended_s: float = 0.0
+    usage: bytes = b""
 
 
 class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +237,54 @@ class ArchiveEvents(msgspec.Struct, frozen=True):
     last_seq: int
 
 
+class AddSchedule(msgspec.Struct, frozen=True):
+    """Write: create a schedule, unless the user has one of its name: that stays as it is, and is no error."""
+
+    key: SessionKey
+    row: ScheduleRow
+
+
+class SetDueTime(msgspec.Struct, frozen=True):
+    """Write: give a schedule another due time, and forget why the last one made no turn. One that is gone is no error.
+
+    Attributes:
+        key: the session that gets its messages.
+        name, id: the schedule.
+        due_s: the due time; None: it has none.
+        paused: it is paused.
+    """
+
+    key: SessionKey
+    name: str
+    id: str
+    due_s: int | None
+    paused: bool
+
+
+class AdvanceSchedule(msgspec.Struct, frozen=True):
+    """Write: have a schedule go on from a due time to the next, unless it has done so, or was paused or replaced.
+
+    Without a next due time a schedule is removed; with an `error` it stays, without any.
+
+    Attributes:
+        key: the session that gets its messages.
+        time: the due time.
+        error: why it has made no turn; "": it has made one.
+    """
+
+    key: SessionKey
+    time: ScheduledTime
+    error: str = ""
+
+
+class RemoveSchedule(msgspec.Struct, frozen=True):
+    """Write: remove a schedule; one that is not there, under its id, is no error."""
+
+    key: SessionKey
+    name: str
+    id: str
+
+
 class AddModelCall(msgspec.Struct, frozen=True):
     """Write: add the record of a model call, and parts of its request. What is there already stays as it is."""
 
@@ -261,6 +313,10 @@ Write = (
     | NoteRemoval
     | ForgetRemoval
     | ArchiveEvents
+    | AddSchedule
+    | SetDueTime
+    | AdvanceSchedule
+    | RemoveSchedule
     | AddModelCall
     | DeleteModelCalls
 )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
-from actors.messages.turn_description import ModelWait
+from actors.messages.operating.turn_description import ModelWait
 from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
 
 MAX_EARLY_RELEASES = 10_000

@@ -125,6 +125,9 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         error_traceback: where users' code raised it, as text: files, lines and code, without values. None when it came from no
             such code, or from the response of a model.
         usage: tokens of the model response; None for other events.
+        model_version: the model whose response it is, by the name under which it has limits and prices; None for other events.
+        duration_s: how long the model's call took, or the tools whose results it has, without agents that were asked as tools;
+            None where that was not measured.
         grounding_metadata: what a search of the model's service found for the answer, as the service sent it: a JSON object with
             camelCase keys.
         long_running_tool_ids: ids of the calls in `content` whose responses may come in a later turn.
@@ -149,6 +152,8 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
     error_message: str | None = None
     error_traceback: str | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
+    model_version: str | None = None
+    duration_s: float | None = None
     grounding_metadata: JsonObject | None = None
     long_running_tool_ids: Sequence[str] = ()
     custom_metadata: JsonObject | None = None

@@ -44,6 +44,11 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     handed_on: JsonValue = None
 
 
+def root_path(agent: str) -> str:
+    """The path of a run that is in no other: of a graph, or of an agent with delegates."""
+    return f"{agent}@1"
+
+
 def node_at(path: str) -> str:
     """The name of the node whose run has that path."""
     return path.rpartition("/")[2].partition("@")[0]

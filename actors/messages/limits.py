@@ -13,7 +13,7 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of requests, events, state, caches, prompts and lines. Each is a setting of the same name, RAYGROVE_MAX_….
+    """Sizes of requests, events, state, caches, prompts and lines. Each is a setting of the same name, RAYGROVE_….
 
     Bytes are those of the encoded form.
 
@@ -32,6 +32,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns: turns that were asked for and have not begun,
             of one Runner; more are refused with OverloadedError. Default 50,000, 10,000 and 1,000.
         max_waiting_bytes, max_waiting_user_bytes: of their messages. Default 512 and 128 MiB.
+        max_user_schedules: schedules of a user. Default 1,000.
+        min_schedule_interval_s: seconds between two due times of a schedule, at least. Default 10.
+        max_schedule_ahead_days: days until a schedule is due first. Default 3,660.
     """
 
     max_message_bytes: int = 32 * MIB
@@ -46,6 +49,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting_session_turns: int = 1_000
     max_waiting_bytes: int = 512 * MIB
     max_waiting_user_bytes: int = 128 * MIB
+    max_user_schedules: int = 1_000
+    min_schedule_interval_s: int = 10
+    max_schedule_ahead_days: int = 3_660
 
 
 DEFAULT_LIMITS = Limits()

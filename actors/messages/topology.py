@@ -21,6 +21,9 @@ GRAPH = "graph"
 TASK = "task"
 """The mode of an agent that works on a task with the user."""
 
+SINGLE_TURN = "single_turn"
+"""The mode of an agent that answers what it is asked, once."""
+
 CHAT = "chat"
 """The mode of an agent that hears the whole conversation as a node of a graph."""
 
@@ -49,6 +52,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         parent: the name of its parent; None for the root, and for a tool agent, which stands beside the tree.
         children: the names of its children, in order.
         tool_agents: the names of the agents that it has as tools.
+        delegates: the names of the children that work for its calls, and to which no conversation is handed over.
         disallow_transfer_to_parent: see LlmAgent.
         disallow_transfer_to_peers: see LlmAgent.
         model: the name of its model, its own or an inherited one, as `name_of` gives it; "" without one.
@@ -64,6 +68,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     parent: str | None = None
     children: tuple[str, ...] = ()
     tool_agents: tuple[str, ...] = ()
+    delegates: tuple[str, ...] = ()
     disallow_transfer_to_parent: bool = False
     disallow_transfer_to_peers: bool = False
     model: str = ""
@@ -172,6 +177,11 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         while node is not None:
             yield node
             node = self[node.parent] if node.parent is not None else None
+
+    def is_delegate(self, name: str) -> bool:
+        """True when the agent works for the calls of its parent."""
+        parent = self[name].parent
+        return parent is not None and name in self[parent].delegates
 
     def is_beside(self, name: str) -> bool:
         """True when the agent stands beside the tree: a tool agent, or one below it."""

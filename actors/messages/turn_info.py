@@ -43,6 +43,24 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     error: str = ""
 
 
+class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What turns are looked for, beside whose they are, their state and their age.
+
+    Attributes:
+        agent: that `TurnInfo.agent` names; "": any.
+        error: a part of `TurnInfo.error`; "": any, and none.
+        invocation: the beginning of the turn's id.
+    """
+
+    agent: str = ""
+    error: str = ""
+    invocation: str = ""
+
+
+ANY_TURN = TurnMatch()
+"""Every turn fits it."""
+
+
 class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many turns of an app have not ended, by where they are: see TurnInfo."""
 
@@ -54,6 +72,41 @@ class TurnCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def open(self) -> int:
         """Those that run or wait in line."""
         return self.waiting + self.running
+
+
+class PassedOver(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
+    """An agent that spoke more recently than the one that was selected, and that does not get messages.
+
+    Attributes:
+        agent: the agent.
+        because: it is no longer in the tree ("unknown"); it, or an agent above it, is no LLM agent ("kind") or hands back to no
+            parent ("disallowed"), or works for calls ("delegate"); or it is a tool of others ("beside").
+        by: that agent above it, or it itself; "" for one that is unknown.
+    """
+
+    agent: str
+    because: Literal["unknown", "kind", "disallowed", "delegate", "beside"]
+    by: str = ""
+
+
+class SelectionReason(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
+    """Why a message of a user went to an agent (semantics.md section 1).
+
+    Attributes:
+        seq: position of the message.
+        agent: the agent, as the tree is now.
+        because: the message answers a call of the agent ("answers"), or is for a run of it that waits for the user's words
+            ("awaited"); the message began a flow ("flow"); the agent spoke last of those that may ("spoke"); none of them has
+            spoken, so it is the root ("root").
+        call_id: the call that is answered.
+        passed_over: the agents that spoke more recently, the most recent first.
+    """
+
+    seq: int
+    agent: str
+    because: Literal["answers", "awaited", "flow", "spoke", "root"]
+    call_id: str = ""
+    passed_over: tuple[PassedOver, ...] = ()
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):

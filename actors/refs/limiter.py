@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.messages import protocol as p
+from actors.messages.operating.turn_description import ModelWait
 from actors.messages.session import SessionKey
-from actors.messages.turn_description import ModelWait
 from actors.refs.base import Ref
 
 

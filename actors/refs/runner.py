@@ -8,6 +8,7 @@ import msgspec
 
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.refs.base import Ref
 
 
@@ -16,11 +17,12 @@ class RunnerRef(Ref):
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""
+        sent_s = now_s()
         try:
             return await self._ask(message, p.TurnStarted, once=True)
         except ActorRestartsError:
             # The Runner may have opened the turn before it was lost: if the turn is there, it is joined.
-            return await self._ask(msgspec.structs.replace(message, repeatable=True), p.TurnStarted)
+            return await self._ask(msgspec.structs.replace(message, repeatable=True, sent_s=sent_s), p.TurnStarted)
 
     async def cancel_turn(self, message: p.CancelTurn) -> None:
         """Stop a turn; returns when it is closed."""
@@ -32,6 +34,7 @@ class RunnerRef(Ref):
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
             RequestError: it has not failed.
+            DrainingError: the deployment is about to be stopped.
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
@@ -40,6 +43,10 @@ class RunnerRef(Ref):
     async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
         """Cancel the turns of a user that wait to be opened."""
         await self._ask(message, p.Ack)
+
+    async def watch_schedules(self) -> None:
+        """Have turns start from now on when schedules are due."""
+        await self._ask(p.WatchSchedules(), p.Ack)
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run a child, or an agent that is a tool, and return how the run ended. Raises UnknownAgentError, FencedError."""
@@ -61,10 +68,18 @@ class RunnerRef(Ref):
         """Tell which runs of a turn are under way there."""
         return await self._ask(message, p.RunningTurnReply)
 
+    async def resume_turns(self) -> None:
+        """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""
+        await self._ask(p.ResumeTurns(), p.Ack)
+
     async def statistics(self) -> p.Statistics:
         """The figures of the Runner and of every live agent."""
         return await self._ask(p.GetStatistics(), p.Statistics)
 
-    async def stop(self) -> None:
-        """Cancel the turns that run, and stop every agent."""
-        await self._ask(p.Stop(), p.Ack)
+    async def drain(self, message: p.Drain) -> p.Draining:
+        """Begin no new turn for a while, and tell what is left of the others."""
+        return await self._ask(message, p.Draining)
+
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop every agent, and cancel the turns that run, or leave them open in the log."""
+        await self._ask(p.Stop(leave_turns=leave_turns), p.Ack)

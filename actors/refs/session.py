@@ -9,6 +9,8 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.schedule import ScheduleRow
+from actors.messages.operating.usage import UsageReport
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
@@ -112,7 +114,15 @@ class SessionRef(Ref):
 
     async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
         """List turns, those in line first, then the one that began last. Raises StoreError."""
-        return list((await self._ask(message, p.TurnsReply)).turns)
+        found: list[TurnInfo] = []
+        while len(found) < message.limit:
+            asked = msgspec.structs.replace(message, limit=message.limit - len(found))
+            reply = await self._ask(asked, p.TurnsReply)
+            found += reply.turns
+            if reply.next is None:
+                break
+            message = msgspec.structs.replace(message, before=reply.next)
+        return found
 
     async def count_turns(self, app: str) -> TurnCounts:
         """Count the turns of an app that have not ended. Raises StoreError."""
@@ -121,6 +131,10 @@ class SessionRef(Ref):
     async def counted(self, message: p.CountTurns) -> p.TurnsCounted:
         """The counts of one Session actor."""
         return await self._ask(message, p.TurnsCounted)
+
+    async def get_usage(self, message: p.GetUsage) -> UsageReport:
+        """Usage of turns, added up. Raises StoreError."""
+        return (await self._ask(message, p.UsageReply)).report
 
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
@@ -137,6 +151,14 @@ class SessionRef(Ref):
     async def read_log(self, message: p.ReadLog) -> p.LogPart:
         """A part of a session's log. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.LogPart)
+
+    async def note_drain(self, message: p.Drain) -> p.Draining:
+        """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
+        return await self._ask(message, p.Draining)
+
+    async def get_drain(self, message: p.GetDrain) -> p.Drain:
+        """For how long yet the deployment drains."""
+        return await self._ask(message, p.Drain)
 
     async def unsubscribe(self, message: p.Unsubscribe) -> None:
         """Follow nothing any more."""
@@ -201,6 +223,27 @@ class SessionRef(Ref):
     async def archive_old_events(self, message: p.ArchiveOldEvents) -> p.OldEventsArchived:
         """Archive old events of some of the sessions that one Session actor serves. Raises StoreError."""
         return await self._ask(message, p.OldEventsArchived)
+
+    async def create_schedule(self, message: p.CreateSchedule) -> ScheduleRow:
+        """Create a schedule. Raises RequestError with what is wrong, StoreError."""
+        return (await self._ask(message, p.SchedulesReply)).schedules[0]
+
+    async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
+        """List schedules, by user and name. Raises StoreError."""
+        return list((await self._ask(message, p.SchedulesReply)).schedules)
+
+    async def change_schedule(self, message: p.ChangeSchedule) -> ScheduleRow | None:
+        """Change a schedule, and return it as it is now; None when it is not there. Raises InvalidScheduleError, StoreError."""
+        found = (await self._ask(message, p.SchedulesReply)).schedules
+        return found[0] if found else None
+
+    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
+        """Wait until schedules are due. Raises StoreError."""
+        return await self._ask(message, (p.DueReply, p.AnnounceFirst))
+
+    async def pass_due_time(self, message: p.PassDueTime) -> None:
+        """Have a schedule go on to its next due time. Raises StoreError."""
+        await self._ask(message, p.Ack)
 
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""

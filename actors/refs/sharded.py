@@ -105,6 +105,10 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
         """Their figures, summed up."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
+    async def note_drain(self, message: p.Drain) -> p.Draining:
+        """Have all of them keep that the deployment drains."""
+        return _all_left(await asyncio.gather(*(shard.note_drain(message) for shard in self._shards)))
+
     async def stop(self) -> None:
         """Stop all of them. Raises the first error, after all have replied."""
         await _all(shard.stop() for shard in self._shards)
@@ -127,13 +131,25 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
         """Cancel the waiting turns of a user in all of them. Raises the first error, after all have replied."""
         await _all(shard.cancel_waiting_turns(message) for shard in self._shards)
 
+    async def watch_schedules(self) -> None:
+        """Have all of them start what is due. Raises the first error, after all have replied."""
+        await _all(shard.watch_schedules() for shard in self._shards)
+
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
 
-    async def stop(self) -> None:
+    async def resume_turns(self) -> None:
+        """Have all of them go on with what was left open. Raises the first error, after all have replied."""
+        await _all(shard.resume_turns() for shard in self._shards)
+
+    async def drain(self, message: p.Drain) -> p.Draining:
+        """Have all of them begin no new turn for a while."""
+        return _all_left(await asyncio.gather(*(shard.drain(message) for shard in self._shards)))
+
+    async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop all of them. Raises the first error, after all have replied."""
-        await _all(shard.stop() for shard in self._shards)
+        await _all(shard.stop(leave_turns=leave_turns) for shard in self._shards)
 
 
 def session_client(shards: Sequence[SessionRef]) -> SessionRef:
@@ -151,15 +167,21 @@ def _session_of(message: p.Message) -> SessionKey:
     match message:
         case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user) | p.RemoveUser(app=app, user=user):
             return SessionKey(app, user or "", "")
-        case p.FindOldSessions(app=app, user=user):
+        case p.FindOldSessions(app=app, user=user) | p.ListSchedules(app=app, user=user):
             return SessionKey(app, user or "", "")
         case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
+            return SessionKey(app, user or "", session or "")
+        case p.GetUsage(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")
     named = message if hasattr(message, "key") else getattr(message, "turn", None)
     key = getattr(named, "key", None)
     if not isinstance(key, SessionKey):
         raise RaygroveError(f"{type(message).__name__} is for one actor of several: ask that one, which `of` gives for a session")
     return key
+
+
+def _all_left(replies: Sequence[p.Draining]) -> p.Draining:
+    return p.Draining(left=sum(reply.left for reply in replies))
 
 
 async def _all(asked: Iterable[Awaitable[None]]) -> None:

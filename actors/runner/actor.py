@@ -27,6 +27,8 @@ from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
+from actors.runner.turns.draining import TurnDrain
+from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
@@ -60,7 +62,6 @@ class RunnerActor(Actor):
         self._telemetry = environment.telemetry
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
-        self._admission = TurnAdmission(session, environment.limits, environment.turns_opened_at_once, environment.telemetry)
         routing, hooks, events = Routing(session, environment.topology), PluginHooks(environment), RunnerEvents(session)
         invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
         dispatch = Dispatch(routing, invoker, events, self._counts)
@@ -69,16 +70,23 @@ class RunnerActor(Actor):
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
-        self._recovery = TurnResumer(place, app, session, routing, table, tasks)
+        self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
+        self._admission = TurnAdmission(
+            session, environment.limits, environment.turns_opened_at_once, environment.telemetry, drain
+        )
+        self._recovery = TurnResumer(place, app, session, routing, table, tasks, drain)
         user_messages = UserMessages(environment, routing, hooks)
         self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._admission)
+        self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the Runner takes."""
         return {
             p.StartTurn: self._starter.start_turn,
-            p.RecoverTurns: self._recovery.recover_turns,
+            p.RecoverTurns: self.recover_turns,
+            p.ResumeTurns: self._recovery.resume_turns,
+            p.WatchSchedules: self.watch_schedules,
             p.RecoverTurn: self._recovery.recover_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.CancelTurn: self._starter.cancel_turn,
@@ -86,10 +94,21 @@ class RunnerActor(Actor):
             p.RunChild: self._requests.run_child,
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
+            p.Drain: self._drain.drain,
             p.GetRunningTurn: self._running.get_running_turn,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
+
+    async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
+        """Resume what this Runner ran when its process was lost, and go on with schedules."""
+        self._due_turns.begin_watch()
+        return await self._recovery.recover_turns(message)
+
+    async def watch_schedules(self, _: p.WatchSchedules) -> p.Ack:
+        """Start turns from now on when schedules are due."""
+        self._due_turns.begin_watch()
+        return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
@@ -101,7 +120,8 @@ class RunnerActor(Actor):
 
     def figures(self) -> p.Statistics:
         """The figures of the Runner alone, which ask no other process."""
-        counts = {**self._counts, "running": len(self._table), "waiting": self._admission.waiting, **self._directory.counts()}
+        now = {"running": len(self._table), "waiting": self._admission.waiting, "draining": int(self._drain.is_on)}
+        counts = {**self._counts, **now, **self._directory.counts()}
         most, why = self._host_limit or (0, "")
         if why:
             counts["max_hosts"] = most
@@ -125,9 +145,13 @@ class RunnerActor(Actor):
             self._directory.drop_link(agent, link)
             return None
 
-    async def stop(self, _: p.Stop) -> p.Ack:
-        """Cancel the turns that run, and stop every agent."""
-        await self._tasks.cancel_all()
+    async def stop(self, message: p.Stop) -> p.Ack:
+        """Stop every agent, and cancel the turns that run, or leave them open in the log."""
+        await self._due_turns.end_watch()
+        if message.leave_turns:
+            await self._tasks.leave_all()
+        else:
+            await self._tasks.cancel_all()
         await self._directory.close()
         await self._telemetry.flush()
         return p.Ack()

@@ -18,6 +18,8 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
+from actors.session.draining import DrainNotes
+from actors.session.due_times import DueTimes
 from actors.session.environment import SessionEnvironment
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
@@ -28,6 +30,7 @@ from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
 from actors.session.memory import Memory
 from actors.session.retention import Retention
+from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
@@ -41,6 +44,7 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
+from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
 
@@ -67,9 +71,9 @@ class SessionActor(Actor):
         self._queries = LogQueries(logs, reader)
         self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
         writer, admission = LogWriter(logs, subscriptions, counts), Admission(limits)
-        parts = SessionParts(
-            self._topology, shard, counts, access, shared, reader, logs, subscriptions, writer, admission, user_holds, Runners()
-        )
+        self._due_times = due = DueTimes(access, shard, environment.now_s)
+        room = (writer, admission, user_holds, Runners(), due)
+        parts = SessionParts(self._topology, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
         logs.comparison.on_lost = TurnLosses(subscriptions).end_all
@@ -81,11 +85,14 @@ class SessionActor(Actor):
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._listing = TurnListing(parts, lookup)
+        self._usage = UsageReports(parts, environment.prices)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
         self._retention = Retention(parts)
         self._archiving = Archiving(parts)
+        self._drain = DrainNotes(subscriptions)
+        self._schedules = Schedules(parts, limits)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
@@ -108,6 +115,7 @@ class SessionActor(Actor):
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,
             p.GetTurn: self._listing.get_turn,
+            p.GetUsage: self._usage.get_usage,
             p.ListPending: self._listing.list_pending,
             p.GetModelCalls: self._recorded.get_model_calls,
             p.ReadLog: self._queries.read_log,
@@ -127,9 +135,16 @@ class SessionActor(Actor):
             p.FindOldSessions: self._retention.find_old_sessions,
             p.PruneSessions: self._retention.prune_sessions,
             p.ArchiveOldEvents: self._archiving.archive_old_events,
+            p.CreateSchedule: self._schedules.create_schedule,
+            p.ListSchedules: self._schedules.list_schedules,
+            p.ChangeSchedule: self._schedules.change_schedule,
+            p.AwaitDue: self._schedules.await_due,
+            p.PassDueTime: self._schedules.pass_due_time,
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,
+            p.Drain: self._drain.note_drain,
+            p.GetDrain: self._drain.get_drain,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -160,6 +175,7 @@ class SessionActor(Actor):
     async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, then close the stores."""
         self._subscriptions.close()
+        self._due_times.close()
         await self._recorded.close()
         await self._memory.close()
         await self._access.close()

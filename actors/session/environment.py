@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.operating.usage import Price
 from actors.messages.topology import Topology
 
 
@@ -24,6 +26,8 @@ class SessionEnvironment:
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place; None: the writes just fail.
+        prices: of models' tokens, by their names or patterns.
+        now_s: the time by which schedules go, in seconds since the epoch.
     """
 
     store: SessionStore
@@ -35,3 +39,5 @@ class SessionEnvironment:
     writer: str = ""
     keep_calls_s: float | None = None
     on_replaced: Callable[[], None] | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    now_s: Callable[[], float] = now_s

@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 from actors.errors import TurnCancelledError
-from actors.interfaces.records import ForgetRemoval, PutState, RemoveSession, SessionRow, Write
+from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, Write
 from actors.interfaces.retention import PrunesSessions
+from actors.interfaces.schedules import KeepsSchedules
 from actors.interfaces.stores import ErasesTraces
 from actors.messages import protocol as p
 from actors.messages.json_types import JsonObject
+from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
 from actors.session.log.session_log import SessionLog
@@ -43,7 +45,8 @@ class UserDeletion:
         for log in logs:
             self._empty_queue(log)
         turns = [(log.key, log.open_id()) for log in logs if log.turn is not None]
-        is_idle = all(log.queue.is_idle() and not log.unwritten for log in logs)
+        is_writing = self._parts.due_times.is_writing(app, user)
+        is_idle = not is_writing and all(log.queue.is_idle() and not log.unwritten for log in logs)
         if is_idle:
             self._forget(app, user)
         return p.UserHeld(turns=turns, is_idle=is_idle)
@@ -56,7 +59,13 @@ class UserDeletion:
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
-        writes = [*(RemoveSession(row.key) for row in rows), *map(ForgetRemoval, removed), *_without(of_user, state)]
+        schedules = await access.read(self._schedules, app, user)
+        writes = [
+            *(RemoveSession(row.key) for row in rows),
+            *map(ForgetRemoval, removed),
+            *_without(of_user, state),
+            *(RemoveSchedule(each.key, each.name, each.id) for each in schedules),
+        ]
         await access.commits.submit(of_user, writes)
         self._forget(app, user)
         memories = await self._memory.forget_user(app, user)
@@ -64,7 +73,7 @@ class UserDeletion:
             await access.read(access.store.erase_traces)
         events = sum(row.head_seq for row in rows)
         sessions = [row.key.session for row in rows]
-        return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories)
+        return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
 
     async def release_user(self, message: p.ReleaseUser) -> p.Ack:
         """Let what has waited for the deletion go on."""
@@ -94,6 +103,11 @@ class UserDeletion:
         store = self._parts.access.store
         removed = [each.key for each in store.removals(app, user)] if isinstance(store, PrunesSessions) else []
         return store.sessions(app, user), store.state(app, user)[1], removed
+
+    def _schedules(self, app: str, user: str) -> list[ScheduleRow]:
+        """In the store's thread: the user's schedules, if the store keeps any."""
+        store = self._parts.access.store
+        return store.schedules(app, user) if isinstance(store, KeepsSchedules) else []
 
 
 def _without(of_user: SessionKey, state: JsonObject) -> list[Write]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.messages.operating.usage import UsageBy, UsageReport
+from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
 from runtime.driver.scripts.results import MapResult
@@ -16,10 +19,13 @@ from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
 from runtime.driver.services.memory import AsyncMemoryService
+from runtime.driver.services.schedules import AsyncSchedulesService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
+from runtime.driver.services.usage import read_usage
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.service import AsyncTurnsService
+from runtime.driver.turns.turn import Turn
 
 
 class Methods(NamedTuple):
@@ -29,6 +35,8 @@ class Methods(NamedTuple):
     map: Callable[..., TurnMap]
     ask: Callable[..., Awaitable[Any]]
     shutdown: Callable[[], None]
+    drain: Callable[..., Awaitable[Drained]]
+    run: Callable[..., Turn]
 
 
 @explains_all_wrong_calls
@@ -46,7 +54,7 @@ class AsyncServices:
         methods: of the Runtime.
 
     Attributes:
-        sessions, turns, artifacts, memory, users: the services.
+        sessions, turns, artifacts, memory, users, schedules: the services.
     """
 
     def __init__(
@@ -61,10 +69,11 @@ class AsyncServices:
         self._tree = tree
         self._methods = methods
         self.sessions = AsyncSessionsService(client, artifacts, follow)
-        self.turns = AsyncTurnsService(client)
+        self.turns = AsyncTurnsService(client, tree.topology)
         self.artifacts = AsyncArtifactsService(artifacts)
         self.memory = AsyncMemoryService(client)
         self.users = AsyncUsersService(client, artifacts)
+        self.schedules = AsyncSchedulesService(client, methods.run)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
@@ -79,9 +88,9 @@ class AsyncServices:
         """Run a turn for each of many inputs: see Runtime.map, which takes the same."""
         return aiter(self._methods.map(inputs, **options))
 
-    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+    async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
-        return await asyncio.to_thread(self._tree.outline, under, depth, limit)
+        return await asyncio.to_thread(self._tree.outline, under, depth, limit, offset)
 
     async def find_agents(
         self,
@@ -100,6 +109,18 @@ class AsyncServices:
         """Read what has happened to the deployment: see Runtime.deployment_events."""
         return await self._client.run_async(self._client.engine.deployment_events())
 
+    async def usage(
+        self,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        invocation_id: str | None = None,
+        *,
+        since: float | datetime | None = None,
+        by: UsageBy | None = None,
+    ) -> UsageReport:
+        """Usage of turns, added up: see Runtime.usage."""
+        return await self._client.run_async(read_usage(self._client, user_id, session_id, invocation_id, since, by))
+
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return await self._client.run_async(read_statistics(self._client.engine))
@@ -107,3 +128,7 @@ class AsyncServices:
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""
         await asyncio.to_thread(self._methods.shutdown)
+
+    async def drain(self, within_s: float | None = None) -> Drained:
+        """Stop the deployment for good as soon as its turns have ended: see Runtime.drain."""
+        return await self._methods.drain(within_s)

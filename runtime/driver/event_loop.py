@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 if sys.platform == "win32":
@@ -107,7 +108,9 @@ class LoopCall(Generic[T]):
 
     def cancel(self) -> None:
         """Cancel the coroutine, from any thread."""
-        self._loop.call_soon_threadsafe(lambda: self._task.cancel())
+        # A loop that is closed has cancelled it.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(lambda: self._task.cancel())
 
     def result(self) -> T:
         """The result of an ended coroutine. Raises what it has raised, and CancelledError."""

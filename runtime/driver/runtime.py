@@ -20,7 +20,7 @@ from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.aio import AsyncServices, Methods
-from runtime.driver.context_manager import ContextManager
+from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
@@ -28,7 +28,9 @@ from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
+from runtime.driver.services.schedules import SchedulesService
 from runtime.driver.services.sessions import SessionsService
+from runtime.driver.services.usage import UsageMethods
 from runtime.driver.services.users import UsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
@@ -43,7 +45,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(ContextManager, ScriptMethods):
+class Runtime(EndMethods, ScriptMethods, UsageMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -71,8 +73,8 @@ class Runtime(ContextManager, ScriptMethods):
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, turns, artifacts, memory, users: the services. `rt.aio` has them with the same names for callers on an event
-            loop.
+        sessions, turns, artifacts, memory, users, schedules: the services; `rt.aio` has them with the same names for callers on
+            an event loop.
     """
 
     def __init__(
@@ -165,12 +167,13 @@ class Runtime(ContextManager, ScriptMethods):
         self._tree = DeployedTree(self._client, tree)
         self._types = FlowRegistry(types)
         self._turns = None
-        self.turns = TurnsService(self._client)
+        self.turns = TurnsService(self._client, self._tree.topology)
         self.artifacts = ArtifactsService(self._client)
         self.sessions = SessionsService(self._client, self.artifacts, self._follow_session)
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown)
+        self.schedules = SchedulesService(self._client, self.run)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
@@ -188,30 +191,6 @@ class Runtime(ContextManager, ScriptMethods):
         """
         self._client.start()
         self._turns = TurnClient(self._client)
-
-    def close(self) -> None:
-        """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
-
-        In a fork of the process that has started the Runtime this does nothing.
-        """
-        if self._turns is None or self._client.is_forked:
-            return
-        turns, engine = self._turns, self._client.engine
-        self._turns = None
-        if engine.lasts:
-            self._client.end_loop(turns.leave, engine.leave)
-        else:
-            self._client.end_loop(engine.stop, turns.close)
-
-    def shutdown(self) -> None:
-        """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.
-
-        Raises:
-            RuntimeClosedError: the runtime is not started, or is closed.
-        """
-        turns = self._open_turns()
-        self._turns = None
-        self._client.end_loop(self._client.engine.stop, turns.close)
 
     @property
     def address(self) -> str | None:
@@ -328,13 +307,14 @@ class Runtime(ContextManager, ScriptMethods):
         )
         return TaskRun(flow, turn, on_question, run_config)
 
-    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000) -> AgentInfo:
+    def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: names, kinds, descriptions, models, tools. `print` it for a drawing.
 
         Args:
             under: the agent to begin at; None: the root. An agent that is only a tool stands beside the tree.
             depth: how many levels below that agent; None: all.
             limit: how many agents at most. Upper levels come first; `hidden` counts what is not listed.
+            offset: how many of the agents right below it are passed over: pages of an agent that has thousands.
 
         Returns:
             The agent, with those below it as `children`. Iterating it gives them all.
@@ -343,7 +323,7 @@ class Runtime(ContextManager, ScriptMethods):
             UnknownAgentError: there is no agent `under`; the message suggests a name.
             RuntimeClosedError: the runtime has joined a deployment, and is not started, or is closed.
         """
-        return self._tree.outline(under, depth, limit)
+        return self._tree.outline(under, depth, limit, offset)
 
     def find_agents(
         self,

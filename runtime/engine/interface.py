@@ -127,6 +127,10 @@ class Engine(Protocol):
         """
         ...
 
-    async def stop(self) -> None:
-        """Stop all actors of the deployment and wait until their processes have ended."""
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop all actors of the deployment and wait until their processes have ended.
+
+        Args:
+            leave_turns: turns that run are not cancelled, but stay open in the store.
+        """
         ...

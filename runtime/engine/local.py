@@ -187,6 +187,7 @@ class LocalEngine:
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
         try:
             await self.session.open_store()
+            await self.runner.watch_schedules()
         except BaseException:
             await self.stop()
             raise
@@ -205,6 +206,8 @@ class LocalEngine:
             keep_calls_s=settings.keep_requests_s,
             limits=settings.limits,
             writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
+            prices=settings.prices,
+            now_s=(self.loop_clock or WallClock()).now_s,
         )
         actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
@@ -264,12 +267,12 @@ class LocalEngine:
         """Keep a flow's plan for all agents."""
         self._plans.add(name, plan)
 
-    async def stop(self) -> None:
-        """Stop the actors."""
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop the actors: see Engine."""
         logging.getLogger(LOGGER).removeHandler(self._event_handler)
         if self.loop_clock is not None:
             self.loop_clock.thaw()
-        await self.runner.stop()
+        await self.runner.stop(leave_turns=leave_turns)
         await self._mcp_servers.stop()
         await self.session.stop()
         if self._limiter_client is not None and self.limiter is not None:

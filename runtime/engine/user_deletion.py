@@ -28,6 +28,7 @@ class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
         state_keys: how many keys of `user:` state.
         memories: how many entries of memory.
         artifacts: how many artifacts, each with all its versions.
+        schedules: how many schedules.
     """
 
     sessions: int
@@ -35,6 +36,7 @@ class DeletedUser(msgspec.Struct, frozen=True, kw_only=True):
     state_keys: int
     memories: int
     artifacts: int
+    schedules: int = 0
 
 
 async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, user: str) -> DeletedUser:
@@ -53,6 +55,7 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
         state_keys=removed.state_keys,
         memories=removed.memories,
         artifacts=files,
+        schedules=removed.schedules,
     )
 
 

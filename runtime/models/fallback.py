@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from copy import copy
 from functools import partial
 
+import msgspec
+
 from actors.errors import DefinitionError, ModelConfigurationError, ModelResponseError
 from actors.interfaces.model import Model, Responses, definition_flaw, name_of
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -103,7 +105,7 @@ class FallbackModel:
                 async with Responses(model, asked, stream=stream) as responses:
                     async for response in responses:
                         has_begun = True
-                        yield response
+                        yield _named(response, self._names[index])
                 return
             except Exception as error:
                 # A model's client may raise anything: whether another model may help follows from types and attributes.
@@ -114,6 +116,13 @@ class FallbackModel:
 def _once(model: Model) -> Model:
     once: Callable[[], Model] | None = getattr(model, "once", None)
     return once() if once is not None else model
+
+
+def _named(response: LlmResponse, model: str) -> LlmResponse:
+    """The response with the name of the model that it comes from. What is no response is refused elsewhere."""
+    if not isinstance(response, LlmResponse) or response.partial or response.model_version:
+        return response
+    return msgspec.structs.replace(response, model_version=model)
 
 
 def _may_help(error: Exception) -> bool:

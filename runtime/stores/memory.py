@@ -43,7 +43,8 @@ from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
 from actors.messages.session import SessionKey
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
-from runtime.stores.sql.schema import add_release, prepare_tables, version_table
+from runtime.stores.sql.migrations.steps import add_release
+from runtime.stores.sql.schema import prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore
 
 VERSION = 2

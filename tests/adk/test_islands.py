@@ -85,7 +85,7 @@ fancy = Fancy(
     output_key="said",
 )
 
-# An agent that delegates.
+# An agent that delegates, which becomes one of raygrove's.
 
 helper = programs.agent("helper", "I did it.", description="Does it.", mode="single_turn")
 chief = programs.agent("chief", ("helper", {"request": "do it"}), "show:last", sub_agents=[helper])
@@ -141,7 +141,6 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     adapted = from_adk(router, islands=True)
     assert [note.partition(",")[0] for note in adapted.notes] == [
         "agent 'fancy': Fancy is a subclass of LlmAgent",
-        "agent 'chief': it delegates to 'helper' by mode='single_turn'",
     ]
     with Deploy(request.param, tmp_path_factory.mktemp("islands"))(adapted.root_agent) as runtime:
         yield runtime

@@ -143,13 +143,21 @@ class Nodes(BaseToolset):  # type: ignore[misc]
         """Nothing to close."""
 
 
-@pytest.mark.parametrize("tool", [lookup, NodeTool(lookup), discount], ids=["graph", "tool of a graph", "node"])
+@pytest.mark.parametrize("tool", [lookup, NodeTool(lookup)], ids=["graph", "tool of a graph"])
+def test_a_graph_is_a_tool_of_actors(tool: Any, deploy: Deploy) -> None:
+    root = programs.agent("shop", ("lookup", {"user_id": "ada"}), "show:last", tools=[tool])
+    with deploy(root) as rt:
+        events = run_turn(rt, "hi")
+        assert author_texts(events)[-1] == ("shop", "{'user': 'ada', 'tier': 'VIP'}")
+        assert [below.name for below in rt.tree().children] == ["lookup"]
+        assert programs.noted_lines().count("find") == 1
+
+
 @pytest.mark.parametrize("is_inner", [False, True])
-def test_a_node_as_a_tool_is_refused_by_name_without_islands(tool: Any, is_inner: bool) -> None:
-    holder = agent([tool])
+def test_a_node_as_a_tool_is_refused_by_name_without_islands(is_inner: bool) -> None:
+    holder = agent([discount])
     root = programs.agent("root", tools=[AgentTool(holder)]) if is_inner else holder
-    name = "discount" if tool is discount else "lookup"
-    with pytest.raises(DefinitionError, match=rf"agent 'shop': the node '{name}' \(.*\) among its tools.*islands=True"):
+    with pytest.raises(DefinitionError, match=r"agent 'shop': the node 'discount' \(.*\) among its tools.*islands=True"):
         from_adk(root)
     assert len(from_adk(root, islands=True).notes) == 1
 

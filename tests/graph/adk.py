@@ -130,12 +130,17 @@ class AdkBuilt:
         for key in ("before", "after"):
             if key in spec:
                 given[f"{key}_agent_callback"] = self._says(spec[key])
-        if not all(isinstance(tool, str) and tool in _TOOLS for tool in spec.get("tools", ())):
-            raise NotPlayable("tools that are nodes")
         self.models[name] = ScriptedModel(build.replies_of(name, self._script.get(name, ())))
         given["sub_agents"] = [self._agent(each, below) for each, below in spec.get("sub", {}).items()]
-        tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
+        tools = [self._tool(tool) for tool in spec.get("tools", ())]
         return LlmAgent(name=name, model=ScriptedLlm(self.models[name]), tools=tools, **given)
+
+    def _tool(self, given: Any) -> Any:
+        if isinstance(given, str) and given in _TOOLS:
+            return _TOOLS[given]
+        if isinstance(given, str) or given.get("k") != "wf":
+            raise NotPlayable("tools that are functions with run_node")
+        return self._graph(given["n"], given)
 
     def _says(self, text: str) -> Any:
         return lambda callback_context: self._kit.content(text)

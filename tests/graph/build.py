@@ -147,12 +147,17 @@ class Built:
         for key in ("before", "after"):
             if key in spec:
                 given[f"{key}_agent_callback"] = _says(spec[key])
-        if not all(isinstance(tool, str) and tool in _TOOLS for tool in spec.get("tools", ())):
-            raise NotPlayable("tools that are nodes")
         self.models[name] = self._model_of(name, ScriptedModel(replies_of(name, self._script.get(name, ()))))
-        tools = [_TOOLS[tool] for tool in spec.get("tools", ())]
+        tools = [self._tool(tool) for tool in spec.get("tools", ())]
         given["sub_agents"] = [self._agent(each, below) for each, below in spec.get("sub", {}).items()]
         return LlmAgent(name=name, model=self.models[name], tools=tools, **given)
+
+    def _tool(self, given: str | Spec) -> object:
+        if isinstance(given, str) and given in _TOOLS:
+            return _TOOLS[given]
+        if isinstance(given, str) or given.get("k") != "wf":
+            raise NotPlayable("tools that are functions with run_node")
+        return self._graph(given["n"], given)
 
 
 def _agent_of(node: object) -> BaseAgent | None:

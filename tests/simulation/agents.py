@@ -38,6 +38,7 @@ from tests.simulation.scenarios import Node, Step
 from tests.simulation.virtual_loop import PROCESS
 from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun
+from tests.support.models.metered_model import tokens_of
 
 BEGUN: Counter[str] = Counter()
 """How often tools ran in the simulation that runs now, by the id of the call."""
@@ -109,7 +110,7 @@ class StepModel:
         if stream:
             for word in (part.text for part in parts if part.text):
                 yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
-        yield LlmResponse(content=Content(role="model", parts=parts))
+        yield LlmResponse(content=Content(role="model", parts=parts), usage=tokens_of(request))
 
     def _parts(self, step: Step, spoken: int, seen: int) -> Sequence[Part]:
         name = self._node.name
@@ -152,7 +153,7 @@ class TaskModel:
             call = FunctionCall(name=finish, args={"result": f"{finish} by {self._name}"})
         else:
             call = FunctionCall(name="work", args={"key": f"{self._name}_{finish}", "s": 0.05})
-        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]), usage=tokens_of(request))
 
 
 class Says(CustomAgent):

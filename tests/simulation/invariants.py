@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors import Event
+from actors.rules.accounting.turn_usage import packed, sum_of_packed
 from actors.rules.routing.branches import tool_root
 from tests.simulation.faults import PASSING, PATIENT_S, are_at_store
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
 from tests.support.agents.failing_agents import decisions_in
+from tests.support.stores.logged_usage import fold
 
 MAX_LOSSES = 3
 """After so many losses of one agent its run fails."""
@@ -31,7 +33,15 @@ def problems(scenario: Scenario, result: Result, reference: Result | None) -> li
     Args:
         reference: the same scenario without faults, if that has one right log.
     """
-    found = [*result.problems, *_whole_log(result), *_calls(result), *_state(result), *_losses(result), *_store_errors(result)]
+    found = [
+        *result.problems,
+        *_whole_log(result),
+        *_calls(result),
+        *_state(result),
+        *_usage(result),
+        *_losses(result),
+        *_store_errors(result),
+    ]
     if result.open_turns:
         found.append(f"turns are open at the end: {result.open_turns}")
     for told in result.told:
@@ -96,6 +106,16 @@ def _state(result: Result) -> Iterator[str]:
         folded.update(event.actions.state_delta)
     if folded != result.state:
         yield f"the state is {result.state}, and the log's changes make {folded}"
+
+
+def _usage(result: Result) -> Iterator[str]:
+    """The sums of each turn are those of its events. A turn that ends while the store is away has none."""
+    for invocation_id, stored in result.usage.items():
+        used = packed(fold(event for event in result.log if event.invocation_id == invocation_id))
+        if stored and stored != used:
+            yield f"turn {invocation_id} has used {sum_of_packed([stored])}, and its events {sum_of_packed([used])}"
+        if not stored and not are_at_store(result.fired) and result.turns[invocation_id] != "running":
+            yield f"nobody has added up what turn {invocation_id} has used"
 
 
 def _losses(result: Result) -> Iterator[str]:

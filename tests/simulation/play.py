@@ -74,6 +74,7 @@ class Result(msgspec.Struct):
         told: what drivers were told.
         problems: what went wrong that never may.
         open_turns: turns that are open in the store at the end.
+        usage: what turns have used, as the store has it, packed.
         begun: how often tools ran, by the id of the call.
         lost_runs: how often the Runner lost a run, by agent.
         messages: how many messages of each class were sent.
@@ -88,6 +89,7 @@ class Result(msgspec.Struct):
     problems: list[str] = []
     open_turns: list[str] = []
     turns: dict[str, str] = {}
+    usage: dict[str, bytes] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
     lost_runs: Counter[str] = msgspec.field(default_factory=Counter)
     messages: dict[str, int] = {}
@@ -343,6 +345,7 @@ class Simulation:
         for invocation_id in {event.invocation_id for event in result.log}:
             row = store.turn(KEY, invocation_id)
             result.turns[invocation_id] = row.status if row is not None else "unknown"
+            result.usage[invocation_id] = row.usage if row is not None else b""
         result.begun = Counter(BEGUN)
         result.lost_runs = world.wires.lost_runs
         result.messages = dict(world.wires.counts)

@@ -53,6 +53,7 @@ CROWDED_FOLDERS = {
 """Folders that may have more modules, and why."""
 
 LONG_FILES = {
+    "tests/cluster/deployments/test_command_deployments.py": "all commands on one deployment, which takes long to start",
     "tests/acceptance/sessions/test_following.py": "all that may happen to a session while it is followed",
     "tests/adk/programs.py": "programs of users, one after the other, that need nothing of each other",
     "tests/services/models/test_gemini_model.py": "one service, with all that its answers can be",

@@ -52,6 +52,8 @@ MADE_BY_ACTORS = {
         "TurnMap",
         "TurnResult",
         "Usage",
+        "UsageReport",
+        "UsageSums",
     ),
     # Actors make them by the thousand; msgspec names the wrong field.
     *("Blob", "Content", "Event", "EventActions", "FileData", "FunctionCall", "FunctionResponse", "LlmResponse", "Part"),

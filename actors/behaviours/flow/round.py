@@ -14,7 +14,8 @@ import msgspec
 from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
@@ -175,8 +176,7 @@ class _Round:
         if event is None:
             # The log has to say what the round decided, also when no call has a response yet.
             await store(Event())
-        pending = pending_ids(results)
-        return Paused(call_ids=pending) if pending else Finished()
+        return pause_of(results) or Finished()
 
     def _mark(self) -> FlowMark:
         decisions = self._decisions

@@ -19,7 +19,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import StarvedJoinError
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
-from actors.messages.graph import NodeInfo
+from actors.messages.graph import NodeInfo, root_path
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.graph.progress import GraphProgress, NodeRun
 
@@ -40,7 +40,7 @@ class GraphRun:
         self._context = context
         task = context.task
         given = context.user_content if task is None else task.data if task.content is None else task.content
-        self._path = task.path if task is not None else f"{spec.name}@1"
+        self._path = task.path if task is not None else root_path(spec.name)
         self._output_for = (self._path, *task.output_for) if task is not None else (self._path,)
         if self._graph.input_type is not None:
             given = (

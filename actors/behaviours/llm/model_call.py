@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Iterable
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -24,7 +25,7 @@ from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import NO_ACTIONS, Event, new_event_id
+from actors.messages.event import NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.rules.checks import model_answer, user_message
@@ -33,6 +34,14 @@ CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
 
 logger = logging.getLogger(__name__)
+
+
+class _AnsweredCall(NamedTuple):
+    """A call that the model has answered: by which model, its tokens, and how long it took."""
+
+    model: str
+    usage: Usage | None
+    duration_s: float
 
 
 class _Pieces:
@@ -95,17 +104,19 @@ class ModelCall:
         event_id = new_event_id()
         context = callback_context(self._context, actions)
         request = await self._requests.build(context)
-        response = self._planned(await self._response(request, context, event_id), context)
+        response, answered = await self._response(request, context, event_id)
+        response = self._planned(response, context)
         if response.content is None and response.error_code is None and self._context.node_path:
             # Of a node an empty answer is an answer, which goes to the nodes after it.
             response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
         if response.content is None and response.error_code is None:
-            if actions.freeze() != NO_ACTIONS:
-                await self._context.emit(Event(actions=actions.freeze()))
+            if actions.freeze() != NO_ACTIONS or (answered is not None and answered.usage is not None):
+                # What was paid for is in the log, also where it was nothing.
+                await self._context.emit(_with_cost(Event(actions=actions.freeze()), answered))
             return None
         response = await self._with_unique_ids(response)
         await self._tools.decide(response.content.function_calls() if response.content is not None else ())
-        return await self._with_large_data_saved(self._event(response, actions, event_id))
+        return await self._with_large_data_saved(_with_cost(self._event(response, actions, event_id), answered))
 
     async def find_appended_tools(self, calls: Iterable[FunctionCall]) -> None:
         """Find the tools that callbacks had appended to the request before the run was lost, or paused, at these calls.
@@ -124,14 +135,24 @@ class ModelCall:
         self._requests.settle(request)
         return replaced
 
-    async def _response(self, request: LlmRequest, context: CallbackContext, event_id: str) -> LlmResponse:
-        """Return the model's response, or what callbacks put in its place. Its partial events have the id of the complete one."""
+    async def _response(
+        self, request: LlmRequest, context: CallbackContext, event_id: str
+    ) -> tuple[LlmResponse, _AnsweredCall | None]:
+        """Return the model's response, or what callbacks put in its place; and what the call has used, if it was answered.
+
+        Its partial events have the id of the complete one.
+        """
         replaced = await self._replaced(request, context)
         if replaced is not None:
-            return self._replacement(replaced)
+            return self._replacement(replaced), None
         await self._context.take_llm_call()
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        answered = None
         try:
             response = await self._generate(request, event_id)
+            model = response.model_version or request.model or self._model_name
+            answered = _AnsweredCall(model, response.usage, loop.time() - began_s)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -141,10 +162,10 @@ class ModelCall:
             response = self._replacement(replaced)
         after = self._spec.hooks("after_model_callback")
         if not after:
-            return response
+            return response, answered
         draft = draft_of_response(response)
         replaced = await first_result(after, context, draft)
-        return self._replacement(draft if replaced is None else replaced)
+        return self._replacement(draft if replaced is None else replaced), answered
 
     def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
         """Return the response with the parts that the agent's planner makes of it."""
@@ -211,6 +232,7 @@ class ModelCall:
             error_code=response.error_code,
             error_message=response.error_message,
             usage=response.usage,
+            model_version=response.model_version,
             grounding_metadata=response.grounding_metadata,
             custom_metadata=response.custom_metadata,
             long_running_tool_ids=self._tools.long_running_ids(response.content),
@@ -237,3 +259,11 @@ class ModelCall:
             parts[index] = model_answer.placeholder(filename, parts[index])
         actions = msgspec.structs.replace(event.actions, artifact_delta={**event.actions.artifact_delta, **saved})
         return msgspec.structs.replace(event, content=Content(role=content.role, parts=parts), actions=actions)
+
+
+def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
+    """The event of a response with what its call has used: a callback may have put another one in its place."""
+    if answered is None:
+        return event
+    usage = answered.usage if event.usage is None else event.usage
+    return msgspec.structs.replace(event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None)

@@ -11,7 +11,8 @@ from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
-from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer, pending_ids, store_responses
+from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
+from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
@@ -72,8 +73,8 @@ class LlmRun:
         match outcome:
             case Finished() if waiting := await self._waiting():
                 return Paused(call_ids=waiting)
-            case Paused(awaits=awaits) if awaits:
-                return Paused(call_ids=await self._waiting(), awaits=awaits)
+            case Paused(call_ids=known, awaits=awaits) if awaits:
+                return Paused(call_ids=tuple(dict.fromkeys((*known, *await self._waiting()))), awaits=awaits)
             case Transfer() if waiting := await self._waiting():
                 return msgspec.structs.replace(outcome, call_ids=waiting)
         return outcome
@@ -100,6 +101,8 @@ class LlmRun:
         # The turn's message came after the last event, so the run was paused, and the message answers a call of this agent or
         # of another one.
         was_paused = self._context.user_seq > last.seq
+        for event in self._context.done:
+            self._tools.number(event.function_calls())
         if self._finish is not None and last.output is not None:
             return Finished()
         if self._finish is not None and last.is_final_response() and not any(last.function_calls()):
@@ -107,6 +110,10 @@ class LlmRun:
         if last.actions.transfer_to_agent is not None and not was_paused:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
         if calling is not None and (was_paused or calling is not last):
+            responded = {response.id for event in self._context.done for response in event.function_responses()}
+            delegated = [call for call in self._tools.delegated(calling.function_calls()) if call.id not in responded]
+            if delegated:
+                return await self._finish_delegated(calling, delegated)
             waiting = (await self._context.view()).still_open([call.id for call in calling.function_calls()])
             if waiting:
                 return Paused(call_ids=waiting)
@@ -121,6 +128,19 @@ class LlmRun:
             await self._model_call.find_appended_tools(calls)
             return await self._run_calls(calls)
         return Finished() if last.is_final_response() and last.content is not None else None
+
+    async def _finish_delegated(self, calling: Event, delegated: Sequence[FunctionCall]) -> AnyOutcome | None:
+        """Go on with calls for which agents work, and run those that the user's message decides; None if all have responses."""
+        ids = [call.id for call in calling.function_calls()]
+        is_decided = not set(ids).isdisjoint(user_message.answers(self._context.user_content))
+        outcomes = [await self._run_decided_calls() if is_decided else None, await self._run_calls(delegated)]
+        if waiting := (await self._context.view()).still_open(ids):
+            outcomes.append(Paused(call_ids=waiting))
+        paused = [outcome for outcome in outcomes if isinstance(outcome, Paused)]
+        if not paused:
+            return outcomes[0] or outcomes[1]
+        call_ids = dict.fromkeys(call_id for each in paused for call_id in each.call_ids)
+        return Paused(call_ids=tuple(call_ids), awaits=next((each.awaits for each in paused if each.awaits), ""))
 
     async def _step(self) -> AnyOutcome | None:
         """Call the model, and run the tools that it calls; None if the model is to be called again."""
@@ -195,9 +215,8 @@ class LlmRun:
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)
-        pending = pending_ids(results)
-        if pending:
-            return Paused(call_ids=pending)
+        if (paused := pause_of(results)) is not None:
+            return paused
         if event is None or event.actions.skip_summarization or event.output is not None:
             return Finished()
         return None

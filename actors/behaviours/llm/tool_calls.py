@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,24 +14,29 @@ import msgspec
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.behaviours.llm.tool_results import ToolResult
+from actors.definitions.agents.asking_tool import AskingTool
+from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError, TooLargeError
+from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode, flaw, plain_sized
-from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
+from actors.messages.content import Content, FunctionCall
+from actors.messages.event import NO_ACTIONS, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
+from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks import sizes, state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.state_values import stored_delta
+from actors.rules.routing.branches import call_segment
 
 logger = logging.getLogger(__name__)
 
@@ -45,23 +51,6 @@ NO_ANSWERS: Mapping[str, UserAnswer] = {}
 
 _CALL_HOOKS = ("before_tool_callback", "after_tool_callback", "on_tool_error_callback", "on_event_callback")
 """The hooks that see a call, or its event."""
-
-
-class ToolResult(msgspec.Struct):
-    """What came of one call.
-
-    Attributes:
-        actions: what the tool has done besides.
-        response: None if there is none yet.
-        size: bytes of the response, and of the state that it changes.
-        shown: the response as a text for users, if it is the agent's answer.
-    """
-
-    call: FunctionCall
-    actions: Actions
-    response: JsonObject | None
-    size: int = 0
-    shown: str = ""
 
 
 class _CallbackFailure(Exception):
@@ -91,6 +80,9 @@ class ToolCalls:
         self.own = by_name
         self.by_name = by_name
         self._needs_consent: dict[str, bool] = {}
+        # By call: which of the agent's calls of that tool it is.
+        self._numbers: dict[str, int] = {}
+        self._called: Counter[str] = Counter()
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:
         """Ask the tools of these calls whether the user has to agree to them. Raises what a tool raises."""
@@ -105,6 +97,17 @@ class ToolCalls:
             context = self._tool_context(call_id, Actions())
             self._needs_consent[call_id] = await tool.needs_confirmation(dict(call.args or {}), context)
         return self._needs_consent[call_id]
+
+    def number(self, calls: Iterable[FunctionCall]) -> None:
+        """Number calls of agents that work for them, each once, as they follow each other in the log."""
+        for call in calls:
+            if isinstance(self.own.get(call.name), DelegateTool) and (call.id or "") not in self._numbers:
+                self._called[call.name] += 1
+                self._numbers[call.id or ""] = self._called[call.name]
+
+    def delegated(self, calls: Iterable[FunctionCall]) -> list[FunctionCall]:
+        """Those of these calls for which agents work."""
+        return [call for call in calls if isinstance(self.own.get(call.name), DelegateTool)]
 
     def _waits_for_consent(self, tool: Tool, call_id: str | None) -> bool:
         return tool.require_confirmation and self._needs_consent.get(call_id or "", True)
@@ -154,6 +157,7 @@ class ToolCalls:
         Raises:
             BaseException: whatever a callback raises.
         """
+        self.number(calls)
         shared = StepState() if len(calls) > 1 else None
         try:
             async with asyncio.TaskGroup() as group:
@@ -179,8 +183,13 @@ class ToolCalls:
     async def _result(
         self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: StepState | None
     ) -> ToolResult:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
-            return await self._checked_result(call, decided, answered, Actions(shared))
+            result = await self._checked_result(call, decided, answered, Actions(shared))
+            if not isinstance(self.by_name.get(call.name), AskingTool):
+                result.duration_s = loop.time() - began_s
+            return result
         except BaseException as error:
             if is_cancellation(error):
                 raise
@@ -201,7 +210,10 @@ class ToolCalls:
             with self._context.telemetry.tool_call(call, tool.description) as span:
                 context = self._tool_context(call.id or "", actions, answered)
                 result = await self._call(tool, dict(call.args or {}), context, span)
-                span.answered(result)
+                if not isinstance(result, Paused):
+                    span.answered(result)
+            if isinstance(result, Paused):
+                return ToolResult(call, actions, None, waits=result)
             if result is None and tool.is_long_running:
                 return ToolResult(call, actions, None)
             if actions.requested_inputs and (result is None or actions.requested_tool_confirmations):
@@ -241,6 +253,8 @@ class ToolCalls:
                 if result is None:
                     self._log(tool.name, error)
                     return {"error": f"{code_of(error)}: {error_text(error)}"}
+            if isinstance(result, Paused):
+                return result
         replaced = await first_result(hooks("after_tool_callback"), tool, args, context, result)
         return result if replaced is None else replaced
 
@@ -252,11 +266,18 @@ class ToolCalls:
         level = logging.WARNING if traceback else logging.INFO
         log_failure(logger, level, what, self._context, error, traceback)
 
+    async def _delegate(self, name: str, call_id: str, data: JsonValue) -> AnyOutcome:
+        tool = self.own.get(name)
+        is_counted = isinstance(tool, DelegateTool) and tool.counts_calls
+        run_id = str(self._numbers[call_id]) if is_counted else call_segment(call_id)
+        return await self._context.delegate(name, run_id, call_id, data)
+
     def _tool_context(self, call_id: str, actions: Actions, answered: UserAnswer | None = None) -> ToolContext:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
             ask=context.ask_agent,
+            delegate=self._delegate,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,
@@ -304,58 +325,3 @@ def _as_text(data: JsonValue) -> str:
     if data is None or isinstance(data, str):
         return data or ""
     return json.dumps(data, ensure_ascii=False)
-
-
-def response_event(results: Sequence[ToolResult]) -> Event | None:
-    """The one event with the responses, in the order of the calls; None if no call has a response yet."""
-    parts = [
-        Part(function_response=FunctionResponse(id=result.call.id, name=result.call.name, response=result.response))
-        for result in results
-        if result.response is not None
-    ]
-    parts += [Part(text=result.shown) for result in results if result.shown]
-    actions = Actions()
-    for result in results:
-        actions.merge(result.actions)
-    if not parts and actions.freeze() == NO_ACTIONS:
-        return None
-    return Event(content=Content(role=USER, parts=parts) if parts else None, actions=actions.freeze())
-
-
-async def store_responses(
-    results: Sequence[ToolResult], store: Callable[[Event], Awaitable[Event]]
-) -> tuple[Sequence[ToolResult], Event | None]:
-    """Store the one event with the responses. Calls whose changes of state are too large are answered with that error instead.
-
-    Args:
-        store: stores the event.
-
-    Returns:
-        The results as they are stored, and the event; None if no call has a response yet.
-
-    Raises:
-        TooLargeError: the event is too large without those changes, too.
-    """
-    event = response_event(results)
-    if event is None:
-        return results, None
-    try:
-        return results, await store(event)
-    except TooLargeError as error:
-        # Only the Session actor knows how large a state is with all that others have written into it.
-        told = [_without_state(result, error) for result in results]
-        event = response_event(told)
-        if event is None or not any(result.actions.state_delta for result in results):
-            raise
-        return told, await store(event)
-
-
-def _without_state(result: ToolResult, error: TooLargeError) -> ToolResult:
-    if not result.actions.state_delta:
-        return result
-    return ToolResult(result.call, Actions(), {"error": f"what {result.call.name} has set cannot be stored: {error}"})
-
-
-def pending_ids(results: Sequence[ToolResult]) -> tuple[str, ...]:
-    """The ids of the calls that have no response yet."""
-    return tuple(result.call.id or "" for result in results if result.response is None)

@@ -169,6 +169,16 @@ class BaseAgent(ShownByChanges, BaseModel):
             return copied
         return type(self)(**{**{name: getattr(copied, name) for name in self.model_fields_set}, **update})
 
+    @property
+    def delegates(self) -> Sequence[BaseAgent]:
+        """The agents that work for its calls; an LLM agent's only."""
+        return ()
+
+    @property
+    def children(self) -> Sequence[BaseAgent]:
+        """The agents right below it: its sub_agents, and graphs to which it delegates."""
+        return (*self.sub_agents, *(each for each in self.delegates if each not in self.sub_agents))
+
     def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""
         return self.unchecked_copy(sub_agents=())

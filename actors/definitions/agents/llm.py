@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 import pydantic
 from pydantic import BaseModel, Field, field_validator
 
-from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.base import BaseAgent, Callback
+from actors.definitions.agents.delegate_tool import DELEGATED, DelegateTool
 from actors.definitions.agents.fields import ToolTuple
 from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.planners.base import BasePlanner
@@ -45,13 +46,14 @@ class LlmAgent(BaseAgent):
         static_instruction: a text, or a Content of texts, that is no template and begins the system instruction, so that services
             can cache what is before the conversation. With it, `instruction` stands in the conversation, before the newest
             message. Default none.
-        tools: Tool and Toolset objects, or plain functions, which become FunctionTools; default none.
+        tools: Tool and Toolset objects, or plain functions, which become FunctionTools, or Graphs, to which it delegates calls;
+            default none.
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
         mode: in a graph, "single_turn", the default there, answers its input once; "task" works on it with the user, for as many
             turns as it takes, until it calls `finish_task`; "chat" sees the whole conversation, and leads to no other node.
-            Default None.
+            Below an LLM agent the first two make it a delegate: the agent above calls it as a tool. Default None.
         output_key: the state key under which the final answer is stored; default None, for no key.
         output_schema: a type that the final answer has to fit: a pydantic model, list[Model], a TypedDict, a dataclass, dict,
             str, int or another that pydantic validates; or a JSON schema. Default None.
@@ -164,6 +166,16 @@ class LlmAgent(BaseAgent):
                 )
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _delegates_to_children(self) -> LlmAgent:
+        by_mode = [DelegateTool(each) for each in self.sub_agents if isinstance(each, LlmAgent) and each.mode in DELEGATED]
+        # A copy has the tools of the agent that it is made of, among them those of its children.
+        own = [tool for tool in self.tools if not (isinstance(tool, DelegateTool) and isinstance(tool.agent, LlmAgent))]
+        if by_mode or len(own) < len(self.tools):
+            check_tools([tool for tool in (*own, *by_mode) if isinstance(tool, Tool)])
+            self.__dict__["tools"] = ToolTuple((*own, *by_mode))
+        return self
+
     @field_validator("output_schema")
     @classmethod
     def _is_a_type(cls, given: object) -> object:
@@ -173,8 +185,13 @@ class LlmAgent(BaseAgent):
 
     def alone(self) -> LlmAgent:
         """The same definition without its children, and without models, which its actor is given separately."""
-        tools = ToolTuple(tool.alone() if isinstance(tool, AgentTool) else tool for tool in self.tools)
+        tools = ToolTuple(tool.alone() if isinstance(tool, AskingTool) else tool for tool in self.tools)
         return self.unchecked_copy(sub_agents=(), model="", tools=tools)
+
+    @property
+    def delegates(self) -> Sequence[BaseAgent]:
+        """The agents that work for its calls, and graphs: its children, too."""
+        return [tool.agent for tool in self.tools if isinstance(tool, DelegateTool)]
 
     @cached_property
     def output_type(self) -> OutputType | None:
@@ -214,6 +231,8 @@ def as_tool(given: object) -> Tool:
     """
     if isinstance(given, Tool):
         return given
+    if isinstance(given, BaseAgent) and given.kind == "graph":
+        return DelegateTool(given)
     if isinstance(given, FunctionType):
         # Thousands of agents may share a function, and inspecting its signature takes 0.5 ms and 20 kB each time.
         known = _FUNCTION_TOOLS.get(key := (id(given), given.__name__, given.__doc__))

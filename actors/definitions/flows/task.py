@@ -7,7 +7,7 @@ from typing import Any, Literal, Never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.base import BaseAgent, wrongly_defined
 from actors.definitions.agents.llm import as_tool
 from actors.definitions.agents.shown import ShownByChanges
@@ -108,7 +108,7 @@ class Task(ShownByChanges, BaseModel):
     def _as_tools(cls, given: Sequence[object]) -> tuple[Tool, ...]:
         tools = tuple(as_tool(tool) for tool in given)
         for tool in tools:
-            if isinstance(tool, AgentTool):
-                raise ValueError(f"{tool.name!r} is an AgentTool: give it to the agents, it has to be deployed with them")
+            if isinstance(tool, AskingTool):
+                raise ValueError(f"{tool.name!r} asks an agent: give it to the agents, it has to be deployed with them")
             refuse_taken_name(tool)
         return tools

@@ -25,6 +25,9 @@ from actors.messages.session import SessionKey
 Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 """`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""
 
+Delegate = Callable[[str, str, JsonValue], Awaitable[AnyOutcome]]
+"""`Context.delegate`: called with the child's name, the id of the call, and the arguments."""
+
 
 class AnsweredInput(NamedTuple):
     """The user's answer to a question of a call.
@@ -278,6 +281,7 @@ class ToolContext(CallbackContext):
         function_call_id: str,
         offload: Offload,
         ask: Ask | None = None,
+        delegate: Delegate | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
         **rest: Any,
@@ -288,6 +292,7 @@ class ToolContext(CallbackContext):
         self.function_call_id = function_call_id
         self.offload = offload
         self._ask = ask
+        self._delegate = delegate
 
     def request_input(self, question: JsonObject, memo: JsonObject | None = None) -> None:
         """Ask the user something in the middle of the call: return None then, and the turn is paused.
@@ -327,6 +332,22 @@ class ToolContext(CallbackContext):
         if self._ask is None:
             raise UnknownAgentError(name, " No agent can be asked outside of a run.")
         return await self._ask(name, self.function_call_id, content)
+
+    async def delegate(self, name: str, data: JsonValue) -> AnyOutcome:
+        """Have a delegate of the running agent work for this call; a call that is made again goes on where it was.
+
+        Args:
+            data: what the delegate is asked, as a node is.
+
+        Returns:
+            How its run ended; Paused while it waits for the user.
+
+        Raises:
+            UnknownAgentError: the running agent has no such delegate.
+        """
+        if self._delegate is None:
+            raise UnknownAgentError(name, " No agent can be asked outside of a run.")
+        return await self._delegate(name, self.function_call_id, data)
 
 
 def _as_part(artifact: object) -> Part:

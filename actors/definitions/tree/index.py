@@ -102,4 +102,4 @@ def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, BaseAgent | None]]:
     waiting: list[tuple[BaseAgent, BaseAgent | None]] = [(root, None)]
     for agent, parent in waiting:
         yield agent, parent
-        waiting += [(child, agent) for child in agent.sub_agents]
+        waiting += [(child, agent) for child in agent.children]

@@ -60,6 +60,11 @@ class AgentSpec:
         return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
 
     @cached_property
+    def has_delegates(self) -> bool:
+        """Agents below it work for its calls."""
+        return bool(self.definition.delegates)
+
+    @cached_property
     def transfer_menu(self) -> TransferMenu:
         """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from actors.definitions.agents.base import BaseAgent, no_agent
+from actors.definitions.agents.delegate_tool import DELEGATED
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
@@ -19,7 +20,7 @@ from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
-from actors.messages.topology import GRAPH, AgentNode, Topology
+from actors.messages.topology import GRAPH, LLM, AgentNode, Topology
 from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
@@ -94,6 +95,11 @@ class AgentTree:
                 raise AgentTreeError(
                     f"flow {flow!r} names agent {name!r}, a {type(agent).__name__}: only LLM agents can work on tasks"
                 )
+            if agent.delegates:
+                raise AgentTreeError(
+                    f"flow {flow!r} names agent {name!r}, which delegates to {agent.delegates[0].name!r}: in a round of a flow "
+                    "nothing can wait for that, so give it an AgentTool"
+                )
             for tool in agent.tools:
                 try:
                     refuse_taken_name(tool)
@@ -114,22 +120,20 @@ class AgentTree:
     def _node(self, agent: BaseAgent) -> AgentNode:
         name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
         parent = self._index.parents[name]
-        if (
-            llm is not None
-            and llm.mode in ("task", "single_turn")
-            and (parent is None or self._index.agents[parent].kind != GRAPH)
-        ):
+        above = self._index.agents[parent].kind if parent is not None else ""
+        if llm is not None and llm.mode in DELEGATED and above not in (GRAPH, LLM):
             raise AgentTreeError(
-                f"agent {name!r} has mode={llm.mode!r}, which says how it works as a node of a graph: put it into the edges of a "
-                "Graph, or leave the mode out"
+                f"agent {name!r} has mode={llm.mode!r}, which says how it works as a node of a graph, or for the calls of an "
+                "LlmAgent: put it into the edges of a Graph, or below an LlmAgent, or leave the mode out"
             )
         return AgentNode(
             name=name,
             kind=agent.kind,
             description=agent.description,
             parent=parent,
-            children=tuple([child.name for child in agent.sub_agents]),
+            children=tuple([child.name for child in agent.children]),
             tool_agents=tuple([asked.name for asked in self._index.tool_agents.get(name, ())]),
+            delegates=tuple([each.name for each in agent.delegates]),
             disallow_transfer_to_parent=llm is not None and llm.disallow_transfer_to_parent,
             disallow_transfer_to_peers=llm is not None and llm.disallow_transfer_to_peers,
             model=name_of(self._nearest_models[name]) if llm is not None else "",

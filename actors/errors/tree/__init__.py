@@ -15,12 +15,17 @@
     │   ├── SessionExistsError
     │   ├── SessionBusyError
     │   ├── OverloadedError          as much waits as may: ask again after `retry_after_s`
+    │   │   └── DrainingError        the deployment is to be stopped, and takes no new turns
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
     │   ├── FlowNotFoundError
     │   ├── NotEncodableError
-    │   └── TooLargeError
+    │   ├── TooLargeError
+    │   ├── InvalidScheduleError
+    │   ├── ScheduleExistsError
+    │   ├── ScheduleNotFoundError
+    │   └── TooManySchedulesError
     ├── TurnError                    a turn ran and failed, was cancelled or took too long
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError

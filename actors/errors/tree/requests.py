@@ -54,6 +54,17 @@ class OverloadedError(RequestError):
         return float(str(self.args[3]))
 
 
+class DrainingError(OverloadedError):
+    """The deployment is to be stopped and takes no new turns. Arguments: app, seconds to wait."""
+
+    sentence = "app {0!r} is to be stopped and takes no new turns: ask again in {1} s, when its next deployment may run"
+
+    @property
+    def retry_after_s(self) -> float:
+        """Seconds to wait before the same is asked again."""
+        return float(str(self.args[1]))
+
+
 class UnknownFunctionCallError(RequestError, LookupError):
     """A function response answers a call that is not in the log. Arguments: id of the call, session."""
 
@@ -91,3 +102,27 @@ class TooLargeError(RequestError, ValueError):
     """Something has more bytes than a limit allows. Arguments: what, its size, the setting, the setting's value, advice."""
 
     sentence = "{0} has {1} bytes, and {2} allows {3}: {4}"
+
+
+class InvalidScheduleError(RequestError, ValueError):
+    """A schedule cannot be as it was asked for. Arguments: what of it, why not."""
+
+    sentence = "{0} cannot be used: {1}"
+
+
+class ScheduleExistsError(RequestError):
+    """The user has a schedule of that name already. Arguments: name, user."""
+
+    sentence = "user {1!r} has a schedule {0!r} already: delete it first, or choose another name"
+
+
+class ScheduleNotFoundError(RequestError, LookupError):
+    """The user has no schedule of that name. Arguments: name, user, hint, which begins with a space."""
+
+    sentence = "user {1!r} has no schedule {0!r}.{2}"
+
+
+class TooManySchedulesError(RequestError):
+    """The user has as many schedules as may be. Arguments: user, how many, the setting that bounds them."""
+
+    sentence = "user {0!r} has {1} schedules, and {2} allows no more: delete one first"

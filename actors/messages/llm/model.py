@@ -147,6 +147,8 @@ class LlmResponse(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, omit
         error_code: the reason why there is no content, when the service gave one.
         error_message: the service's explanation.
         usage: tokens of the call; None when the service did not say.
+        model_version: the model that has answered, where one of several did: its name for limits and prices. None: the one that
+            was asked for.
         grounding_metadata: what a search of the service's own found for the answer, as the service sent it: a JSON object with
             camelCase keys. It is stored on the event of the response.
         custom_metadata: a JSON object that is stored on the event of the response.
@@ -158,6 +160,7 @@ class LlmResponse(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, omit
     error_code: str | None = None
     error_message: str | None = None
     usage: Usage | None = None
+    model_version: str | None = None
     grounding_metadata: JsonObject | None = None
     custom_metadata: JsonObject | None = None
 

@@ -23,8 +23,25 @@ from actors.messages.protocol import (
     users,
 )
 from actors.messages.protocol.base import Message
+from actors.messages.protocol.schedules import changes, due
 
-_MODULES = (base, outcomes, progress, turns, runs, log, subscriptions, turn_queries, sessions, users, retention, rate_limits, mcp)
+_MODULES = (
+    base,
+    outcomes,
+    progress,
+    turns,
+    runs,
+    log,
+    subscriptions,
+    turn_queries,
+    sessions,
+    users,
+    retention,
+    changes,
+    due,
+    rate_limits,
+    mcp,
+)
 
 
 def _messages() -> Iterator[type[Message]]:

@@ -139,4 +139,48 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
 
 
 class Stop(Message, frozen=True, kw_only=True):
-    """Finish what is under way, release everything, and take no more messages."""
+    """Finish what is under way, release everything, and take no more messages.
+
+    Attributes:
+        leave_turns: of a Runner: turns that run are not cancelled; they stay open in the log, for a later deployment to resume.
+    """
+
+    leave_turns: bool = False
+
+
+class Drain(Message, frozen=True, kw_only=True):
+    """Begin no new turn for a while: the deployment is to be stopped. Sent again and again, while it drains.
+
+    A Runner refuses new turns meanwhile. A Session actor only keeps it, for Runners that are started again. Both reply with
+    Draining.
+
+    Attributes:
+        lease_s: for how long from now, in seconds; 0: new turns may begin again. A program that drains and is lost ends it so.
+        since_s: when the drain began, in Unix seconds: what was asked for before is not new.
+        wait_s: a Runner may reply so much later, as soon as nothing is left, in seconds.
+    """
+
+    lease_s: float
+    since_s: float = 0.0
+    wait_s: float = 0.0
+
+
+class Draining(Message, frozen=True, kw_only=True):
+    """What keeps a deployment from being drained.
+
+    Attributes:
+        left: from a Runner, turns that run, begin, end or wait in line; from a Session actor, subscribers with news to fetch.
+    """
+
+    left: int
+
+
+class ResumeTurns(Message, frozen=True, kw_only=True):
+    """Go on with all turns that are open in the store and do not run: an earlier deployment has left them.
+
+    A program asks a Runner, which does so for the sessions of its shard. The reply is Ack.
+    """
+
+
+class GetDrain(Message, frozen=True, kw_only=True):
+    """A Runner that was started again asks a Session actor whether the deployment drains. The reply is Drain."""

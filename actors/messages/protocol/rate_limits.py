@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.messages.operating.turn_description import ModelWait
 from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
-from actors.messages.turn_description import ModelWait
 
 
 class AcquirePermit(Message, frozen=True, kw_only=True):

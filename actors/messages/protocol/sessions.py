@@ -1,4 +1,4 @@
-"""Sessions and memory as services: driver and agents to Session actor."""
+"""The Session actor as a service: its store, the parent map, sessions and memory; driver and agents to Session actor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.memory import MemoryEntry
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey, SessionPlace
+from actors.messages.topology import Topology
 
 
 class OpenStore(Message, frozen=True, kw_only=True):
     """Open the session store, which is opened by the first request that needs it otherwise."""
+
+
+class GetTopology(Message, frozen=True, kw_only=True):
+    """Ask for the parent map."""
+
+
+class TopologyReply(Message, frozen=True, kw_only=True):
+    """The parent map."""
+
+    topology: Topology
 
 
 class CreateSessionRequest(Message, frozen=True, kw_only=True):

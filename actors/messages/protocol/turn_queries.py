@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.operating.turn_description import LiveRun
+from actors.messages.operating.usage import UsageReport
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
-from actors.messages.turn_description import LiveRun
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
 
 
 class ListTurns(Message, frozen=True, kw_only=True):
@@ -22,6 +23,8 @@ class ListTurns(Message, frozen=True, kw_only=True):
         state: in that state only; "": in any.
         limit: at most so many.
         before: only turns after this one in the list, by its `begun_s` and invocation id: none in line.
+        since_s: only turns that began at this time or later, in Unix seconds; and those in line.
+        match: only turns that fit it.
     """
 
     app: str
@@ -30,12 +33,19 @@ class ListTurns(Message, frozen=True, kw_only=True):
     state: str = ""
     limit: int = 100
     before: tuple[float, str] | None = None
+    since_s: float = 0.0
+    match: TurnMatch = ANY_TURN
 
 
 class TurnsReply(Message, frozen=True, kw_only=True):
-    """The turns asked for."""
+    """The turns asked for.
+
+    Attributes:
+        next: where to ask on, as `before`, when so many turns did not fit that the rest was not looked at; else None.
+    """
 
     turns: Sequence[TurnInfo] = ()
+    next: tuple[float, str] | None = None
 
 
 class CountTurns(Message, frozen=True, kw_only=True):
@@ -100,6 +110,31 @@ class PendingReply(Message, frozen=True, kw_only=True):
 
     calls: Sequence[PendingCall] = ()
     next: tuple[float, str] | None = None
+
+
+class GetUsage(Message, frozen=True, kw_only=True):
+    """Ask what turns have used. The reply is UsageReply.
+
+    Attributes:
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        invocation_id: that turn of the session only; "": all of them.
+        since_s: only turns that began at this time or later, in seconds since the epoch.
+        by: what to list the sums by: "agent", "model", "user" or "day"; "": nothing.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    invocation_id: str = ""
+    since_s: float = 0.0
+    by: str = ""
+
+
+class UsageReply(Message, frozen=True, kw_only=True):
+    """What was used."""
+
+    report: UsageReport
 
 
 class ReadLog(Message, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ import msgspec
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import StateDelta
+from actors.messages.operating.schedule import ScheduledTime
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.progress import TurnProgress
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
-from actors.messages.topology import Topology
 
 
 class StartTurn(Message, frozen=True, kw_only=True):
@@ -21,18 +21,20 @@ class StartTurn(Message, frozen=True, kw_only=True):
 
     Attributes:
         repeatable: a turn of this id may be there already and is joined then: the user chose the id, or the request is a retry.
+        sent_s: when it was sent to a Runner that was lost before its reply, and may have accepted it, in Unix seconds; else 0.
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
         subscriber: follows the turn from its opening on; "": no subscriber does.
-        fingerprint: of the whole request, as the user's event keeps it; a turn of this id that began with another one is not
-            joined. "" joins any.
+        fingerprint: of the whole request, as the user's event keeps it; no turn that began with another one is joined. "": any.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
+        due: the time of a schedule that makes this turn; None: a driver asks for it.
     """
 
     key: SessionKey
     invocation_id: str
     repeatable: bool = False
+    sent_s: float = 0.0
     event_id: str = ""
     content: Content
     config: RunConfig = RunConfig()
@@ -43,6 +45,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
     fingerprint: str = ""
     flow: str = ""
     traceparent: str = ""
+    due: ScheduledTime | None = None
 
 
 class TurnStarted(Message, frozen=True, kw_only=True):
@@ -113,16 +116,6 @@ class CancelTurn(Message, frozen=True, kw_only=True):
     begins: bool = False
 
 
-class GetTopology(Message, frozen=True, kw_only=True):
-    """Ask for the parent map."""
-
-
-class TopologyReply(Message, frozen=True, kw_only=True):
-    """The parent map."""
-
-    topology: Topology
-
-
 class FindTurn(Message, frozen=True, kw_only=True):
     """Ask which agents could take a message, before anything is stored. The reply is TurnFound.
 
@@ -180,6 +173,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
         epoch: in which a new turn begins. One more than that of a TurnBegun whose turn may not have been stored.
         traceparent: see StartTurn. It stays in the record of a turn that begins.
+        due: see StartTurn. The schedule goes on in the step that begins the turn.
     """
 
     key: SessionKey
@@ -199,6 +193,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     interrupting: str = ""
     epoch: int = 1
     traceparent: str = ""
+    due: ScheduledTime | None = None
 
     @property
     def continues(self) -> bool:
@@ -356,8 +351,7 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
     """Fence off runs of a turn that were lost: they may write no more. The reply is TurnProgress.
 
     Attributes:
-        notes: of supervisors whose runs go on, and which the lost runs would have brought along: they are stored if the log lacks
-            them, so that the reply says where each run began.
+        notes: of supervisors whose runs go on, which the lost runs would have brought along; those that the log lacks are stored.
         losses: how many processes of each agent were lost since the turn was opened, this loss included: see TurnProgress.
     """
 

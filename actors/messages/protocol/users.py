@@ -53,12 +53,14 @@ class UserRemoved(Message, frozen=True, kw_only=True):
         events: how many events their logs had, rewound ones included.
         state_keys: how many keys of `user:` state were removed.
         memories: how many entries of memory were removed.
+        schedules: how many schedules were removed.
     """
 
     sessions: Sequence[str] = ()
     events: int = 0
     state_keys: int = 0
     memories: int = 0
+    schedules: int = 0
 
 
 class ReleaseUser(Message, frozen=True, kw_only=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
-from actors.rules.routing.branches import is_visible
+from actors.rules.routing.branches import call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
 FOREIGN_MARK = "For context:"
@@ -64,12 +64,17 @@ class Compiler:
         self.own_calls: set[str] = set()
         self.speakers: set[str] = set()
         self._others_calls: set[str] = set()
+        # Calls of delegates, and of those below them. Responses of the user to these are for them.
+        self._unseen_calls: set[str] = set()
+        # Ids of calls as they stand in branches, where these are others.
+        self._renamed: set[str] = set()
         self._dropped: list[str | None] = []
 
     def for_newcomer(self, agent: str, warn: Warn | None) -> Compiler:
         """One that goes on from here for another agent, when neither has spoken: until then both see the same."""
         made = type(self)(agent, self._branch, warn)
         made.speakers, made._others_calls = self.speakers.copy(), self._others_calls.copy()
+        made._unseen_calls, made._renamed = self._unseen_calls.copy(), self._renamed.copy()
         for response in self._dropped:
             made._drop(response)
         return made
@@ -79,16 +84,27 @@ class Compiler:
         content = event.content
         if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
             return None
+        if event.node_info is not None and self._is_of_delegate(event):
+            self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
+            return None
         if event.author == self._agent:
             return self._own(event, content)
         if event.author == USER:
             return self._user(event, content)
         return self._other_agents(event, content)
 
+    def _is_of_delegate(self, event: Event) -> bool:
+        """True for what an agent says that works for a call, and for what the user says to it: the call has its result only."""
+        if event.author == USER:
+            return True
+        segments = (segment.partition("@")[2] for segment in (event.branch or "").split("."))
+        return any(each in calls for each in segments if each for calls in (self.own_calls, self._others_calls, self._renamed))
+
     def _own(self, event: Event, content: Content) -> Entry:
         self.speakers.add(event.author)
         calls = tuple(call.id or "" for call in content.function_calls())
         self.own_calls.update(filter(None, calls))
+        self._note_renamed(calls)
         self._others_calls.difference_update(calls)
         responses, others = self._split_responses(content)
         return Entry(
@@ -110,6 +126,9 @@ class Compiler:
             opens=any(part.function_response is None for part in content.parts),
         )
 
+    def _note_renamed(self, calls: Iterable[str]) -> None:
+        self._renamed.update(segment for call in calls if (segment := call_segment(call)) != call)
+
     def _split_responses(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
         """The responses to own calls; and the other parts.
 
@@ -125,7 +144,7 @@ class Compiler:
                 others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
-            else:
+            elif response.id not in self._unseen_calls:
                 self._drop(response.id)
         return tuple(responses), others
 
@@ -136,7 +155,9 @@ class Compiler:
 
     def _other_agents(self, event: Event, content: Content) -> Entry | None:
         self.speakers.add(event.author)
-        self._others_calls.update(call.id for call in content.function_calls() if call.id)
+        calls = [call.id for call in content.function_calls() if call.id]
+        self._others_calls.update(calls)
+        self._note_renamed(calls)
         quoted = [quote(event.author, part) for part in content.parts if self._is_quoted(event, part)]
         if not quoted:
             return None

@@ -5,10 +5,23 @@ from __future__ import annotations
 TOOL_MARK = "@"
 """Begins the last segment of a tool branch: the branch of an agent that runs as a tool."""
 
+_PARTING = str.maketrans("./@", "___")
+
 
 def tool_branch(branch: str | None, agent: str, call_id: str) -> str:
     """The branch of `agent` when an agent on `branch` calls it as a tool with that call."""
     segment = f"{TOOL_MARK}{agent}:{call_id.replace('.', '_')}"
+    return f"{branch}.{segment}" if branch else segment
+
+
+def call_segment(call_id: str) -> str:
+    """A call in the segment of a branch, and in that of a path: without the signs that part these."""
+    return call_id.translate(_PARTING)
+
+
+def delegate_branch(branch: str | None, agent: str, call_id: str) -> str:
+    """The branch of a child that works for a call of an agent on `branch`."""
+    segment = f"{agent}@{call_segment(call_id)}"
     return f"{branch}.{segment}" if branch else segment
 
 

@@ -19,7 +19,8 @@ from actors.rules.routing.branches import state_key
 def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
     """The agent to run so that the answer reaches `caller`.
 
-    It is the topmost supervisor above the caller. LLM agents above do not count: they have handed over and wait for nothing.
+    It is the topmost supervisor above the caller. LLM agents above do not count, which have handed over and wait for nothing,
+    but for those that have delegated a call to the one below.
 
     Args:
         scope: look only at this agent and below it.
@@ -27,10 +28,11 @@ def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
     Returns:
         The supervisor, or the caller itself when there is none.
     """
-    found = caller
+    found = below = caller
     for node in topology.lineage(caller):
-        if not node.is_llm:
+        if not node.is_llm or below in node.delegates:
             found = node.name
+        below = node.name
         if node.name == scope:
             break
     return found
@@ -93,3 +95,8 @@ def is_failure(event: Event) -> bool:
     if event.error_code is None or event.content is not None or event.finish_reason is not None or event.usage is not None:
         return False
     return event.node_info is None or not (event.node_info.attempt or event.node_info.has_ended)
+
+
+def without_retried(own: Sequence[Event], retried_seq: int) -> Sequence[Event]:
+    """The events of a run without the failures after which the turn was retried, at that place in the log."""
+    return [event for event in own if event.seq > retried_seq or not is_failure(event)]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from actors.messages.event import USER
 from actors.messages.topology import AgentNode, Topology
+from actors.messages.turn_info import PassedOver, SelectionReason
 from actors.rules.routing.branches import TOOL_MARK
 
 
@@ -37,28 +38,65 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
     Returns:
         The caller, if it is in the tree; else the most recent author that is transferable; else the root.
     """
-    if caller and topology.find(caller) is not None and not topology.is_beside(caller):
+    if may_answer_for(topology, caller):
         return Selection(caller)
     unknown: list[str] = []
     for author in authors:
-        if topology.find(author) is None:
-            unknown.append(author)
-        elif is_transferable(topology, author):
+        found = obstacle(topology, author)
+        if found is None:
             return Selection(author, tuple(unknown))
+        if found.because == "unknown":
+            unknown.append(author)
     return Selection(topology.root.name, tuple(unknown))
+
+
+def explain(topology: Topology, authors: Iterable[str], seq: int, caller: str = "", call_id: str = "") -> SelectionReason:
+    """Tell why `select_agent` selects what it does, with the authors that it passes over.
+
+    Args:
+        seq: position of the message.
+        call_id: the call that it answers; "" for none.
+    """
+    if may_answer_for(topology, caller):
+        return SelectionReason(seq=seq, agent=caller, because="answers", call_id=call_id)
+    passed: list[PassedOver] = []
+    for author in authors:
+        found = obstacle(topology, author)
+        if found is None:
+            return SelectionReason(seq=seq, agent=author, because="spoke", passed_over=tuple(passed))
+        passed.append(found)
+    return SelectionReason(seq=seq, agent=topology.root.name, because="root", passed_over=tuple(passed))
+
+
+def may_answer_for(topology: Topology, caller: str) -> bool:
+    """True for an agent of the tree, which gets the answers to its calls."""
+    return bool(caller) and topology.find(caller) is not None and not topology.is_beside(caller)
+
+
+def obstacle(topology: Topology, name: str) -> PassedOver | None:
+    """Why an agent gets no message for having spoken last; None when it may."""
+    if topology.find(name) is None:
+        return PassedOver(agent=name, because="unknown")
+    top: AgentNode | None = None
+    for node in topology.lineage(name):
+        if not node.is_llm:
+            return PassedOver(agent=name, because="kind", by=node.name)
+        if node.disallow_transfer_to_parent:
+            return PassedOver(agent=name, because="disallowed", by=node.name)
+        if top is not None and top.name in node.delegates:
+            return PassedOver(agent=name, because="delegate", by=top.name)
+        top = node
+    if top is None or top.name != topology.root.name:
+        return PassedOver(agent=name, because="beside", by=name)
+    return None
 
 
 def is_transferable(topology: Topology, name: str) -> bool:
     """True when control may stay with the agent: it and all its ancestors are LLM agents that may hand back to their parent.
 
-    An agent that is a tool is never transferable: the user does not talk to it.
+    An agent that is a tool is never transferable, nor one that works for calls: the user does not talk to it.
     """
-    top: AgentNode | None = None
-    for node in topology.lineage(name):
-        if not node.is_llm or node.disallow_transfer_to_parent:
-            return False
-        top = node
-    return top is not None and top.name == topology.root.name
+    return obstacle(topology, name) is None
 
 
 def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:

@@ -20,17 +20,20 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def transfer_targets(topology: Topology, name: str) -> tuple[Target, ...]:
-    """The targets of an agent, in this order: its children, its parent, its siblings, each only if it is allowed."""
+    """The targets of an agent, in this order: its children, its parent, its siblings, each only if it is allowed.
+
+    A delegate is no target, and has none above it.
+    """
     node = topology[name]
     if not node.is_llm:
         return ()
-    targets = [_target(topology[child]) for child in node.children]
+    targets = [_target(topology[child]) for child in node.children if child not in node.delegates]
     parent = topology[node.parent] if node.parent is not None else None
-    if parent is not None and parent.is_llm:
+    if parent is not None and parent.is_llm and name not in parent.delegates:
         if not node.disallow_transfer_to_parent:
             targets.append(_target(parent, is_parent=True))
         if not node.disallow_transfer_to_peers:
-            targets += [_target(topology[peer]) for peer in parent.children if peer != name]
+            targets += [_target(topology[peer]) for peer in parent.children if peer != name and peer not in parent.delegates]
     return tuple(targets)
 
 
@@ -50,4 +53,9 @@ def route_refusal(topology: Topology, wanted: str, scope: str | None) -> str | N
         return "it is used as a tool, and answers only the agents that have it"
     if scope is not None and not topology.is_below(wanted, scope):
         return f"here a transfer stays at or below {scope!r}, which is run by a workflow or asked as a tool"
+    for node in topology.lineage(wanted):
+        if node.name == scope:
+            break
+        if topology.is_delegate(node.name):
+            return f"{node.name!r} works for the calls of {node.parent!r}, and takes no conversation over"
     return None

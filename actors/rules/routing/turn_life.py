@@ -75,6 +75,11 @@ class TurnLife:
         """It was cancelled before how it ends was decided, and still speaks for itself."""
         return self.phase in ("cancelled", "ending, cancelled")
 
+    @property
+    def has_decided(self) -> bool:
+        """Its end is decided: by its agents, or because it was cancelled or replaced."""
+        return self.phase not in ("launched", "running")
+
     def after(self, happening: Happening) -> tuple[TurnLife, bool]:
         """Its life after something has happened to it.
 

@@ -27,12 +27,13 @@ class Outline:
     hidden: int = 0
 
 
-def outline(topology: Topology, under: str, depth: int | None, limit: int) -> list[Outline]:
+def outline(topology: Topology, under: str, depth: int | None, limit: int, offset: int = 0) -> list[Outline]:
     """An agent and the agents below it.
 
     Args:
         depth: how many levels below the agent are listed; None: all.
         limit: how many agents are listed at most. Upper levels come first, and the children of one agent in order.
+        offset: how many children of the agent are passed over, with those below them.
 
     Returns:
         The agents, children before their parents.
@@ -43,8 +44,10 @@ def outline(topology: Topology, under: str, depth: int | None, limit: int) -> li
     listed, level = {under}, [topology[under]]
     levels = [level]
     while level and (depth is None or len(levels) <= depth) and len(listed) < limit:
-        below = [topology[child] for node in level for child in node.children]
-        level = below[: limit - len(listed)]
+        below = [child for node in level for child in node.children]
+        first = offset if len(levels) == 1 else 0
+        # Only those that are listed are decoded: one agent may have thousands below it.
+        level = [topology[child] for child in below[first : first + limit - len(listed)]]
         listed.update(node.name for node in level)
         levels.append(level)
     sizes = sizes_below(topology)

@@ -37,7 +37,11 @@ class Dispatch:
     async def turn(self, turn: RunningTurn) -> p.AnyOutcome:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
         agents = self._routing.entries(turn, turn.agent, scope=None)
-        is_resumed = turn.is_resumed
+        is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
+        if is_late:
+            agents = [self._routing.entry(turn.agent)]
+        # What a graph has been answered is not asked again: as after a loss, all goes on from where the log has it.
+        is_resumed = turn.is_resumed or is_late
         if is_resumed:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []

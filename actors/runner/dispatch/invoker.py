@@ -114,8 +114,10 @@ class Invoker:
         resume_at = self._routing.resume_at(turn, run.agent) if tool_root(run.branch) is None else ()
         # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
         # A graph goes on from its events, and so do its nodes.
-        kind = self._routing.topology[run.agent].kind
-        resume = resume or (bool(resume_at) and (kind in (CUSTOM, GRAPH) or run.node is not None))
+        # An agent with delegates goes on with the calls that these work for.
+        node = self._routing.topology[run.agent]
+        goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
+        resume = resume or (bool(resume_at) and goes_on)
         # A round of a flow has one model call, which is counted beforehand; if the round does not make it, it is given back.
         work_calls = min(1, turn.llm_calls_left()) if work is not None else 0
         return _Order(resume, resume_at, work, work_calls)
@@ -166,7 +168,8 @@ class Invoker:
         """Model calls that the run may make without asking; None when it has to ask for each."""
         if order.work is not None:
             return order.work_calls
-        if run.parent is not None or self._routing.topology[run.agent].tool_agents:
+        node = self._routing.topology[run.agent]
+        if run.parent is not None or node.tool_agents or node.delegates:
             # Nested runs, and runs that nest others, may go on side by side, so each of their calls is counted here.
             return None
         return turn.llm_calls_left()

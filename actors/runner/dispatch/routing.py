@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from actors.errors import RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
-from actors.messages.topology import Topology
+from actors.messages.topology import GRAPH, Topology
 from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
 from actors.rules.routing.selection import select_agent
@@ -75,6 +75,14 @@ class Routing:
         """
         callers = (caller for caller in turn.callers if scope is None or self.topology.is_below(caller, scope))
         return list(dict.fromkeys(resumption.entry(self.topology, caller, scope) for caller in callers)) or [agent]
+
+    def entry(self, agent: str) -> str:
+        """The topmost supervisor above an agent, or the agent itself: where a turn goes on to reach it."""
+        return resumption.entry(self.topology, agent)
+
+    def is_in_graph(self, agent: str) -> bool:
+        """True for a graph, and for what is below one."""
+        return any(node.kind == GRAPH for node in self.topology.lineage(agent))
 
     def is_awaited(self, turn: RunningTurn, entry: str, scope: str | None) -> bool:
         """True when a caller that has not been resumed yet is reached by running `entry`."""

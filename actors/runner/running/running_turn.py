@@ -121,6 +121,12 @@ class RunningTurn:
         return self.origin.has_begun if isinstance(self.origin, Recovered) else not isinstance(self.origin, New)
 
     @property
+    def is_late_answer(self) -> bool:
+        """Its message answers calls that it made, none of which waits any more."""
+        is_answer = self.origin.is_answered if isinstance(self.origin, Recovered) else not isinstance(self.origin, New)
+        return is_answer and not self.callers
+
+    @property
     def is_resumed(self) -> bool:
         """The runs of the Runner that was lost go on: what the log has of each of them counts as done."""
         return isinstance(self.origin, Recovered) and self.origin.has_begun

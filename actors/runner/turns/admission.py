@@ -13,6 +13,8 @@ from actors.messages.limits import Limits
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.capacity.backlog import Backlog
+from actors.rules.checks.user_message import answers
+from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.gate import GatePlace, TurnGate
 
 TOLD_EACH_S = 60.0
@@ -27,10 +29,12 @@ class TurnAdmission:
         limits: of what may wait.
         opened_at_once: how many turns are opened at the same time.
         telemetry: learns how long turns wait.
+        drain: knows whether new turns are refused.
     """
 
-    def __init__(self, session: SessionRef, limits: Limits, opened_at_once: int, telemetry: Telemetry) -> None:
+    def __init__(self, session: SessionRef, limits: Limits, opened_at_once: int, telemetry: Telemetry, drain: TurnDrain) -> None:
         self._session = session
+        self._drain = drain
         self._backlog = Backlog(limits)
         self._gate = TurnGate(opened_at_once)
         self._telemetry = telemetry
@@ -48,9 +52,15 @@ class TurnAdmission:
     async def enter(self, message: p.StartTurn, turn: TurnKey, since_s: float) -> GatePlace:
         """Wait until the turn may be opened. `leave` ends its time as one that waits."""
         size = len(encode(message.content)) + len(encode(message.state_delta))
-        refusal = self._backlog.refusal(turn, size, since_s)
-        if refusal is not None:
+        refusal = await self._drain.refusal(message.key, message.sent_s)
+        if refusal is not None and turn not in self._backlog:
+            if answers(message.content):
+                # Its turn is there, and stays paused.
+                raise refusal
             await self._check_that_it_is_there(message, refusal)
+        full = self._backlog.refusal(turn, size, since_s)
+        if full is not None:
+            await self._check_that_it_is_there(message, full)
         self._backlog.add(turn, size, since_s)
         try:
             return await self._gate.enter(turn)
@@ -115,6 +125,7 @@ class AdmittedTurn:
 
     Raises:
         OverloadedError: as much waits as may.
+        DrainingError: the deployment is about to be stopped, and the turn is new.
         TurnCancelledError: it was cancelled meanwhile.
     """
 

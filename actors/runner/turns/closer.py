@@ -34,6 +34,11 @@ class TurnCloser:
         self._owed: dict[TurnKey, p.CloseTurn] = {}
         self._sender: asyncio.Task[None] | None = None
 
+    @property
+    def owed(self) -> int:
+        """The number of ends that are still to be stored."""
+        return len(self._owed)
+
     async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
         """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
         message = p.CloseTurn(turn=turn, agent=agent, outcome=outcome)

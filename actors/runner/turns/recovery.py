@@ -9,11 +9,13 @@ import msgspec
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
-from actors.messages.session import TurnKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
+from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.origin import Recovered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
+from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
@@ -32,6 +34,7 @@ class TurnResumer:
         routing: which agent gets a turn.
         table: the turns that run or are being opened.
         tasks: launches turns.
+        drain: knows whether turns are resumed that this deployment has not run.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class TurnResumer:
         routing: Routing,
         table: TurnTable,
         tasks: TurnTasks,
+        drain: TurnDrain,
     ) -> None:
         self._place = place
         self._app = app
@@ -49,11 +53,22 @@ class TurnResumer:
         self._routing = routing
         self._table = table
         self._tasks = tasks
+        self._drain = drain
 
     async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:
         """Resume the turns that this Runner ran when its process was lost."""
         await self._routing.load()
         # Ask the shards independently: one that is down must not delay turns held by the others.
+        await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
+        self._drain.note_recovered()
+        return p.Ack()
+
+    async def resume_turns(self, _: p.ResumeTurns) -> p.Ack:
+        """Resume the turns that an earlier deployment has left open. Raises DrainingError when they are left to a later one."""
+        refusal = await self._drain.refusal(SessionKey(self._app, "", ""))
+        if refusal is not None:
+            raise refusal
+        await self._routing.load()
         await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
         return p.Ack()
 
@@ -65,8 +80,20 @@ class TurnResumer:
         for turn in sorted(listed.turns, key=self._table.is_opening):
             await self.take_up(turn)
 
+    async def take_up_scheduled(self, session: SessionRef) -> None:
+        """Resume the turns that schedules have begun in a deployment that is gone: no program comes to ask for them.
+
+        Raises StoreError, ClusterError.
+        """
+        await self._routing.load()
+        message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
+        listed = await self._place.heard(session, lambda: session.list_open_turns(message))
+        for turn in listed.turns:
+            if is_turn_of_schedule(turn[1]):
+                await self.take_up(turn)
+
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
-        """See that a turn runs, if it has not ended."""
+        """See that a turn runs, if it has not ended. Raises DrainingError: see `resume`."""
         await self._routing.load()
         key = (message.key, message.invocation_id)
         if not self._table.is_opening(key):
@@ -77,9 +104,21 @@ class TurnResumer:
         """See that a turn runs that is open in the log."""
         # A request that is sent again may be about to run it: resumed as well, its agents would do everything twice.
         await self._table.opened(turn, OPENING_S)
-        await self.resume(turn)
+        await self._resume(turn)
 
     async def resume(self, key: TurnKey) -> None:
+        """Run a turn that is open in the log, because a driver has asked for it.
+
+        Raises:
+            DrainingError: the deployment is about to be stopped, and an earlier one has left the turn: a later one resumes it.
+        """
+        if self._table.get(key) is None and (refusal := await self._drain.refusal(key[0])) is not None:
+            await self._drain.recovered()
+            if self._table.get(key) is None:
+                raise refusal
+        await self._resume(key)
+
+    async def _resume(self, key: TurnKey) -> None:
         """Run a turn that is open in the log. Tell the Session actor so if it runs here already."""
         # A Session actor that was started again does not know that it has ended here.
         await self._tasks.settle(key)
@@ -98,6 +137,8 @@ class TurnResumer:
         """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
         await self._routing.load()
         key = (message.key, message.invocation_id)
+        if self._table.get(key) is None and (refusal := await self._drain.refusal(message.key)) is not None:
+            raise refusal
         await self._tasks.settle(key)
         async with self._table.resuming(key):
             running = self._table.get(key)

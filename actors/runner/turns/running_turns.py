@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.messages import protocol as p
-from actors.messages.turn_description import LiveRun
+from actors.messages.operating.turn_description import LiveRun
 from actors.runner.running.runs import Run
 from actors.runner.turns.table import TurnTable
 

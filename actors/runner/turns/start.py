@@ -191,6 +191,7 @@ class TurnStarter:
             fingerprint=message.fingerprint,
             runner=self._place.runner_id,
             traceparent=message.traceparent,
+            due=message.due,
         )
 
     async def _open(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.errors import RepeatMismatchError
 from actors.messages.session import TurnKey
@@ -56,6 +56,7 @@ class TurnTable:
 
     def __init__(self) -> None:
         self._entries: dict[TurnKey, _Entry] = {}
+        self._emptied: asyncio.Event | None = None
 
     def __len__(self) -> int:
         """The number of turns that run."""
@@ -65,6 +66,15 @@ class TurnTable:
         """True when the turn runs, is being opened or is being closed."""
         entry = self._entries.get(turn)
         return entry is not None and bool(entry.running or entry.openings or entry.closing)
+
+    async def emptied(self, timeout_s: float) -> int:
+        """Wait until nothing goes on with any turn, but at most so long. Returns with how many something does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._entries:
+                    self._emptied = self._emptied or asyncio.Event()
+                    await self._emptied.wait()
+        return len(self._entries)
 
     def running(self) -> list[TurnKey]:
         """The turns that run."""
@@ -198,6 +208,9 @@ class TurnTable:
     def _drop(self, turn: TurnKey, entry: _Entry) -> None:
         if entry.is_idle and self._entries.get(turn) is entry:
             del self._entries[turn]
+            if not self._entries and self._emptied is not None:
+                self._emptied.set()
+                self._emptied = None
 
 
 class OpeningTurn:

@@ -18,6 +18,7 @@ from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
 from actors.runner.dispatch.invoker import Invoker
 from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
+from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.plugin_hooks import PluginHooks
@@ -66,10 +67,17 @@ class TurnTasks:
         self._hooks = hooks
         self._counts = counts
         self._telemetry = telemetry
+        self._leaves = False
+        self._left: set[TurnTask] = set()
+
+    @property
+    def owed(self) -> int:
+        """The number of turns that have ended here, and whose ends are still to be stored."""
+        return self._closer.owed
 
     def launch(self, turn: RunningTurn) -> None:
         """Run a turn that is open, in a task of its own; not if it is out of date: see TurnTable.add."""
-        if not self._table.add(turn):
+        if self._leaves or not self._table.add(turn):
             return
         self._counts["turns"] += 1
         if self._telemetry.is_on:
@@ -106,6 +114,17 @@ class TurnTasks:
             await self.cancel_turn(p.CancelTurn(key=key, invocation_id=invocation_id))
         self._closer.stop()
 
+    async def leave_all(self) -> None:
+        """Stop what runs, and leave its turns open in the log, as if this Runner were lost."""
+        self._leaves = True
+        running = [turn.task for key in self._table.running() if (turn := self._table.get(key)) is not None]
+        for task in running:
+            if not task.life.has_decided:
+                self._left.add(task)
+                task.give_up()
+        await asyncio.gather(*(task.over() for task in running))
+        self._closer.stop()
+
     async def _run(self, turn: RunningTurn) -> None:
         outcome = await self._outcome(turn)
         turn.task.decide_end()
@@ -114,7 +133,8 @@ class TurnTasks:
         if left:
             await self._invoker.stop(turn, left)
         with self._table.closing(turn):
-            await self._close(turn, outcome)
+            if turn.task not in self._left:
+                await self._close(turn, outcome)
 
     async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
         is_closed = isinstance(outcome, p.Finished) and outcome.closed

@@ -99,7 +99,7 @@ class UserMessages:
 
     def takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words that an agent may wait for, which works on a task with the user."""
-        return self._routing.topology.has_tasks and not answers and not message.flow
+        return self._routing.topology.has_tasks and not answers and not message.flow and message.due is None
 
     @property
     def _needs_agent(self) -> bool:

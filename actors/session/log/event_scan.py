@@ -7,9 +7,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from actors.messages.codec import encode
-from actors.messages.event import USER, Event
+from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
+from actors.rules.accounting.turn_usage import UsedEvent
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -61,12 +62,19 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     long_running_tool_ids: Sequence[str] = ()
     flow: _Skipped | None = None
     node_info: _NodeScan | None = None
+    usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
+    model_version: str | None = None
+    duration_s: float | None = None
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
     def calls(self) -> dict[str, str]:
         """The names of the functions called, by the ids of the calls."""
         parts = self.content.parts if self.content is not None else ()
         return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
+
+    def used(self) -> UsedEvent:
+        """The part of it that says what was used."""
+        return UsedEvent(self.author, self.model_version, self.usage, len(self.calls()), self.duration_s)
 
     def for_task(self) -> str:
         """The agent for which the user's words are, since it works on a task with the user; "" for any other event."""

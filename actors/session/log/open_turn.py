@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
+from actors.rules.accounting.turn_usage import TurnUsage
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -84,6 +85,7 @@ class SessionTurn:
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
+        usage: what its events have used.
     """
 
     def __init__(
@@ -146,20 +148,22 @@ class SessionTurn:
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
         self._said: Counter[str] = Counter()
+        self.usage = TurnUsage()
 
     def record(self) -> TurnRow:
-        """Its record, to be stored while it is open."""
+        """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
         carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq)
         temp = b"" if carried == _Carried() else encode(carried)
-        return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq))
+        return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
-    def ended(self, agent: str, outcome: outcomes.AnyOutcome, new_events: int = 0) -> TurnRow:
+    def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Iterable[EventScan] = ()) -> TurnRow:
         """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options.
 
         Args:
             agent: the agent that was selected for it.
-            new_events: how many events are stored together with its end.
+            events: those that are stored together with its end.
         """
+        new_events = list(events)
         status = _STATUS[type(outcome)]
         row = self.record()
         temp = row.temp if status in ("paused", "failed") else b""
@@ -169,13 +173,15 @@ class SessionTurn:
             agent=agent,
             outcome=encode(outcome),
             temp=temp,
-            last_seq=self._head_seq + new_events,
+            last_seq=self._head_seq + len(new_events),
             ended_s=now_s(),
+            usage=self.usage.packed_with(event.used() for event in new_events),
         )
 
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
+        self.usage.note(event.used())
         if event.author == USER and event.branch is None:
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.

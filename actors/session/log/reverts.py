@@ -142,7 +142,7 @@ def _new_generation(log: SessionLog, row: SessionRow, running: TurnRow | None, f
     writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
     if running is not None:
         ended = msgspec.structs.replace(
-            running, status="failed", outcome=encode(failed), temp=b"", last_seq=row.head_seq, ended_s=now_s()
+            running, status="failed", outcome=encode(failed), temp=b"", last_seq=row.head_seq, ended_s=now_s(), usage=b""
         )
         writes.append(PutTurn(row.key, ended, row.updated_s))
     return writes

@@ -134,6 +134,11 @@ class Outbox:
         self._polls = 0
         self.size = 0
 
+    @property
+    def has_news(self) -> bool:
+        """True when there is something that its subscriber has yet to fetch."""
+        return bool(self._ready or self._behind)
+
     def follow(self, turn: TurnKey, after_seq: int, head_seq: int) -> None:
         """Deliver a turn's events from now on, and before them those in the log after `after_seq` up to `head_seq`."""
         old = self._turns.get(turn)

@@ -12,6 +12,9 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
 from actors.session.subscribers.outbox import Outbox, ReadTurnPage
 
+LAGGING = "lagging"
+"""The figure of the subscribers that have news to fetch, and have polled lately."""
+
 
 class Subscriptions:
     """The subscribers of every turn, and their outboxes.
@@ -35,7 +38,8 @@ class Subscriptions:
     def counts(self) -> dict[str, int]:
         """Figures by name."""
         size = sum(outbox.size for outbox in self._outboxes.values())
-        return {"polls": self._polls, "subscribers": len(self._outboxes), "bytes_untold": size}
+        lagging = sum(outbox.has_news and not outbox.is_abandoned() for outbox in self._outboxes.values())
+        return {"polls": self._polls, "subscribers": len(self._outboxes), "bytes_untold": size, LAGGING: lagging}
 
     def add(self, subscriber: str, key: SessionKey, invocation_id: str, after_seq: int, head_seq: int = 0) -> None:
         """Deliver a turn to a subscriber from now on, and before that what its log holds.

@@ -55,7 +55,7 @@ class TurnEnder:
             StoreError: nothing is stored, and the turn is still open.
         """
         with turn.ends():
-            record = log.put_turn(turn.ended(agent, outcome, len(events)))
+            record = log.put_turn(turn.ended(agent, outcome, (event for _, event in events)))
             return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, outcome))
 
     def _end_in_memory(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome) -> None:

@@ -10,7 +10,8 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnInfo
+from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnInfo
+from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
 from actors.session.log.session_log import SessionLog
@@ -19,6 +20,9 @@ from actors.session.turns.parts import SessionParts
 
 MAX_LISTED = 1_000
 """Turns in one reply."""
+
+MAX_SCANNED = 10_000
+"""Records of turns that are looked at for one reply."""
 
 
 class TurnListing:
@@ -33,12 +37,27 @@ class TurnListing:
         """List turns: those in line, unless it is a later page, then those of the store. Raises StoreError."""
         limit = min(message.limit, MAX_LISTED)
         turns = await self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
-        if message.state != "waiting" and len(turns) < limit:
-            listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
-            rows = await self._reader.turns(_filter(message, message.state, limit))
-            stored = (self._info(key, row) for key, row in rows)
-            turns += [turn for turn in stored if (turn.user_id, turn.session_id, turn.invocation_id) not in listed]
-        return p.TurnsReply(turns=turns[:limit])
+        turns = [turn for turn in turns if fits(turn, message.match)]
+        if message.state == "waiting" or len(turns) >= limit:
+            return p.TurnsReply(turns=turns[:limit])
+        listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
+        before = message.before
+        # Where all fit, no more are read than are wanted.
+        count = limit if message.match == ANY_TURN else MAX_LISTED
+        for _ in range(MAX_SCANNED // MAX_LISTED):
+            rows = await self._reader.turns(msgspec.structs.replace(_filter(message, message.state, count), before=before))
+            # The newest come first.
+            recent = [(key, row) for key, row in rows if row.begun_s >= message.since_s]
+            found = (self._info(key, row) for key, row in recent)
+            turns += [
+                turn
+                for turn in found
+                if fits(turn, message.match) and (turn.user_id, turn.session_id, turn.invocation_id) not in listed
+            ]
+            if len(turns) >= limit or len(recent) < count:
+                return p.TurnsReply(turns=turns[:limit])
+            before = (rows[-1][1].begun_s, rows[-1][1].invocation_id)
+        return p.TurnsReply(turns=turns, next=before)
 
     async def count_turns(self, message: p.CountTurns) -> p.TurnsCounted:
         """Count the turns that have not ended. Raises StoreError."""

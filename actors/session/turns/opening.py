@@ -63,6 +63,7 @@ class TurnOpener:
         self._reader = parts.reader
         self._subscriptions = parts.subscriptions
         self._admission = parts.admission
+        self._due_times = parts.due_times
         self._lookup = lookup
         self._joiner = joiner
         self._recovery = recovery
@@ -139,10 +140,12 @@ class TurnOpener:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
+            await self._due_times.check_turn(request.message)
             return await self._decision(request)
         message = request.message
         async with self._in_order.locked(message.key):
             while True:
+                await self._due_times.check_turn(message)
                 request.log = await self._log_of(message)
                 decided = await self._decision(request)
                 if request.log.creation is None and self._logs.in_memory(message.key) is not request.log:
@@ -266,18 +269,14 @@ class TurnOpener:
         return msgspec.structs.replace(begun, progress=progress)
 
     async def _store(self, request: _Request, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
-        """Store the user's event and the turn's record; then the turn is open.
-
-        Args:
-            early: tell the Runner so while they are being stored.
-        """
+        """Store the user's event and the turn's record; then the turn is open. With `early` the Runner learns that meanwhile."""
         message, log = request.message, request.log
         temp = only_temp(message.state_delta)
         self._admission.event(log, message.event, request.event)
         self._admission.temp(turn.temp, temp)
         log.turn = turn
         turn.temp.update(temp)
-        record = log.put_turn(turn.record())
+        writes = [log.put_turn(turn.record()), *self._due_times.writes_of(message)]
         before = log.unheard()
 
         def opened() -> None:
@@ -286,8 +285,9 @@ class TurnOpener:
             self._subscriptions.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
+            self._due_times.note_begun(message)
 
-        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], [record], opened)
+        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
         begun = p.TurnBegun(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,

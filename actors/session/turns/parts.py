@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from actors.interfaces.records import PutTurn
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
+from actors.session.due_times import DueTimes
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
 from actors.session.log.shared_state import SharedStates
@@ -38,6 +41,7 @@ class SessionParts:
         admission: what may enter a log.
         user_holds: users whose data is being deleted.
         runners: which Runners live.
+        due_times: what is due of schedules.
     """
 
     topology: Topology
@@ -52,6 +56,7 @@ class SessionParts:
     admission: Admission
     user_holds: UserHolds
     runners: Runners
+    due_times: DueTimes
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
@@ -62,5 +67,9 @@ class SessionParts:
         return deciding(self.topology, authors)
 
     def store_end_later(self, record: PutTurn) -> None:
-        """Have the end of a turn stored when the store is back, if the turn is still open there."""
-        self.access.pending_ends.add(record)
+        """Have the end of a turn stored when the store is back, if the turn is still open there.
+
+        What is known of its events may not have got to the disk, so what it has used is read from those that have.
+        """
+        row = msgspec.structs.replace(record.row, usage=b"")
+        self.access.pending_ends.add(PutTurn(record.key, row, record.updated_s))

@@ -166,7 +166,7 @@ class DeployedEngine:
         async with asyncio.timeout(self._settings.start_timeout_s):
             await asyncio.gather(*(actor.statistics() for actor in self._clients()))
 
-    async def stop_actors(self) -> list[int]:
+    async def stop_actors(self, *, leave_turns: bool = False) -> list[int]:
         """Have all actors stop their work. Returns their process ids."""
         pids: list[int] = []
         with suppress(ActorLostError, TimeoutError):
@@ -176,7 +176,7 @@ class DeployedEngine:
         for actor in self._clients():
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self._settings.stop_timeout_s):
-                    await actor.stop()
+                    await (actor.stop(leave_turns=leave_turns) if isinstance(actor, RunnerRef) else actor.stop())
         await self.leave_logs()
         return pids
 

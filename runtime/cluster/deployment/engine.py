@@ -112,6 +112,7 @@ class RayEngine(DeployedEngine):
                 # Where one has failed the other still waits.
                 for answer in answers:
                     answer.cancel()
+            await self.runner.watch_schedules()
             if self._settings.log_to_driver:
                 self.read_logs(self._logs, from_now=False)
             await self._models.wait_until_started()
@@ -213,9 +214,9 @@ class RayEngine(DeployedEngine):
         self._starter.handles.clear()
         self._connection.close()
 
-    async def stop(self) -> None:
-        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here."""
-        await self._end(await self.stop_actors())
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here: see Engine."""
+        await self._end(await self.stop_actors(leave_turns=leave_turns))
 
     async def _end(self, pids: Sequence[int] = ()) -> None:
         await self.leave_logs()

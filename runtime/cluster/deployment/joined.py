@@ -187,9 +187,9 @@ class JoinedEngine(DeployedEngine):
         await self.close_wires()
         await asyncio.to_thread(self._connection.close)
 
-    async def stop(self) -> None:
-        """Stop the deployment, whichever driver has started it."""
-        pids = await self.stop_actors()
+    async def stop(self, *, leave_turns: bool = False) -> None:
+        """Stop the deployment, whichever driver has started it: see Engine."""
+        pids = await self.stop_actors(leave_turns=leave_turns)
         await self.kill_actors(await asyncio.to_thread(self._all_actors), pids)
         await self.leave()
 

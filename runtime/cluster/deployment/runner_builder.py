@@ -20,7 +20,7 @@ from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.transport.clients import CoreHandles, session_ref
-from runtime.cluster.transport.ray_actors import current_actor, get_actor
+from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.store_urls import open_artifact_store
 from runtime.observability.logs.options import LogOptions
@@ -83,6 +83,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         host_limit=directory.limit,
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
         topology=spec.tree.definitions.topology,
+        is_restarted=is_restarted(),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))

@@ -64,6 +64,7 @@ def build_session(spec: SessionSpec) -> Actor:
         limits=spec.settings.limits,
         writer=f"{spec.name} {spec.deployment}",
         on_replaced=_leave,
+        prices=spec.settings.prices,
     )
     session = SessionActor(environment, spec.name, spec.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)

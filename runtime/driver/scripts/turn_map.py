@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -181,7 +182,11 @@ class _MapRun:
             result = answer
         else:
             self._under_way.discard(answer)
-            result = answer.result()
+            try:
+                result = answer.result()
+            except CancelledError:
+                # The Runtime was closed while the input waited for its next attempt.
+                raise self._client.not_open() from None
         ready = self.window.end_input(result)
         self._counts.done += 1
         self._counts.failed += result.error is not None

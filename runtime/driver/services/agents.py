@@ -37,6 +37,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         agent_tools: the agents that it has as tools.
         workers: of a flow, the agents that work on its tasks.
         edges: of a graph, its edges, with one for each route: source, target and route, which is "" where it is always followed.
+        child_count: the number of agents right below it.
         children: the agents below it that were asked for.
         hidden: the number of agents below it that are not in `children`, or below those.
     """
@@ -50,6 +51,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent_tools: Sequence[str] = ()
     workers: Sequence[str] = ()
     edges: Sequence[GraphEdge] = ()
+    child_count: int = 0
     children: Sequence[AgentInfo] = ()
     hidden: int = 0
 
@@ -159,11 +161,11 @@ class DeployedTree:
             raise DefinitionError(f"run_task needs agents: the root {root.name!r} is none that can work on tasks")
         return workers
 
-    def outline(self, under: str | None, depth: int | None, limit: int) -> AgentInfo:
+    def outline(self, under: str | None, depth: int | None, limit: int, offset: int) -> AgentInfo:
         """See Runtime.tree."""
         topology = self.topology()
         made: dict[str, AgentInfo] = {}
-        for found in outline(topology, under if under is not None else topology.root.name, depth, limit):
+        for found in outline(topology, under if under is not None else topology.root.name, depth, limit, offset):
             made[found.node.name] = last = _info(found, [made[child] for child in found.children])
         return last
 
@@ -184,6 +186,7 @@ def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:
         agent_tools=node.tool_agents,
         workers=node.workers,
         edges=node.edges,
+        child_count=len(node.children),
         children=tuple(children),
         hidden=found.hidden,
     )

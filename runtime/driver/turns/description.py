@@ -8,8 +8,8 @@ import msgspec
 
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
+from actors.messages.operating.turn_description import ModelWait, TurnDescription
 from actors.messages.session import SessionKey
-from actors.messages.turn_description import ModelWait, TurnDescription
 from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.rules.routing.turn_account import TurnAccount
 from runtime.engine.interface import Engine

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
 from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
+from actors.messages.event import now_s
 from actors.messages.llm.recorded import RecordedCall
-from actors.messages.turn_description import TurnDescription
-from actors.messages.turn_info import TURN_STATES, PendingCall, TurnCounts, TurnInfo
-from actors.rules.checks.arguments import checked_choice, checked_number
+from actors.messages.operating.turn_description import TurnDescription
+from actors.messages.topology import Topology
+from actors.messages.turn_info import TURN_STATES, PendingCall, SelectionReason, TurnCounts, TurnInfo, TurnMatch
+from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.turns.description import describe_turn
+from runtime.driver.turns.reasons import reasons_of
 from runtime.driver.turns.recorded import recorded_calls
 
 PAGE = 1_000
 """Turns that are asked for at once."""
+
+Age = timedelta | float
+"""A time span; a number is one of seconds."""
 
 Calls = list[PendingCall]
 """Calls that wait; the services have a method `list`."""
@@ -23,27 +33,52 @@ Calls = list[PendingCall]
 Records = list[RecordedCall]
 """Model calls that were recorded."""
 
+Reasons = list[SelectionReason]
+"""Why messages went where they did."""
+
 
 @explains_all_wrong_calls
 class _Turns:
     """The requests to the Session actors, as coroutines for the portal's loop."""
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, topology: Callable[[], Topology]) -> None:
         self._client = client
+        self._topology = topology
 
     async def _list(
-        self, user_id: str | None, session_id: str | None, state: str | None, limit: int, before: TurnInfo | None
+        self,
+        user_id: str | None,
+        session_id: str | None,
+        state: str | None,
+        limit: int,
+        before: TurnInfo | None,
+        *,
+        match: TurnMatch,
+        since: Age | None,
+        older_than: Age | None,
     ) -> list[TurnInfo]:
         user, session = _checked_scope(user_id, session_id)
         wanted = checked_choice("state", state, TURN_STATES) if state is not None else ""
         if before is not None and not isinstance(before, TurnInfo):
             raise RequestError(f"before must be a TurnInfo of an earlier list, not {type(before).__name__}")
         left = checked_number("limit", limit)
-        after = _place(before) if before is not None else None
+        since_s = now_s() - checked_age("since", since) if since is not None else 0.0
+        places = [_place(before)] if before is not None else []
+        if older_than is not None:
+            # Turns are listed from the newest on: those that are older begin after this place.
+            places.append((now_s() - checked_age("older_than", older_than), ""))
+        after = min(places, default=None)
         found: list[TurnInfo] = []
         while left > 0:
             message = p.ListTurns(
-                app=self._client.app_name, user=user, session=session, state=wanted, limit=min(left, PAGE), before=after
+                app=self._client.app_name,
+                user=user,
+                session=session,
+                state=wanted,
+                limit=min(left, PAGE),
+                before=after,
+                since_s=since_s,
+                match=match,
             )
             page = await self._client.session.list_turns(message)
             found += page
@@ -55,6 +90,11 @@ class _Turns:
 
     async def _counts(self) -> TurnCounts:
         return await self._client.session.count_turns(self._client.app_name)
+
+    async def _resume(self) -> int:
+        counts = await self._counts()
+        await self._client.engine.runner.resume_turns()
+        return counts.running
 
     async def _get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         key = checked_key(self._client.app_name, user_id, session_id)
@@ -82,6 +122,13 @@ class _Turns:
             after = last.begun_s, last.id
         return found
 
+    async def _why(self, user_id: str, session_id: str, invocation_id: str) -> list[SelectionReason]:
+        turn = await self._get(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        topology = await asyncio.to_thread(self._topology)
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await reasons_of(self._client.session, key, turn, topology)
+
     async def _pending(self, user_id: str | None, session_id: str | None, limit: int) -> list[PendingCall]:
         user, session = _checked_scope(user_id, session_id)
         limit = checked_number("limit", limit)
@@ -104,6 +151,11 @@ def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | N
     return user, checked_id("session id", session_id) if session_id is not None else None
 
 
+def _match(agent: str | None, error: str | None, invocation: str | None) -> TurnMatch:
+    given = {"agent": agent, "error": error, "invocation": invocation}
+    return TurnMatch(**{name: checked_text(name, value) for name, value in given.items() if value is not None})
+
+
 def _place(turn: TurnInfo) -> tuple[float, str]:
     """Where a turn stands in a list."""
     return turn.begun_s, turn.invocation_id
@@ -120,6 +172,12 @@ class TurnsService(_Turns):
         state: str | None = None,
         limit: int = 100,
         before: TurnInfo | None = None,
+        *,
+        agent: str | None = None,
+        error: str | None = None,
+        invocation: str | None = None,
+        since: Age | None = None,
+        older_than: Age | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last.
 
@@ -129,16 +187,46 @@ class TurnsService(_Turns):
             state: "waiting", "running", "paused", "finished", "failed" or "cancelled"; None: any.
             limit: at most so many.
             before: the last turn of an earlier list, whose next page is wanted. Turns in line are on the first page only.
+            agent: only turns whose `agent` it is.
+            error: only turns with this in their `error`, in small or capital letters.
+            invocation: only turns whose ids begin with it.
+            since: only turns that began at most so long ago, a timedelta or seconds; and those in line.
+            older_than: only turns that began longer ago; none in line.
 
         Raises:
             RequestError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._list(user_id, session_id, state, limit, before))
+        return self._client.run(
+            self._list(
+                user_id,
+                session_id,
+                state,
+                limit,
+                before,
+                match=_match(agent, error, invocation),
+                since=since,
+                older_than=older_than,
+            )
+        )
 
     def counts(self) -> TurnCounts:
         """Count the turns of the app that wait in line, run and are paused. Raises StoreError."""
         return self._client.run(self._counts())
+
+    def resume(self) -> int:
+        """Go on with all turns that are open in the store, also those that an earlier deployment has left.
+
+        They go on by themselves when they are asked for; this asks for all of them. What runs already runs on.
+
+        Returns:
+            How many turns were open. They run when it returns.
+
+        Raises:
+            DrainingError: the deployment is about to be stopped.
+            StoreError: the store cannot be read, or does not take that a turn goes on.
+        """
+        return self._client.run(self._resume())
 
     def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, InvalidIdError, StoreError."""
@@ -170,6 +258,17 @@ class TurnsService(_Turns):
         """
         return self._client.run(self._requests(user_id, session_id, invocation_id, limit))
 
+    def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it.
+
+        The log says who had spoken, and the tree as it is now who may get messages.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        return self._client.run(self._why(user_id, session_id, invocation_id))
+
     def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person: see Runtime.pending."""
         return self._client.run(self._pending(user_id, session_id, limit))
@@ -186,13 +285,34 @@ class AsyncTurnsService(_Turns):
         state: str | None = None,
         limit: int = 100,
         before: TurnInfo | None = None,
+        *,
+        agent: str | None = None,
+        error: str | None = None,
+        invocation: str | None = None,
+        since: Age | None = None,
+        older_than: Age | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
-        return await self._client.run_async(self._list(user_id, session_id, state, limit, before))
+        return await self._client.run_async(
+            self._list(
+                user_id,
+                session_id,
+                state,
+                limit,
+                before,
+                match=_match(agent, error, invocation),
+                since=since,
+                older_than=older_than,
+            )
+        )
 
     async def counts(self) -> TurnCounts:
         """Count the turns of the app that wait in line, run and are paused."""
         return await self._client.run_async(self._counts())
+
+    async def resume(self) -> int:
+        """Go on with all turns that are open in the store, also those that an earlier deployment has left."""
+        return await self._client.run_async(self._resume())
 
     async def get(self, user_id: str, session_id: str, invocation_id: str) -> TurnInfo:
         """Where a turn is."""
@@ -205,6 +325,10 @@ class AsyncTurnsService(_Turns):
     async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
         """List what models were asked in a turn, as far as it was recorded."""
         return await self._client.run_async(self._requests(user_id, session_id, invocation_id, limit))
+
+    async def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
+        """Tell for each message of a user in a turn why it went to the agent that got it."""
+        return await self._client.run_async(self._why(user_id, session_id, invocation_id))
 
     async def pending(self, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> Calls:
         """List the calls that wait for a person."""

@@ -15,6 +15,7 @@ from runtime.frontends.console.apps.chat import chat
 from runtime.frontends.console.apps.evaluation import evaluate_sets
 from runtime.frontends.console.apps.run import run
 from runtime.frontends.console.apps.serve import serve
+from runtime.frontends.console.apps.ui import ui
 from runtime.frontends.console.batches.command import batch
 from runtime.frontends.console.deployments.answer import answer
 from runtime.frontends.console.deployments.attach import attach
@@ -34,6 +35,7 @@ from runtime.frontends.console.observing.logs import logs
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.sessions.app import app as sessions
+from runtime.frontends.console.usage import usage
 
 FAILED, WRONG_USAGE = 1, 2
 """Exit codes for errors."""
@@ -47,7 +49,9 @@ _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     stop,
     ps,
     top,
+    ui,
     turns,
+    usage,
     describe,
     logs,
     events,

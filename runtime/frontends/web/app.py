@@ -17,8 +17,9 @@ from runtime.frontends.web.adk import runs as adk_runs
 from runtime.frontends.web.adk import sessions as adk_sessions
 from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
-from runtime.frontends.web.api import agents, artifacts, operators, requests, sessions, turns, users
-from runtime.frontends.web.api.index_page import INDEX
+from runtime.frontends.web.api import agents, artifacts, me, sessions, turns, users
+from runtime.frontends.web.api.index_page import index_of
+from runtime.frontends.web.api.operating import operators, requests, usage
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits
@@ -29,11 +30,14 @@ from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.problems import HttpError, problem_response
 from runtime.frontends.web.streams.response import KEEP_ALIVE_S
 from runtime.frontends.web.streams.slots import StreamSlots
+from runtime.frontends.web.ui.page import InspectorPage
 
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-OPERATIONS = [each for module in (operators, agents, sessions, turns, requests, artifacts, users) for each in module.OPERATIONS]
+_MODULES = (operators, me, agents, sessions, turns, requests, usage, artifacts, users)
+
+OPERATIONS = [each for module in _MODULES for each in module.OPERATIONS]
 """All that clients can do."""
 
 ADK_OPERATIONS = [*adk_sessions.OPERATIONS, *adk_runs.OPERATIONS]
@@ -48,6 +52,7 @@ def app_for(
     run_config: RunOptions | None = None,
     adk_paths: bool = True,
     adk_web: bool | str | os.PathLike[str] = False,
+    inspector: bool = True,
     max_body_bytes: int = MAX_BODY_BYTES,
     body_limits: BodyLimits | None = None,
     max_streams: int = 1_000,
@@ -66,6 +71,7 @@ def app_for(
         adk_paths: serve the paths of ADK's own server, too: `/run_sse`, `/apps/…` and others.
         adk_web: serve the page of `adk web` at `/dev-ui/`, from the google-adk that is installed, or from a folder with its
             files. The page sends no credentials, so it goes with `auth=None` only.
+        inspector: serve the inspector, too, at `/ui/`.
         max_body_bytes: how large the body of a request may be.
         body_limits: that, how long bodies may take to come, and how much memory all of them may take; in place of the former.
         max_streams: how many streams may be open at once, and requests that wait for the end of a turn.
@@ -86,13 +92,15 @@ def app_for(
     bodies = Bodies(body_limits or BodyLimits(max_body_bytes))
     served = Served(runtimes, auth, slots, run_config=run_config_of(run_config), bodies=bodies, keep_alive_s=keep_alive_s)
     described = describing(OPERATIONS, list(served.runtimes), needs_credentials=needs_credentials)
-    adk = list(ADK_OPERATIONS) if adk_paths else []
+    others = list(ADK_OPERATIONS) if adk_paths else []
+    if inspector:
+        others += InspectorPage().operations()
     if adk_web is not False:
-        adk += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
+        others += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
     else:
-        adk.append(INDEX)
+        others.append(index_of(has_page=inspector))
     app = Starlette(
-        routes=routes([*OPERATIONS, described, *adk], served),
+        routes=routes([*OPERATIONS, described, *others], served),
         middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
         exception_handlers={
             RaygroveError: problem_response,

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from actors.errors import (
     ClusterError,
+    DrainingError,
     FlowNotFoundError,
     InvocationNotFoundError,
     NoMemoryError,
@@ -46,6 +47,7 @@ _STATUS: Mapping[type[RaygroveError], int] = {
     FlowNotFoundError: 409,
     SessionExistsError: 409,
     SessionBusyError: 409,
+    DrainingError: 503,
     OverloadedError: 429,
     TooLargeError: 413,
     RepeatMismatchError: 422,
@@ -170,7 +172,7 @@ def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
         title = (type(error).__doc__ or name).partition(". Arguments:")[0].partition("\n")[0].rstrip(".")
         if isinstance(error, TurnError):
             return Problem(type=name, title=title, status=status, detail=detail_of(error, for_operator=for_operator))
-        if status < 500 or isinstance(error, NoMemoryError):
+        if status < 500 or isinstance(error, NoMemoryError | DrainingError):
             return Problem(type=name, title=title, status=status, detail=str(error))
         _log.error("%s: %s", name, error)
         return Problem(type=name, title=title, status=status, detail="the log of the server says more")

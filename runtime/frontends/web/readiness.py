@@ -1,4 +1,4 @@
-"""Whether the apps of a server answer."""
+"""Whether the apps of a server answer, and take new turns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from runtime.driver.runtime import Runtime
 
 READY_S = 2.0
 """How long actors and stores may take to answer."""
+
+DRAINING = "draining"
+"""The fault of an app that takes no new turns, because its deployment is about to be stopped."""
 
 FRESH_S = 0.25
 """How long an answer is given again: requests need no credentials, and each would ask every actor."""
@@ -43,9 +46,9 @@ async def _fault(runtime: Runtime) -> str:
     try:
         async with asyncio.timeout(READY_S):
             # The Runner and its agents; the Session actors and their store.
-            await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
+            figures, _ = await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
     except TimeoutError:
         return f"no answer within {READY_S:g} s"
     except RaygroveError as error:
         return type(error).__name__
-    return ""
+    return DRAINING if figures.runner.counts.get("draining") else ""

@@ -10,6 +10,8 @@ from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
 from google.adk.tools.base_tool import BaseTool
 from google.adk.workflow import BaseNode
 
+from runtime.integrations.adk.graphs.reader import is_graph
+
 _DELEGATED = ("task", "single_turn")
 
 
@@ -24,15 +26,15 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
     """The feature of an agent that has no counterpart; None for one that can be converted, its children aside.
 
     Args:
-        is_node: it is a node of a graph, so that its mode has a meaning.
+        is_node: it is a node of a graph, or below an LlmAgent, so that its mode has a meaning.
     """
     kind = type(agent).__name__
     if not isinstance(agent, BaseAgent):
         return Alien(f"{kind} is a node of a graph", "write a subclass of BaseAgent, or a Flow of raygrove")
-    delegates = [child.name for child in agent.sub_agents if getattr(child, "mode", None) in _DELEGATED]
-    if delegates:
-        return Alien(f"it delegates to {delegates[0]!r} by mode={_mode(agent, delegates[0])!r}", "use an AgentTool")
     if not isinstance(agent, LlmAgent):
+        delegates = [child for child in agent.sub_agents if is_delegate(child)]
+        if delegates:
+            return Alien(f"it delegates to {delegates[0].name!r} by mode={delegates[0].mode!r}", "put an LlmAgent between both")
         return None
     if type(agent) is not LlmAgent:
         return Alien(f"{kind} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
@@ -43,7 +45,7 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
     executor = agent.code_executor
     if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
         return Alien(f"code_executor={type(executor).__name__}", "give code to a tool of your own")
-    nodes = [node for node in map(node_of, agent.tools) if node is not None]
+    nodes = [node for node in map(node_of, agent.tools) if node is not None and not is_graph(node)]
     if nodes:
         return Alien(f"the node {nodes[0].name!r} ({type(nodes[0]).__name__}) among its tools", "give a function or an AgentTool")
     return None
@@ -55,5 +57,6 @@ def node_of(tool: Any) -> Any:
     return node if isinstance(node, BaseNode) and not isinstance(node, BaseAgent) else None
 
 
-def _mode(agent: BaseAgent, child: str) -> str:
-    return next(str(each.mode) for each in agent.sub_agents if each.name == child)
+def is_delegate(agent: Any) -> bool:
+    """True for an agent that works for the calls of the LlmAgent above it."""
+    return getattr(agent, "mode", None) in _DELEGATED

@@ -177,6 +177,7 @@ def own_event(given: AdkEvent, *, author: str = "", metadata: JsonObject | None 
         error_code=response.error_code,
         error_message=response.error_message,
         usage=response.usage,
+        model_version=given.model_version,
         grounding_metadata=response.grounding_metadata,
         custom_metadata={**(response.custom_metadata or {}), **(metadata or {})} or None,
         long_running_tool_ids=tuple(given.long_running_tool_ids or ()),

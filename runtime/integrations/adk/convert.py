@@ -24,7 +24,7 @@ from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent,
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
-from runtime.integrations.adk.aliens import node_of, without_counterpart
+from runtime.integrations.adk.aliens import is_delegate, node_of, without_counterpart
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -128,7 +128,7 @@ class _Converter:
         return self.agent(agent, has_model_above=False)
 
     def agent(self, agent: Any, *, has_model_above: bool, is_node: bool = False) -> BaseAgent:
-        """Convert an agent with all that is below it; `is_node`: it is a node of a graph."""
+        """Convert an agent with all that is below it; `is_node`: it is a node of a graph, or works for calls."""
         if is_graph(agent):
             return self._graph(agent)
         if (alien := without_counterpart(agent, is_node=is_node)) is not None:
@@ -171,7 +171,9 @@ class _Converter:
         return {
             "name": agent.name,
             "description": agent.description,
-            "sub_agents": [self.agent(child, has_model_above=has_model_above) for child in agent.sub_agents],
+            "sub_agents": [
+                self.agent(child, has_model_above=has_model_above, is_node=is_delegate(child)) for child in agent.sub_agents
+            ],
             **self._callbacks(agent, source),
         }
 
@@ -209,7 +211,8 @@ class _Converter:
 
     def _llm(self, agent: Any, has_model_above: bool, is_node: bool) -> BaseAgent:
         source = self._source(detached(agent))
-        tools = [self._tool(source, tool) for tool in agent.tools]
+        # Its delegates are among its tools already; raygrove's agents find theirs among their children.
+        tools = [self._tool(source, tool) for tool in agent.tools if not _is_child(agent, getattr(tool, "agent", None))]
         return LlmAgent(
             **self._shared(agent, source, True),
             model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model), agent.output_schema),
@@ -255,6 +258,8 @@ class _Converter:
     def _tool(self, source: Source, tool: Any) -> Any:
         if isinstance(tool, AdkAgentTool):
             return self._agent_tool(tool)
+        if is_graph(node := node_of(tool)):
+            return self._graph(node)
         if isinstance(tool, BaseToolset):
             return AdkToolset(source, tool, _toolset_tool)
         if isinstance(tool, BaseTool):
@@ -276,6 +281,10 @@ class _Converter:
             known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
             self._has_plugins = above
         return AgentTool(known, skip_summarization=tool.skip_summarization)
+
+
+def _is_child(agent: Any, other: Any) -> bool:
+    return is_delegate(other) and any(child is other for child in agent.sub_agents)
 
 
 def _toolset_tool(source: Source, tool: Any) -> AdkTool:

@@ -39,6 +39,8 @@ from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
     AddEvent,
     AddModelCall,
+    AddSchedule,
+    AdvanceSchedule,
     ArchiveEvents,
     CreateSession,
     DeleteModelCalls,
@@ -47,7 +49,9 @@ from actors.interfaces.records import (
     NoteRemoval,
     PutState,
     PutTurn,
+    RemoveSchedule,
     RemoveSession,
+    SetDueTime,
     Write,
 )
 from actors.messages.limits import Limits
@@ -58,6 +62,7 @@ from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
 from runtime.stores.sql.model_calls.deleting import delete_calls
+from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
     FIXED,
     calls,
@@ -198,6 +203,10 @@ class Batch:
         with suppress(StoreConflictError):
             move_into_archive(self._connection, self._sid(write.key), write.last_seq)
 
+    def _change_schedule(self, write: ScheduleWrite) -> None:
+        # Of no session: a schedule outlives those that are deleted.
+        change_schedule(self._connection, write)
+
     def _sid(self, key: SessionKey) -> int:
         sid = self._sids.get(key)
         if sid is not None:
@@ -266,6 +275,10 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     NoteRemoval: Batch._note_removal,
     ForgetRemoval: Batch._forget_removal,
     ArchiveEvents: Batch._archive_events,
+    AddSchedule: Batch._change_schedule,
+    SetDueTime: Batch._change_schedule,
+    AdvanceSchedule: Batch._change_schedule,
+    RemoveSchedule: Batch._change_schedule,
     AddModelCall: Batch._add_model_call,
     DeleteModelCalls: Batch._delete_model_calls,
 }

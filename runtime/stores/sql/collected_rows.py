@@ -90,6 +90,7 @@ class CollectedRows:
             "last_seq": row.last_seq,
             "begun_s": row.begun_s,
             "ended_s": row.ended_s,
+            "usage": row.usage,
         }
         self.updated[sid] = write.updated_s
 

@@ -6,7 +6,6 @@ Rules of this file:
 - No query of an ordinary turn may read a whole log. The partial indexes `EVENTS_BY_AUTHOR` and `TURNS_RUNNING` hold only the
   rows that are searched for.
 - Names begin with `raygrove_`, since a PostgreSQL database is often shared.
-- A migration has SQL of its own and is never changed later: the tables below may change, the tables that it finds do not.
 - Long values come last in a row: SQLite then reads the short columns without the pages of the long ones.
 """
 
@@ -15,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import metadata as packages
 
-import msgspec
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -42,12 +40,13 @@ from sqlalchemy import (
 )
 
 from actors.errors import SchemaVersionError
-from runtime.stores.sql.tables.model_calls import add_model_calls, model_call_tables
+from runtime.stores.sql.migrations import steps
+from runtime.stores.sql.tables.model_calls import model_call_tables
 
-VERSION = 10
-"""The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
+VERSION = 12
+"""The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
 
-UNKNOWN = "of an unknown version"
+UNKNOWN = steps.UNKNOWN
 """Stands for a release when raygrove runs from its sources without being installed."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
@@ -159,6 +158,7 @@ turns = Table(
     # Not updated when a turn ends: an update of an indexed column would write its indexes again.
     Column("begun_s", Double, nullable=False, server_default="0", info={FIXED: True}),
     Column("ended_s", Double, nullable=False, server_default="0"),
+    Column("usage", LargeBinary, nullable=False),
     PrimaryKeyConstraint("sid", "invocation_id"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
@@ -224,6 +224,33 @@ shared_versions = Table(
     PrimaryKeyConstraint("app", "user"),
 )
 
+schedules = Table(
+    "raygrove_schedules",
+    metadata,
+    Column("app", _TEXT, nullable=False),
+    Column("user", _TEXT, nullable=False),
+    Column("name", _TEXT, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("session", _TEXT, nullable=False),
+    Column("due_s", BigInteger),
+    Column("paused", Boolean, nullable=False),
+    Column("last_s", BigInteger, nullable=False),
+    Column("turns", BigInteger, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("app", "user", "name"),
+)
+
+SCHEDULES_DUE = Index(
+    "raygrove_schedules_due",
+    schedules.c.app,
+    schedules.c.due_s,
+    schedules.c.user,
+    schedules.c.name,
+    sqlite_where=schedules.c.due_s.is_not(None),
+    postgresql_where=schedules.c.due_s.is_not(None),
+)
+
 writers = Table(
     "raygrove_writers",
     metadata,
@@ -246,102 +273,7 @@ owners = Table(
 )
 
 
-def add_release(connection: Connection, table: str) -> None:
-    """Migration from version 1: the version table gets the release."""
-    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN}'")
-
-
-def _from_version_1(connection: Connection) -> None:
-    """Migration from version 1: adds the release, and puts the `temp:` state in records of paused turns in a list."""
-    add_release(connection, "raygrove_schema")
-    carrying = connection.execute(text("SELECT sid, invocation_id, temp FROM raygrove_turns WHERE length(temp) > 0")).fetchall()
-    for sid, invocation_id, temp in carrying:
-        carried = msgspec.msgpack.decode(bytes(temp))
-        if isinstance(carried, dict):
-            connection.execute(
-                text("UPDATE raygrove_turns SET temp = :temp WHERE sid = :sid AND invocation_id = :id"),
-                {"temp": msgspec.msgpack.encode([carried]), "sid": sid, "id": invocation_id},
-            )
-
-
-def _from_version_2(connection: Connection) -> None:
-    """Migration from version 2: adds to the records of turns where and when they began and ended, and indexes to list them by."""
-    real = "DOUBLE PRECISION" if connection.dialect.name == "postgresql" else "DOUBLE"
-    for column, kind in (("last_seq", "BIGINT"), ("begun_s", real), ("ended_s", real)):
-        connection.exec_driver_sql(f"ALTER TABLE raygrove_turns ADD COLUMN {column} {kind} NOT NULL DEFAULT 0")
-    connection.exec_driver_sql(
-        "UPDATE raygrove_turns SET last_seq = found.last_seq, begun_s = found.begun_s, "
-        "ended_s = CASE WHEN status = 'running' THEN 0 ELSE found.ended_s END "
-        "FROM (SELECT sid, invocation_id, max(seq) AS last_seq, min(timestamp) AS begun_s, max(timestamp) AS ended_s "
-        "FROM raygrove_events GROUP BY sid, invocation_id) AS found "
-        "WHERE found.sid = raygrove_turns.sid AND found.invocation_id = raygrove_turns.invocation_id"
-    )
-    connection.exec_driver_sql("CREATE INDEX raygrove_turns_by_time ON raygrove_turns (begun_s)")
-    connection.exec_driver_sql("CREATE INDEX raygrove_turns_of_session ON raygrove_turns (sid, begun_s)")
-    for status in ("paused", "failed", "cancelled"):
-        connection.exec_driver_sql(f"CREATE INDEX raygrove_turns_{status} ON raygrove_turns (begun_s) WHERE status = '{status}'")
-
-
-def _from_version_3(connection: Connection) -> None:
-    """Migration from version 3: adds the writers' places."""
-    kind = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
-    connection.exec_driver_sql(f"CREATE TABLE raygrove_writers (writer {kind} NOT NULL PRIMARY KEY, holder TEXT NOT NULL)")
-
-
-def _from_version_4(connection: Connection) -> None:
-    """Migration from version 4: adds the deployments that own the store, and names them beside their writers' places."""
-    is_postgres = connection.dialect.name == "postgresql"
-    text_c, real, raw = ('TEXT COLLATE "C"', "DOUBLE PRECISION", "BYTEA") if is_postgres else ("TEXT", "DOUBLE", "BLOB")
-    connection.exec_driver_sql("ALTER TABLE raygrove_writers ADD COLUMN deployment TEXT NOT NULL DEFAULT ''")
-    connection.exec_driver_sql(
-        f"CREATE TABLE raygrove_owners (app {text_c} NOT NULL PRIMARY KEY, deployment TEXT NOT NULL, until_s {real} NOT NULL, "
-        f"inode BIGINT NOT NULL, owner {raw} NOT NULL)"
-    )
-
-
-def _from_version_5(connection: Connection) -> None:
-    """Migration from version 5: adds an index to list sessions by."""
-    connection.exec_driver_sql("CREATE INDEX raygrove_sessions_by_time ON raygrove_sessions (app, updated_s)")
-
-
-def _from_version_6(connection: Connection) -> None:
-    """Migration from version 6: adds the notes of sessions that were pruned, and whose artifacts are still there."""
-    text_c, real = ('TEXT COLLATE "C"', "DOUBLE PRECISION") if connection.dialect.name == "postgresql" else ("TEXT", "DOUBLE")
-    connection.exec_driver_sql(
-        f'CREATE TABLE raygrove_removals (app {text_c} NOT NULL, "user" {text_c} NOT NULL, session {text_c} NOT NULL, '
-        f'updated_s {real} NOT NULL, events BIGINT NOT NULL, turns BIGINT NOT NULL, PRIMARY KEY (app, "user", session))'
-    )
-
-
-def _from_version_7(connection: Connection) -> None:
-    """Migration from version 7: adds the versions of the states that sessions share."""
-    kind = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
-    connection.exec_driver_sql(
-        f'CREATE TABLE raygrove_shared_versions (app {kind} NOT NULL, "user" {kind} NOT NULL, version BIGINT NOT NULL, '
-        'PRIMARY KEY (app, "user"))'
-    )
-
-
-def _from_version_8(connection: Connection) -> None:
-    """Migration from version 8: adds the archive of events."""
-    sid, raw = ("BIGINT", "BYTEA") if connection.dialect.name == "postgresql" else ("INTEGER", "BLOB")
-    connection.exec_driver_sql(
-        f"CREATE TABLE raygrove_archive (sid {sid} NOT NULL, first_seq BIGINT NOT NULL, last_seq BIGINT NOT NULL, raw {raw} "
-        "NOT NULL, PRIMARY KEY (sid, first_seq), FOREIGN KEY (sid) REFERENCES raygrove_sessions (sid) ON DELETE CASCADE)"
-    )
-
-
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
-    1: _from_version_1,
-    2: _from_version_2,
-    3: _from_version_3,
-    4: _from_version_4,
-    5: _from_version_5,
-    6: _from_version_6,
-    7: _from_version_7,
-    8: _from_version_8,
-    9: add_model_calls,
-}
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = steps.MIGRATIONS
 """Migrations by the version from which they lead to the next."""
 
 

@@ -12,7 +12,9 @@ from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
+from actors.interfaces.usage import UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
+from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.archive.reading import ArchiveReader
@@ -20,7 +22,9 @@ from runtime.stores.sql.batch import Batch
 from runtime.stores.sql.conflicts import find_conflict
 from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
 from runtime.stores.sql.model_calls.reading import ModelCallReader
+from runtime.stores.sql.schedules import queries as of_schedules
 from runtime.stores.sql.session_rows import SessionRows
+from runtime.stores.sql.usage.reading import usage_page
 from runtime.stores.sql.writers import FencedSqlStore
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ MAX_VALUES = 500
 
 
 class SqlSessionStore(FencedSqlStore):
-    """Implements `SessionStore`, `FencesWriters`, `PrunesSessions`, `ArchivesEvents`, `KeepsModelCalls` on SQLite or PostgreSQL.
+    """Implements `SessionStore` with all that it may have besides, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
     replaced at the next call.
@@ -228,6 +232,18 @@ class SqlSessionStore(FencedSqlStore):
         [(count,)] = self._rows(queries.COUNTED_TURNS, app=app, status=status)
         return int(count)
 
+    def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
+        """The sums of turns: those of a user, a session or one turn at once, all others in pages, the oldest first."""
+        app, user, session, since_s = wanted.app, wanted.user, wanted.session, wanted.since_s
+        if session is not None:
+            of_session = partial(self._of.rows, SessionKey(app, user or "", session), since_s=since_s)
+            if not wanted.invocation_id:
+                return usage_page(of_session, "session", wanted.groups, None)
+            return usage_page(partial(of_session, invocation_id=wanted.invocation_id), "turn", wanted.groups, None)
+        if user is not None:
+            return usage_page(partial(self._rows, app=app, user=user, since_s=since_s), "user", wanted.groups, None)
+        return usage_page(partial(self._rows, app=app, since_s=since_s), "app", wanted.groups, after)
+
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app with the status running that were not rewound. The cost grows with these only."""
         rows = self._rows(queries.RUNNING_TURNS, app=app)
@@ -289,6 +305,27 @@ class SqlSessionStore(FencedSqlStore):
             found.append(row.seq)
         return found
 
+    def schedule(self, app: str, user: str, name: str) -> ScheduleRow | None:
+        """The schedule of a user with a name, or None."""
+        found = self._rows(of_schedules.SCHEDULE, app=app, user=user, name=name)
+        return _schedule_row(found[0]) if found else None
+
+    def schedules(
+        self, app: str, user: str | None, *, limit: int | None = None, after: tuple[str, str] | None = None
+    ) -> list[ScheduleRow]:
+        """The schedules of a user, or with None of all users of the app, by user and name."""
+        of_user: dict[str, object] = {} if user is None else {"user": user}
+        place = {} if after is None else {"after_user": after[0], "after_name": after[1]}
+        query = of_schedules.schedule_list(of_user=user is not None, after_another=after is not None)
+        rows = self._rows(query, app=app, limit=limit if limit is not None else MAX_ROWS, **of_user, **place)
+        return [_schedule_row(row) for row in rows]
+
+    def next_schedules(self, app: str, *, limit: int, after: DuePlace | None = None) -> list[ScheduleRow]:
+        """The schedules of an app that have a due time, the first one first. The cost does not grow with the later ones."""
+        place = {} if after is None else {f"after_{name}": at for name, at in after._asdict().items()}
+        query = of_schedules.next_schedules(after_another=after is not None)
+        return [_schedule_row(row) for row in self._rows(query, app=app, limit=limit, **place)]
+
     def model_calls(
         self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
     ) -> list[ModelCallRow]:
@@ -337,6 +374,20 @@ def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...
         state=state,
         created_s=row.created_s,
         updated_s=row.updated_s,
+    )
+
+
+def _schedule_row(row: Row[*tuple[Any, ...]]) -> ScheduleRow:
+    return ScheduleRow(
+        key=SessionKey(row.app, row.user, row.session),
+        name=row.name,
+        id=row.id,
+        due_s=row.due_s,
+        paused=bool(row.paused),
+        last_s=row.last_s,
+        turns=row.turns,
+        error=row.error,
+        raw=bytes(row.raw),
     )
 
 

@@ -30,6 +30,7 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.schedule import SchedulePlan
 from actors.messages.protocol.outcomes import AnyOutcome
 from runtime.stores.transfer.tables import TABLES, VERSIONS, Row
 
@@ -46,6 +47,7 @@ _STRUCTS: dict[tuple[str, str], Any] = {
     ("turns", "outcome"): AnyOutcome,
     ("model_calls", "raw"): PackedCall,
     ("memory", "raw"): MemoryEntry,
+    ("schedules", "raw"): SchedulePlan,
 }
 """What is encoded in the columns that have no plain values."""
 

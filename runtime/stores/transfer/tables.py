@@ -44,6 +44,7 @@ _SESSION_TABLES = {
         schema.shared_state,
         schema.removals,
         schema.archive,
+        schema.schedules,
         schema.model_calls,
         schema.model_call_parts,
     )

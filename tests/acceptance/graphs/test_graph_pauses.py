@@ -9,11 +9,13 @@ from actors import (
     START,
     Content,
     Event,
+    FunctionNode,
     FunctionResponse,
     Graph,
     JoinNode,
     LlmAgent,
     LongRunningFunctionTool,
+    LoopAgent,
     NodeContext,
     Part,
     RequestInput,
@@ -56,6 +58,10 @@ def answers(**values: Any) -> Content:
 
 def asked(events: Sequence[Event]) -> list[tuple[str | None, Any]]:
     return [(call.id, call.args) for event in events for call in event.function_calls()]
+
+
+def said(events: Sequence[Event]) -> tuple[dict[str, Any], list[tuple[str | None, Any]]]:
+    return ends(events), asked(events)
 
 
 def test_the_answer_to_a_question_is_the_output_of_the_node(deploy: Deploy) -> None:
@@ -105,3 +111,32 @@ def test_what_a_node_has_said_beside_its_question_is_not_said_again(deploy: Depl
         assert call_id is not None
         events = run_turn(rt, answers(**{call_id: {"yes": True}}))
         assert (texts(events), ends(events)) == ([], {"wf@1/last@1": "last({'yes': True})"})
+
+
+def test_a_second_answer_to_a_question_does_nothing(deploy: Deploy) -> None:
+    def ask_for(id: str) -> FunctionNode:
+        return FunctionNode(lambda: RequestInput(interrupt_id=id), name=id)
+
+    graph = Graph(name="wf", edges=[(START, (ask_for("a"), ask_for("b")), JoinNode("join"))])
+    with deploy(LoopAgent(name="twice", max_iterations=2, sub_agents=[graph])) as rt:
+        assert asked(run_turn(rt, "go")) == [("a", {}), ("b", {})]
+        assert said(run_turn(rt, answers(a=1))) == ({}, [])
+        # The other question is still open, and its answer is taken.
+        assert said(run_turn(rt, answers(a=2))) == ({}, [])
+        assert {call.call_id for call in rt.pending(user_id="ada", session_id="s1")} == {"b"}
+        events = run_turn(rt, answers(b=3))
+        assert said(events) == ({"wf@1/join@1": {"a": 1, "b": 3}}, [("a", {}), ("b", {})])
+        assert ends(run_turn(rt, answers(a=4, b=5))) == {"wf@1/join@1": {"a": 4, "b": 5}}
+        # The turn is over, and stays so.
+        assert said(run_turn(rt, answers(b=6))) == ({}, [])
+        assert rt.pending(user_id="ada", session_id="s1") == []
+
+
+def test_a_second_answer_to_an_agent_in_a_graph_does_nothing(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "h has heard"), (".*", {"call": "ask"})])
+    asking = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(ask)])
+    with deploy(Graph(name="wf", edges=[(START, asking, named_node("last"))])) as rt:
+        run_turn(rt, "go")
+        reply = answer(rt, "h")
+        assert ends(run_turn(rt, reply)) == {"wf@1/last@1": "last(h has heard)"}
+        assert said(run_turn(rt, reply)) == ({}, [])

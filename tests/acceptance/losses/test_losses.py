@@ -19,6 +19,7 @@ from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer, short
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.runtimes import run_turn, stored
+from tests.support.stores.logged_usage import check_usage
 from tests.support.tries import tries
 
 PLACES = 3
@@ -39,6 +40,7 @@ def play(rt: Runtime) -> list[Event]:
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert [value for key, value in session.state.items() if key.startswith("temp:")] == []
+        check_usage(rt, log)
         return log
 
 

@@ -14,12 +14,14 @@ from actors import (
     CallbackContext,
     Content,
     Event,
+    FunctionCall,
     FunctionNode,
     Graph,
     JoinNode,
     LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
+    Part,
     ReadonlyContext,
     RequestInput,
     RetryConfig,
@@ -32,6 +34,7 @@ from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
+from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent
 
 Tree = Callable[[], BaseAgent]
@@ -56,7 +59,7 @@ def ask() -> None:
 
 def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
     """An agent whose model has no state: the same request gets the same response."""
-    return LlmAgent(name=name, model=PatternModel([*replies, (".*", f"{name} is done")]), **fields)
+    return LlmAgent(name=name, model=MeteredModel(PatternModel([*replies, (".*", f"{name} is done")])), **fields)
 
 
 def counter(name: str, **fields: Any) -> LlmAgent:
@@ -302,6 +305,32 @@ def graph_refusing() -> BaseAgent:
     return Graph(name="graph", edges=[(START, chief, counter("last"))], sub_agents=[strict, below])
 
 
+def calls(*names: str) -> Content:
+    """Calls of tools that take one text; their ids stand in branches and paths."""
+    made = [FunctionCall(id=f"call-{name}", name=name, args={"request": "go"}) for name in names]
+    return Content(role="model", parts=[Part(function_call=call) for call in made])
+
+
+def delegating() -> BaseAgent:
+    """Two agents work for calls of one response, one of them with the user."""
+    finish = {"call": "finish_task", "args": {"result": "Rome"}}
+    look = {"call": "count", "args": {"key": "t"}}
+    planner = talker("t", ("more", finish), ("tool:", "Where to?"), (".*", look), tools=[count], mode="task", output_key="trip")
+    clerk = talker("clerk", mode="single_turn")
+    boss = talker("boss", ("tool:", "boss has heard"), (".*", calls("t", "clerk")), sub_agents=[planner, clerk])
+    return seq("root", counter("a"), boss, counter("b"))
+
+
+def delegating_to_graph() -> BaseAgent:
+    """A graph works for a call, and asks the user."""
+
+    def asks() -> RequestInput:
+        return RequestInput(interrupt_id="h", message="Which?")
+
+    graph = Graph(name="h", edges=[(START, counter("x"), asks, talker("last"))])
+    return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[graph])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -321,6 +350,8 @@ TREES: dict[str, Tree] = {
         graph_task,
         graph_handing_over,
         graph_refusing,
+        delegating,
+        delegating_to_graph,
         without_tools,
     )
 }

@@ -14,7 +14,7 @@ from actors.errors import AgentFailedError, InvocationNotFoundError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
-from actors.messages.turn_description import TurnDescription
+from actors.messages.operating.turn_description import TurnDescription
 from actors.testing import PatternModel, ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings, Turn

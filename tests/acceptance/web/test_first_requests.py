@@ -20,8 +20,16 @@ def turns(user: str, session: str = "s") -> str:
     return f"/v1/apps/desk/sessions/{session}/turns?user={user}"
 
 
-async def test_a_browser_gets_a_page_that_says_what_is_here_and_can_do_nothing(client: httpx2.AsyncClient) -> None:
-    page = await client.get("/", headers=BROWSER)
+async def test_a_browser_is_led_to_the_inspector(client: httpx2.AsyncClient) -> None:
+    led = await client.get("/", headers=BROWSER)
+    assert (led.status_code, led.headers["location"], led.headers["vary"]) == (307, "/ui/", "Accept")
+    assert (await client.get("/")).json()["links"]["inspector"] == "/ui/"
+
+
+def test_without_the_inspector_a_browser_gets_a_page_that_says_what_is_here_and_can_do_nothing(rt: Runtime) -> None:
+    with serving(app_for(rt, inspector=False)) as url:
+        page = httpx2.get(url, headers=BROWSER)
+        assert httpx2.get(f"{url}/ui/").status_code == 404
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     for said in ("<code>desk</code>", 'href="/openapi.json"', 'href="/healthz"', 'href="/readyz"', "docs/service.md"):
@@ -45,7 +53,7 @@ async def test_a_program_gets_the_same_as_json_and_every_link_leads_somewhere(cl
 
 def test_a_server_that_needs_credentials_does_not_name_its_apps_without_them(rt: Runtime) -> None:
     auth = StaticTokens({TOKEN: Principal(is_admin=True)})
-    with serving(app_for(rt, auth=auth)) as url, httpx2.Client(base_url=url, timeout=TIMEOUT_S) as client:
+    with serving(app_for(rt, auth=auth, inspector=False)) as url, httpx2.Client(base_url=url, timeout=TIMEOUT_S) as client:
         for headers in (BROWSER, {}):
             given = client.get("/", headers=headers)
             assert given.status_code == 200

@@ -27,6 +27,18 @@ def at(user: str, *parts: str) -> str:
     return "/".join(["/v1/apps/desk", *parts]) + f"?user={user}"
 
 
+async def test_usage_is_that_of_the_user_or_of_a_session_or_turn(client: httpx2.AsyncClient, user: str) -> None:
+    turns = [(await client.post(at(user, "sessions", name, "turns"), json={"message": "hi"})).json() for name in ("u1", "u2")]
+    report = (await client.get(at(user, "usage") + "&by=agent")).json()
+    assert report["total"]["llmCalls"] == sum(sums["llmCalls"] for sums in report["groups"].values()) == 2
+    assert report["total"]["money"] is None
+    one = (await client.get(at(user, "usage") + f"&session=u1&turn={turns[0]['invocationId']}")).json()
+    assert (one["total"]["llmCalls"], one["groups"]) == (1, {})
+    assert (await client.get(at(user, "usage") + "&since=32503680000")).json()["total"]["llmCalls"] == 0
+    for wrong in ("&by=week", "&turn=t", "&since=-1", "&sessions=u1"):
+        assert (await client.get(at(user, "usage") + wrong)).status_code == 400
+
+
 async def test_sessions_are_created_listed_changed_rewound_exported_and_deleted(client: httpx2.AsyncClient, user: str) -> None:
     made = await client.post(at(user, "sessions"), json={"id": "a/b?c", "state": {"plan": "gold"}})
     place = made.headers["location"]

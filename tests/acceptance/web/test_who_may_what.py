@@ -86,6 +86,19 @@ async def send(
     return response, body
 
 
+async def test_a_user_sees_the_usage_of_that_user_alone(web: httpx2.AsyncClient, rt: Runtime) -> None:
+    for user in ("ada", "bob", "bob"):
+        await rt.run(user_id=user, session_id="used", message="hi")
+
+    async def users(token: str, query: str = "") -> list[str]:
+        return list((await web.get(f"/v1/apps/desk/usage?by=user{query}", **as_(token))).json()["groups"])
+
+    assert await users(ADA) == await users(ADA, "&user=ada") == ["ada"]
+    assert (await web.get("/v1/apps/desk/usage?user=bob", **as_(ADA))).status_code == 403
+    assert {"ada", "bob"} <= set(await users(DESK))
+    assert await users(DESK, "&user=bob") == ["bob"]
+
+
 async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.AsyncClient, rt: Runtime) -> None:
     # Bob's session, with everything in it that there is, and of the same ids as those that Ada asks for.
     await rt.run(user_id="bob", session_id="s", message="secret", invocation_id="t", state_delta={"user:color": "secret"})
@@ -362,3 +375,10 @@ async def test_of_turns_asked_for_at_once_none_is_begun_whose_client_is_refused(
 
     accepted = await asyncio.gather(*(asked(f"at-once-{number}") for number in range(8)))
     assert any(accepted)
+
+
+async def test_only_administrators_look_for_errors(web: httpx2.AsyncClient) -> None:
+    for token, status in ((ADA, 403), (DESK, 403), (BOSS, 200)):
+        reply = await web.get("/v1/apps/desk/turns?error=secret&user=ada", **as_(token))
+        assert reply.status_code == status, reply.text
+    assert (await web.get("/v1/apps/desk/turns?agent=root&since=60", **as_(ADA))).status_code == 200

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -14,6 +20,7 @@ from actors.errors import AgentFailedError, ClusterError, DeploymentNotFoundErro
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, completion
 from tests.support.app_folders import fresh_imports, write
+from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
 NAME = "counter"
@@ -91,7 +98,7 @@ def folder(local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         with pytest.raises(ClusterError, match=f"runs already: `raygrove stop {NAME}` ends it, and --app-name gives another"):
             raygrove("start", f"code/{NAME}")
         yield folder
-        assert raygrove("stop", NAME) == f"{NAME} has stopped\n"
+        assert raygrove("stop", NAME, "--drain", "--within", "5s").startswith(f"{NAME} has stopped: ")
         with pytest.raises(DeploymentNotFoundError, match=f"app {NAME!r} is not deployed"):
             raygrove("stop", NAME)
 
@@ -193,6 +200,22 @@ def test_a_paused_turn_says_how_it_is_answered_and_answers_are_checked(folder: P
     assert raygrove("answer", NAME, "s4", call_id, '"yes"') == "The manager has said it.\n"
 
 
+def test_usage_is_added_up_in_a_table_and_as_json(folder: Path) -> None:
+    assert invoke("run", NAME, "hello", "--session", "used", "--user", "eve", "--json").exit_code == 0
+    head, *rows = (line.split("\t") for line in raygrove("usage", NAME, "--user", "eve", "--by", "agent").splitlines())
+    assert head == ["AGENT", "CALLS", "TOOLS", "INPUT", "CACHED", "OUTPUT", "REASONING", "SECONDS"]
+    assert [row[:7] for row in rows] == [[name, "1", "0", "0", "0", "0", "0"] for name in ("concierge", "all")]
+    (line,) = raygrove("usage", NAME, "--user", "eve", "--session", "used", "--since", "1h", "--json").splitlines()
+    report = json.loads(line)
+    assert (report["total"]["llmCalls"], report["groups"], report["currency"]) == (1, {}, "")
+    (turn,) = (json.loads(line) for line in raygrove("turns", NAME, "--state", "all", "--user", "eve", "--json").splitlines())
+    only = ["--user", "eve", "--session", "used", "--turn", turn["invocationId"]]
+    assert json.loads(raygrove("usage", NAME, *only, "--json")) == report
+    with pytest.raises(RequestError, match="by must be one of agent, model, user, day"):
+        raygrove("usage", NAME, "--by", "week")
+    assert "'soon' is no age" in invoke("usage", NAME, "--since", "soon").output
+
+
 def test_what_agents_log_is_read_and_followed_from_another_terminal(folder: Path) -> None:
     with TerminalProgram(["logs", NAME, "-f", "--agent", "concierge", "--session", "loud-2"], folder) as following:
         for session in ("loud-1", "loud-2"):
@@ -261,6 +284,51 @@ def test_a_session_with_several_open_turns_asks_which_to_cancel(folder: Path) ->
             raygrove("cancel", NAME, "s5", first)
 
 
+def test_turns_are_found_and_many_are_cancelled_retried_and_answered(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        hang = [hanging(rt, f"many-{number}") for number in range(3)]
+        calls = [paused(f"asks-{number}") for number in range(2)]
+        listed = raygrove("turns", NAME, "--agent", "billing", "--user", "ada", "--since", "1h", "--state", "running", "--json")
+        assert sorted(json.loads(line)["invocationId"] for line in listed.splitlines()) == sorted(hang)
+        assert raygrove("turns", NAME, "--older-than", "1h") == raygrove("turns", NAME, "--agent", "nobody")
+        filters = ("--agent", "billing", "--state", "running")
+        shown = invoke("cancel", NAME, "--all", *filters, "--dry-run")
+        assert (shown.exit_code, shown.stderr) == (0, "3 turns would be cancelled\n")
+        with pytest.raises(RequestError, match="3 turns would be cancelled: look with --dry-run, and give --yes"):
+            raygrove("cancel", NAME, "--all", *filters)
+        done = invoke("cancel", NAME, "--all", *filters, "--yes", "--json")
+        assert sorted(json.loads(line)["invocationId"] for line in done.stdout.splitlines()) == sorted(hang)
+        again = invoke("cancel", NAME, "--all", *filters, "--yes")
+        assert (again.exit_code, again.stderr) == (0, "no turn fits: nothing is cancelled\n")
+        answered = invoke("answer", NAME, "--all", "--tool", "refund", "--value", "yes", "--user", "ada", "--yes")
+        assert (answered.exit_code, answered.stderr) == (0, "2 turns answered\n")
+        assert all(f"{call} answered" in answered.stdout for call in calls)
+        for number in range(2):
+            until(partial(rt.turns.list, "ada", f"asks-{number}", "finished"))
+        (folder / "shaky").unlink(missing_ok=True)
+        for number in range(2):
+            with pytest.raises(AgentFailedError):
+                rt.run(user_id="ada", session_id=f"fails-{number}", message="shaky").result()
+            (folder / "shaky").unlink()
+        (folder / "shaky").touch()
+        retried = invoke("retry", NAME, "--all", "--error", "NO CONNECTION", "--since", "1h", "--yes")
+        assert (retried.exit_code, retried.stderr) == (0, "2 turns run on\n")
+        for number in range(2):
+            until(partial(rt.turns.list, "ada", f"fails-{number}", "finished"))
+    for arguments in (
+        ("cancel", NAME),
+        ("cancel", NAME, "--agent", "billing"),
+        ("cancel", NAME, "--all", "--state", "failed"),
+        ("retry", NAME, "s1", "--dry-run"),
+        ("retry", NAME, "s1", "e-1", "--all"),
+        ("answer", NAME, "--all"),
+        ("answer", NAME, "s1", "c-1"),
+        ("answer", NAME, "s1", "c-1", "yes", "--tool", "refund"),
+    ):
+        with pytest.raises(RequestError):
+            raygrove(*arguments)
+
+
 def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> None:
     assert raygrove("run", NAME, "hello", "--session", "s6", "--user", "bob") == "How can I help?\n"
     assert raygrove("tail", NAME, "s6", "-n", "1") == "2\tconcierge\ttext\tHow can I help?\n"
@@ -281,6 +349,26 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> No
     assert completion.complete_app("cou") == [NAME]
     assert completion.complete_app("co") == ["code", NAME]
     assert f"deployments: {NAME}" in invoke("doctor").stdout
+
+
+def test_the_inspector_of_a_deployment_is_served_to_who_has_its_token(folder: Path) -> None:
+    command = [str(Path(sys.executable).with_name("raygrove")), "ui", NAME]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            named, _, place = process.stdout.readline().strip().partition(" at ")
+            page, _, token = place.partition("#token=")
+            assert (named, urlsplit(page).path, urlsplit(page).query) == (NAME, "/ui/", f"app={NAME}")
+            assert httpx2.get(page).status_code == 200
+            apps = page.partition("/ui/")[0] + "/v1/apps"
+            assert httpx2.get(apps).status_code == 401
+            assert httpx2.get(apps, headers={"Authorization": f"Bearer {token}"}).json()["apps"][0]["name"] == NAME
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) in (0, 130)
+        finally:
+            process.kill()
+    # It runs on.
+    assert NAME in raygrove("ps")
 
 
 def test_a_session_is_copied_taken_back_and_deleted_through_the_app_that_runs(folder: Path, local_ray: str) -> None:

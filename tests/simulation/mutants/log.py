@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -11,6 +11,7 @@ from unittest import mock
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
+from actors.rules.accounting.turn_usage import TurnUsage, UsedEvent, packed
 from actors.session.log import reader
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
@@ -136,3 +137,12 @@ def owed_ends_are_not_listed() -> AbstractContextManager[object]:
         return stored[: wanted.limit]
 
     return mock.patch.object(reader, "with_ends", as_stored)
+
+
+def last_events_count_nothing() -> AbstractContextManager[object]:
+    """What the event has used that carries the end of a turn is not in the turn's sums."""
+
+    def without(self: TurnUsage, events: Iterable[UsedEvent]) -> bytes:
+        return packed(self.spent)
+
+    return mock.patch.object(TurnUsage, "packed_with", without)

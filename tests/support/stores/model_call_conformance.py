@@ -8,8 +8,8 @@ import msgspec
 from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
-from actors.interfaces.recorded_calls import KeepsModelCalls
 from actors.interfaces.records import AddModelCall, CreateSession, DeleteModelCalls, HideEvents, ModelCallRow, RemoveSession
+from actors.interfaces.retention import KeepsModelCalls
 from actors.messages.codec import decode, encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -11,10 +11,12 @@ from typing import Any
 
 import msgspec
 
-from actors.errors import SessionExistsError, StoreConflictError
+from actors.errors import SessionExistsError, StoreConflictError, StoreError
 from actors.interfaces.records import (
     AddEvent,
     AddModelCall,
+    AddSchedule,
+    AdvanceSchedule,
     ArchiveEvents,
     CallRow,
     CreateSession,
@@ -25,8 +27,10 @@ from actors.interfaces.records import (
     NoteRemoval,
     PutState,
     PutTurn,
+    RemoveSchedule,
     RemoveSession,
     SessionRow,
+    SetDueTime,
     TurnFilter,
     TurnRow,
     Write,
@@ -211,6 +215,8 @@ def _do(tables: _Tables, write: Write) -> None:
     elif isinstance(write, ArchiveEvents | AddModelCall | DeleteModelCalls):
         # No question has another answer: it keeps no model calls.
         pass
+    elif isinstance(write, AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule):
+        raise StoreError("it keeps no schedules")
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
     elif isinstance(write, PutState):

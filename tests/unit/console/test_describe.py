@@ -16,7 +16,7 @@ from actors.errors import AgentFailedError, RequestError
 from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
-from actors.messages.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
+from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
 from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts

@@ -12,6 +12,7 @@ import pytest
 from actors import BaseAgent, CallbackContext, Content, CustomAgent, InvocationContext, LlmAgent, Plugin, SequentialAgent
 from actors.agent.environment import AgentEnvironment
 from actors.definitions.tree import AgentTree
+from actors.errors import DrainingError
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.codec import encode, encode_event
@@ -216,4 +217,30 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
         await settled()
     assert [event.text for event in await fixture.log()] == ["hi", "I run"]
     assert (await fixture.runner.statistics()).counts["turns"] == 1
+    await fixture.close()
+
+
+async def test_a_runner_in_the_place_of_one_that_was_lost_asks_whether_the_deployment_drains(tmp_path: Path) -> None:
+    root = LlmAgent(name="root", model=PatternModel([], default="ok"))
+    fixture = RunnerFixture(root, tmp_path)
+    await fixture.start()
+    await fixture.end("e-1")
+    await fixture.session.note_drain(p.Drain(lease_s=60.0))
+    directory = LocalDirectory(AgentTree(root))
+    environment = RunnerEnvironment(fixture.session, directory, fixture.artifacts, is_restarted=True)
+    actor = RunnerActor(environment, app=KEY.app)
+    runner = RunnerRef(LocalLink(actor))
+    directory.environment = AgentEnvironment(fixture.session, runner, fixture.artifacts, resolve)
+    new = p.StartTurn(key=KEY, invocation_id="e-2", content=Content.of_text("hi"))
+    with pytest.raises(DrainingError):
+        await runner.start_turn(new)
+    assert (await runner.statistics()).counts["draining"] == 1
+    # What the one before it has left is not recovered yet.
+    assert (await runner.drain(p.Drain(lease_s=60.0))).left == 1
+    await actor.receive(encode(p.RecoverTurns()))
+    assert (await runner.drain(p.Drain(lease_s=60.0, wait_s=60.0))).left == 0
+    # The program that drains says last that it does not; the Session actor has not heard of it yet.
+    await runner.drain(p.Drain(lease_s=0.0))
+    assert (await runner.start_turn(new)).invocation_id == "e-2"
+    await runner.stop()
     await fixture.close()

@@ -44,6 +44,7 @@ AdkWeb = Annotated[
 AdkUi = Annotated[
     str | None, typer.Option(help="A folder with the page of `adk web`: google/adk/cli/browser of an installation.")
 ]
+NoUi = Annotated[bool, typer.Option("--no-ui", help="Serve no inspector, the page at /ui/.")]
 
 
 def serve(
@@ -64,6 +65,7 @@ def serve(
     body_memory: BodyMemory = 512,
     adk_web: AdkWeb = False,
     adk_ui: AdkUi = None,
+    no_ui: NoUi = False,
     app_name: options.AppName = None,
     store: options.Store = None,
     ray: options.Ray = False,
@@ -95,11 +97,13 @@ def serve(
         allowed_origins=allowed_origin or (),
         body_limits=BodyLimits(MAX_BODY_BYTES, max_total_bytes=body_memory * MIB, timeout_s=body_timeout),
         adk_web=adk_ui if adk_ui is not None else adk_web,
+        inspector=not no_ui,
     )
     names = ", ".join(runtime.app_name for runtime in runtimes)
 
     def tell(url: str) -> None:
-        print(f"{names} at {url}\n\n{_example(url, runtimes[0].app_name, needs_token=auth is not None)}", flush=True)
+        inspector = "" if no_ui else f"  {url}/ui/ shows in a browser what agents do.\n"
+        print(f"{names} at {url}\n\n{_example(url, runtimes[0].app_name, inspector, needs_token=auth is not None)}", flush=True)
 
     # Before anything is started: it checks that the address may be used.
     limits = ConnectionLimits(max_connections=max_connections, head_timeout_s=head_timeout)
@@ -111,13 +115,13 @@ def serve(
         server.run()
 
 
-def _example(url: str, app_name: str, *, needs_token: bool) -> str:
+def _example(url: str, app_name: str, inspector: str, *, needs_token: bool) -> str:
     """A command line that runs a turn, and where the description of the API is."""
     token = "-H 'Authorization: Bearer <token>' " if needs_token else ""
     turns = f"{url}/v1/apps/{app_name}/sessions/s1/turns?user=ada"
     kinds = "-H 'Content-Type: application/json' -H 'Accept: text/event-stream'"
     curl = f"""curl -sN '{turns}' {token}{kinds} -d '{{"message": "Hello!"}}'"""
-    return f"  {curl}\n  {url}/openapi.json describes the API; Ctrl-C ends it."
+    return f"  {curl}\n{inspector}  {url}/openapi.json describes the API; Ctrl-C ends it."
 
 
 @dataclass(frozen=True)

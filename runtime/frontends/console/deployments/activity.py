@@ -66,6 +66,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         age_s: how long its first Session actor runs.
         running: turns under way.
         lost: processes of agents that were lost, since the Runners were started.
+        draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
 
@@ -74,13 +75,15 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     age_s: float
     running: int
     lost: int
+    draining: bool
     actors: Sequence[ActorRow]
 
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
         counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
-        return self.name, *counts, f"up {duration(self.age_s)}"
+        note = ("draining",) if self.draining else ()
+        return self.name, *counts, f"up {duration(self.age_s)}", *note
 
 
 class DeploymentWatch:
@@ -113,9 +116,16 @@ class DeploymentWatch:
             (row for row in rows if row.kind == "agent"), key=lambda row: (-(row.running or 0), -(row.per_min or 0), -row.done)
         )
         started_s = min((each.started_s for each in actors.values() if each.started_s is not None), default=now_s)
-        running, lost = seen.runner.counts["running"], seen.runner.counts.get("lost", 0)
-        age_s = now_s - started_s
-        return Look(name=self._rt.app_name, time=now_s, age_s=age_s, running=running, lost=lost, actors=[*core, *agents])
+        running = seen.runner.counts["running"]
+        return Look(
+            name=self._rt.app_name,
+            time=now_s,
+            age_s=now_s - started_s,
+            running=running,
+            lost=seen.runner.counts.get("lost", 0),
+            draining=seen.runner.counts["draining"] > 0,
+            actors=[*core, *agents],
+        )
 
     def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float) -> ActorRow:
         name = figures.agent or figures.actor.partition("/")[2]

@@ -1,56 +1,125 @@
-"""`raygrove answer`: answers a call at which a turn waits for a person."""
+"""`raygrove answer`: answers a call at which a turn waits for a person, or all calls that fit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runtime.frontends.console.deployments.options import Address, Name, Session, User, Verbose
+from runtime.frontends.console.bulk.options import DryRun, OfAgent, OlderThan, Since, WithId, Yes
+from runtime.frontends.console.deployments.options import Address, Name, SomeSession, User, Verbose
 from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
     from actors.messages.turn_info import PendingCall
+    from runtime.driver.runtime import Runtime
+    from runtime.frontends.console.bulk.acting import Action
 
 YES, NO = ("yes", "y", "true"), ("no", "n", "false")
 
-CallId = Annotated[str, typer.Argument(metavar="CALL_ID", help="The call, as `raygrove turns` names it.", show_default=False)]
-Value = Annotated[
-    str, typer.Argument(metavar="VALUE", help="yes or no for a confirmation, else the result, as JSON.", show_default=False)
+CallId = Annotated[
+    str | None, typer.Argument(metavar="CALL_ID", help="The call, as `raygrove turns` names it.", show_default=False)
 ]
+Value = Annotated[
+    str | None,
+    typer.Argument(metavar="VALUE", help="yes or no for a confirmation, else the result, as JSON.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--all", help="All calls that wait and fit, of the session or of the deployment.")]
+ForAll = Annotated[str | None, typer.Option("--value", metavar="VALUE", help="With --all: the answer to each of the calls.")]
+Tool = Annotated[str | None, typer.Option(help="With --all: only calls of this tool.")]
 
 
 def answer(
     name: Name,
-    session: Session,
-    call_id: CallId,
-    value: Value,
+    session: SomeSession = None,
+    call_id: CallId = None,
+    value: Value = None,
+    all_: All = False,
+    for_all: ForAll = None,
+    tool: Tool = None,
     user: User = None,
+    agent: OfAgent = None,
+    with_id: WithId = None,
+    since: Since = None,
+    older_than: OlderThan = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     verbose: Verbose = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """Answer a call at which a turn is paused, and print how the turn goes on. Ctrl-C leaves it, and cancels nothing.
 
+    With --all and --value every call that fits gets that answer, and its turn is not followed. Ages count from the call on.
+    Without a session it asks before it begins. After an interruption the same command goes on with the calls that still wait.
+
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn waits again, 130 Ctrl-C.
     """
     from actors.errors import RequestError
-    from actors.messages.config import RunConfig
-    from runtime.frontends.console.deployments.outcomes import follow
+    from runtime.frontends.console.bulk.acting import act
+    from runtime.frontends.console.bulk.choice import Choice
     from runtime.frontends.console.joining import joined, user_of
 
+    filters = (for_all, tool, agent, with_id, since, older_than)
+    if all_ and (call_id is not None or for_all is None):
+        raise RequestError("--all answers every call that fits with --value, and names none")
+    if not all_ and (dry_run or any(each is not None for each in filters)):
+        raise RequestError("options that say which calls go with --all")
+    if not all_ and (session is None or call_id is None or value is None):
+        raise RequestError("name a session, a call and its answer, or give --all with --value")
     with joined(name, address) as rt:
-        pending = rt.pending(user_id=user_of(rt, session, user), session_id=session)
-        call = next((each for each in pending if each.call_id == call_id), None)
-        if call is None:
-            known = ", ".join(f"{each.call_id} ({each.name})" for each in pending) or "none"
-            raise RequestError(f"call {call_id!r} waits for no answer in session {session!r}. Calls that wait: {known}")
-        config = RunConfig(streaming="none" if json else "sse")
-        turn = rt.answer(
-            {call_id: _given(call, value)}, user_id=call.user_id, session_id=session, run_config=config, on_leave="continue"
-        )
-        code = follow(turn, name, json=json, verbose=verbose)
+        owner = user_of(rt, session, user) if session is not None else user
+        if for_all is not None:
+            choice = Choice(owner, session, agent, None, with_id, since, older_than)
+            turns = _by_turn(choice.calls(rt, tool))
+            action = _action(rt, for_all)
+            code = act(action, turns, dry_run=dry_run, yes=yes or session is not None, json=json)
+        else:
+            code = _answer_one(rt, name, owner or "", session or "", call_id or "", value or "", verbose=verbose, json=json)
     raise typer.Exit(code)
+
+
+def _answer_one(rt: Runtime, name: str, user: str, session: str, call_id: str, value: str, *, verbose: bool, json: bool) -> int:
+    """Answer a call, and follow its turn. Returns the exit code. Raises RequestError when the call does not wait."""
+    from actors.errors import RequestError
+    from actors.messages.config import RunConfig
+    from runtime.frontends.console.deployments.outcomes import follow
+
+    pending = rt.pending(user_id=user, session_id=session)
+    call = next((each for each in pending if each.call_id == call_id), None)
+    if call is None:
+        known = ", ".join(f"{each.call_id} ({each.name})" for each in pending) or "none"
+        raise RequestError(f"call {call_id!r} waits for no answer in session {session!r}. Calls that wait: {known}")
+    config = RunConfig(streaming="none" if json else "sse")
+    turn = rt.answer(
+        {call_id: _given(call, value)}, user_id=call.user_id, session_id=session, run_config=config, on_leave="continue"
+    )
+    return follow(turn, name, json=json, verbose=verbose)
+
+
+def _by_turn(calls: Sequence[PendingCall]) -> list[Sequence[PendingCall]]:
+    """The calls of each turn: answered one by one, the first answer would have the turn go on without the others."""
+    turns: dict[tuple[str, str, str], list[PendingCall]] = {}
+    for call in calls:
+        turns.setdefault((call.user_id, call.session_id, call.invocation_id), []).append(call)
+    return list(turns.values())
+
+
+def _action(rt: Runtime, value: str) -> Action[Sequence[PendingCall]]:
+    from runtime.frontends.console.bulk.acting import Action, Done, begun
+    from runtime.frontends.console.bulk.rows import CALL_COLUMNS, calls_row
+
+    def do(calls: Sequence[PendingCall]) -> Done:
+        first = calls[0]
+        given = {call.call_id: _given(call, value) for call in calls}
+        begun(rt.answer(given, user_id=first.user_id, session_id=first.session_id, on_leave="continue"))
+        said = ", ".join(call.call_id for call in calls)
+        return Done(
+            f"{first.invocation_id} goes on: {said} answered", {"invocationId": first.invocation_id, "answered": [*given]}
+        )
+
+    return Action("answer", "answered", "turn", CALL_COLUMNS, calls_row, do)
 
 
 def _given(call: PendingCall, value: str) -> Any:

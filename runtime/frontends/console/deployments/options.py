@@ -15,6 +15,9 @@ Name = Annotated[
     ),
 ]
 Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", show_default=False)]
+SomeSession = Annotated[
+    str | None, typer.Argument(metavar="SESSION", help="The session's id; with --all it may be left out.", show_default=False)
+]
 Invocation = Annotated[
     str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the one of the session that is open.")
 ]

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from runtime.cluster.deployments import NamedActor
     from runtime.settings import Settings
 
-COLUMNS = ("name", "agents", "live", "spare", "open", "paused", "turns", "age", "error")
+COLUMNS = ("name", "agents", "live", "spare", "open", "paused", "turns", "age", "note", "error")
+OPTIONAL = ("note", "error")
+"""Columns that are there when a deployment has something for them."""
 
 AT_ONCE = 8
 """Deployments that are asked at the same time."""
@@ -28,7 +30,8 @@ def ps(address: Address = None, json: Json = False) -> None:
     """List the deployments on a Ray cluster.
 
     AGENTS are in the tree, LIVE ones have an actor; SPARE processes wait for agents. OPEN turns run or wait in line. TURNS began
-    since the Runner was started.
+    since the Runner was started. A NOTE says of a deployment that it is draining: it takes no new turns, and stops when its turns
+    have ended.
     """
     from runtime.frontends.console.joining import find_ray, running_apps
     from runtime.frontends.console.output import duration, print_json, print_table
@@ -41,8 +44,10 @@ def ps(address: Address = None, json: Json = False) -> None:
     print(f"{'deployments' if found else 'no deployment'} on the Ray at {where}", file=sys.stderr)
     for row in found:
         started_s = row.pop("startedS")
+        if row.get("draining"):
+            row["note"] = "draining"
         row["age"] = "-" if started_s is None else duration(time.time() - started_s)
-    columns = [name for name in COLUMNS if name != "error" or any(row.get("error") for row in found)]
+    columns = [name for name in COLUMNS if name not in OPTIONAL or any(row.get(name) for row in found)]
     print_table([name.upper() for name in columns], [[str(row.get(name, "-")) for name in columns] for row in found])
 
 
@@ -81,6 +86,7 @@ def _row(app: NamedActor, address: str, settings: Settings) -> dict[str, Any]:
                 "open": turns.open,
                 "paused": turns.paused,
                 "turns": seen.runner.counts["turns"],
+                "draining": bool(seen.runner.counts["draining"]),
             }
     except RaygroveError as error:
         return _unanswered(app, error)

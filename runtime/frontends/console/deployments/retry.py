@@ -1,4 +1,4 @@
-"""`raygrove retry`: runs a failed turn on."""
+"""`raygrove retry`: runs a failed turn on, or all that fit."""
 
 from __future__ import annotations
 
@@ -6,38 +6,65 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.deployments.options import Address, Name, Session, User, Verbose
+from runtime.frontends.console.bulk.options import DryRun, OfAgent, OlderThan, Since, WithError, WithId, Yes
+from runtime.frontends.console.deployments.options import Address, Name, SomeSession, User, Verbose
 from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
+    from actors.messages.turn_info import TurnInfo
     from runtime.driver.runtime import Runtime
+    from runtime.frontends.console.bulk.acting import Action
 
 Failed = Annotated[
     str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the one of the session that has failed last.")
 ]
+All = Annotated[bool, typer.Option("--all", help="All failed turns that fit, of the session or of the deployment.")]
 
 
 def retry(
     name: Name,
-    session: Session,
+    session: SomeSession = None,
     invocation: Failed = None,
+    all_: All = False,
     user: User = None,
+    agent: OfAgent = None,
+    error: WithError = None,
+    with_id: WithId = None,
+    since: Since = None,
+    older_than: OlderThan = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     verbose: Verbose = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
     """Run a failed turn on from its last stored step, and print how it goes on. Ctrl-C leaves it, and cancels nothing.
 
+    With --all every failed turn that fits runs on, and is not followed. Without a session it asks before it begins. After an
+    interruption the same command goes on with those that have not been run on.
+
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the turn waits, 130 Ctrl-C.
     """
+    from actors.errors import RequestError
+    from runtime.frontends.console.bulk.acting import act
+    from runtime.frontends.console.bulk.choice import Choice
     from runtime.frontends.console.deployments.outcomes import follow
     from runtime.frontends.console.joining import joined, user_of
 
+    if all_ and invocation is not None:
+        raise RequestError("give one turn, or --all, and not both")
+    if not all_ and (session is None or dry_run or any(each is not None for each in (agent, error, with_id, since, older_than))):
+        raise RequestError("name a session, or give --all, with options that say which turns")
     with joined(name, address) as rt:
-        owner = user_of(rt, session, user)
-        chosen = invocation or _last_failed(rt, owner, session)
-        turn = rt.retry(user_id=owner, session_id=session, invocation_id=chosen, on_leave="continue")
-        code = follow(turn, name, json=json, verbose=verbose)
+        owner = user_of(rt, session, user) if session is not None else user
+        if all_:
+            failed = Choice(owner, session, agent, error, with_id, since, older_than).turns(rt, ("failed",))
+            code = act(_action(rt), failed, dry_run=dry_run, yes=yes or session is not None, json=json)
+        else:
+            of_user, of_session = owner or "", session or ""
+            chosen = invocation or _last_failed(rt, of_user, of_session)
+            turn = rt.retry(user_id=of_user, session_id=of_session, invocation_id=chosen, on_leave="continue")
+            code = follow(turn, name, json=json, verbose=verbose)
     raise typer.Exit(code)
 
 
@@ -49,3 +76,15 @@ def _last_failed(rt: Runtime, user: str, session: str) -> str:
     if not failed:
         raise RequestError(f"no turn of session {session!r} has failed: there is nothing to retry")
     return failed[0].invocation_id
+
+
+def _action(rt: Runtime) -> Action[TurnInfo]:
+    from runtime.frontends.console.bulk.acting import Action, Done, begun
+    from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
+
+    def do(info: TurnInfo) -> Done:
+        turn = rt.retry(user_id=info.user_id, session_id=info.session_id, invocation_id=info.invocation_id, on_leave="continue")
+        begun(turn)
+        return Done(f"{info.invocation_id} runs on", {"invocationId": info.invocation_id, "state": "running"})
+
+    return Action("retry", "run on", "turn", TURN_COLUMNS, turn_row, do)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
 
 if TYPE_CHECKING:
-    from actors.messages.turn_info import PendingCall, TurnInfo
+    from actors.messages.turn_info import PendingCall
 
 ALL, OPEN = "all", "open"
 
@@ -26,6 +26,11 @@ def turns(
     state: State = OPEN,
     user: User = None,
     session: Session = None,
+    agent: OfAgent = None,
+    error: WithError = None,
+    with_id: WithId = None,
+    since: Since = None,
+    older_than: OlderThan = None,
     limit: Limit = 100,
     address: Address = None,
     json: Json = False,
@@ -36,11 +41,14 @@ def turns(
     from runtime.frontends.console import joining
     from runtime.frontends.console.apps.questions import question
     from runtime.frontends.console.apps.terminal import Terminal
-    from runtime.frontends.console.output import duration, is_terminal, print_json, print_table
+    from runtime.frontends.console.bulk.choice import Choice
+    from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
+    from runtime.frontends.console.output import is_terminal, print_json, print_table
 
+    choice = Choice(user, session, agent, error, with_id, since, older_than)
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
-        found = [turn for each in states for turn in rt.turns.list(user, session, each, limit)][:limit]
+        found = choice.turns(rt, states, limit)
         paused = any(turn.state == "paused" for turn in found)
         pending = rt.turns.pending(user, session, joining.MANY) if paused else []
     waits: dict[str, list[PendingCall]] = {}
@@ -51,26 +59,16 @@ def turns(
             msgspec.to_builtins(turn) | {"pending": msgspec.to_builtins(waits.get(turn.invocation_id, []))} for turn in found
         )
         return
-    rows = [(turn.invocation_id, turn.session_id, turn.user_id, turn.agent, turn.state, duration(_age(turn))) for turn in found]
+    rows = [turn_row(turn) for turn in found]
     notes = [
         turn.error or "; ".join(f"{call.call_id} {question(call)}" for call in waits.get(turn.invocation_id, ()))
         for turn in found
     ]
-    columns = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")
     if not is_terminal():
-        print_table((*columns, "NOTE"), [(*row, note) for row, note in zip(rows, notes, strict=True)])
+        print_table((*TURN_COLUMNS, "NOTE"), [(*row, note) for row, note in zip(rows, notes, strict=True)])
         return
-    print_table(columns, rows)
+    print_table(TURN_COLUMNS, rows)
     # Below the table: ids and errors leave no room for them in a line of 80 characters.
     for turn, note in zip(found, notes, strict=True):
         if note:
             Terminal().write(f"{turn.session_id} {'waits for' if turn.state == 'paused' else turn.state}: {note}")
-
-
-def _age(turn: TurnInfo) -> float:
-    """The time since it began, or paused, or that it took."""
-    if turn.state == "waiting":
-        return 0.0
-    if turn.state in ("running", "paused"):
-        return time.time() - (turn.ended_s or turn.begun_s)
-    return turn.ended_s - turn.begun_s

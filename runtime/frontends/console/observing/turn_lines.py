@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import Usage
-from actors.messages.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
+from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
 from actors.messages.turn_info import TurnInfo
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.event_lines import written_call

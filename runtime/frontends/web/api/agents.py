@@ -44,6 +44,8 @@ class AgentsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         q: words of names and descriptions.
         kind: llm, custom, sequential, parallel, loop or flow.
         model, tool: names.
+        limit: how many agents at most, those above counted; upper levels come first.
+        offset: how many of the agents right below the first one are passed over.
     """
 
     under: str | None = None
@@ -53,6 +55,7 @@ class AgentsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str | None = None
     tool: str | None = None
     limit: Limit = 100
+    offset: Position = 0
 
 
 class ActorView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -106,7 +109,8 @@ async def list_agents(call: Call) -> AgentList:
             query.q or "", kind=query.kind, model=query.model, tool=query.tool, under=query.under, limit=query.limit
         )
         return AgentList(agents=found)
-    return AgentList(agents=[await aio.tree(query.under, depth=query.depth, limit=query.limit)])
+    root = await aio.tree(query.under, depth=query.depth, limit=query.limit, offset=query.offset)
+    return AgentList(agents=[root])
 
 
 async def list_actors(call: Call) -> ActorList:

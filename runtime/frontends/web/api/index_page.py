@@ -1,4 +1,4 @@
-"""The page at `/`: what a person finds who opens the address of a server in a browser, and the same as JSON for programs."""
+"""What is at `/`: in a browser the inspector, or a page that says what is here; and the same as JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import HttpOperation
@@ -29,19 +29,27 @@ _HEADERS: Mapping[str, str] = {
 }
 
 
-async def get_index(call: Call) -> Response:
-    """Say what is here: as a page for browsers, else as JSON. Only clients that may use the apps see their names."""
-    root = call.request.scope.get("root_path", "")
-    links = {
-        "openapi": (f"{root}/openapi.json", "the description of the API"),
-        "health": (f"{root}/healthz", "whether the server lives"),
-        "readiness": (f"{root}/readyz", "whether its apps answer"),
-    }
-    apps = await _apps(call)
-    if "text/html" in call.request.headers.get("accept", ""):
-        return HTMLResponse(_page(apps, list(links.values())), headers=_HEADERS)
-    places = {name: place for name, (place, _) in links.items()}
-    return json_response({"service": "raygrove", "apps": apps, "links": places}, headers=_HEADERS)
+def index_of(*, has_page: bool) -> HttpOperation:
+    """Make the operation at the address of a server, where the page of `adk web` is not; with `has_page` browsers are led on."""
+
+    async def get_index(call: Call) -> Response:
+        """Say what is here: to browsers by a page, else as JSON. Only clients that may use the apps see their names."""
+        root = call.request.scope.get("root_path", "")
+        is_browser = "text/html" in call.request.headers.get("accept", "")
+        if is_browser and has_page:
+            return RedirectResponse(f"{root}/ui/", headers={"Vary": "Accept"})
+        links = {
+            "openapi": (f"{root}/openapi.json", "the description of the API"),
+            "health": (f"{root}/healthz", "whether the server lives"),
+            "readiness": (f"{root}/readyz", "whether its apps answer"),
+        }
+        apps = await _apps(call)
+        if is_browser:
+            return HTMLResponse(_page(apps, list(links.values())), headers=_HEADERS)
+        places = {name: place for name, (place, _) in links.items()} | ({"inspector": f"{root}/ui/"} if has_page else {})
+        return json_response({"service": "raygrove", "apps": apps, "links": places}, headers=_HEADERS)
+
+    return HttpOperation("GET", "/", get_index, is_open=True, users="none")
 
 
 async def _apps(call: Call) -> Sequence[str]:
@@ -50,10 +58,6 @@ async def _apps(call: Call) -> Sequence[str]:
     except HttpError:
         return []
     return list(call.served.runtimes)
-
-
-INDEX = HttpOperation("GET", "/", get_index, is_open=True, users="none")
-"""What a server has at its address, where the page of `adk web` is not served."""
 
 
 def _page(apps: Sequence[str], links: Sequence[tuple[str, str]]) -> str:

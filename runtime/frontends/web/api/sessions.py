@@ -15,6 +15,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
 from actors.messages.turn_info import TurnInfo
 from runtime.frontends.web.api.cursors import decode_session, encode_session
+from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.ids import MAX_NUMBER, Id, State
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import STREAM, Header, HttpOperation
@@ -84,11 +85,17 @@ class RewindTo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     invocation_id: Id
 
 
-class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of a list; `before`: the `next` of the page before it."""
+class SessionsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which sessions.
+
+    Attributes:
+        before: the `next` of the page before.
+        q: a part of the id of the session, or of the user. A page of what fits may be empty, and have a `next`.
+    """
 
     limit: Limit = 100
     before: str | None = None
+    q: str = ""
 
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,12 +118,21 @@ async def create_session(call: Call) -> Response:
 
 async def list_sessions(call: Call) -> SessionList:
     """List the sessions of a user; with credentials for any user, and without a user, those of all users."""
-    page = call.query(PageQuery)
-    # One more than asked for tells whether there is a next page.
+    page = call.query(SessionsQuery)
+    user_id, sessions = call.any_user_id, call.runtime.aio.sessions
     before = decode_session(page.before) if page.before is not None else None
-    found = await call.runtime.aio.sessions.list(call.any_user_id, limit=page.limit + 1, before=before)
-    sessions = found[: page.limit]
-    return SessionList(sessions=sessions, next=encode_session(sessions[-1]) if len(found) > page.limit else None)
+    if page.q:
+        fitting, last = await matching(
+            lambda limit, after: sessions.list(user_id, limit=limit, before=after),
+            lambda session: has_text(page.q, session.id, session.user_id),
+            page.limit,
+            before,
+        )
+        return SessionList(sessions=fitting, next=encode_session(last) if last is not None else None)
+    # One more than asked for tells whether there is a next page.
+    found = await sessions.list(user_id, limit=page.limit + 1, before=before)
+    shown_first = found[: page.limit]
+    return SessionList(sessions=shown_first, next=encode_session(shown_first[-1]) if len(found) > page.limit else None)
 
 
 async def get_session(call: Call) -> SessionView:
@@ -224,7 +240,7 @@ LAST_EVENT_ID = Header(
 )
 
 OPERATIONS = [
-    HttpOperation("GET", _SESSIONS, list_sessions, query=PageQuery, gives=SessionList, users="any"),
+    HttpOperation("GET", _SESSIONS, list_sessions, query=SessionsQuery, gives=SessionList, users="any"),
     HttpOperation("POST", _SESSIONS, create_session, body=NewSession, gives=Session, status=201),
     HttpOperation("GET", _SESSION, get_session, gives=SessionView),
     HttpOperation("PATCH", _SESSION, change_session, body=SessionChange, gives=Session),

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
-from actors.messages.turn_info import PendingCall, TurnInfo, TurnStateName
+from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
 from runtime.frontends.web.ids import State
@@ -84,12 +84,40 @@ class PendingList(msgspec.Struct, frozen=True, kw_only=True):
     calls: Sequence[PendingCall]
 
 
+AgeS = Annotated[float, msgspec.Meta(gt=0)]
+"""A time span in seconds."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ReasonList(msgspec.Struct, frozen=True, kw_only=True):
+    """For each message of the user in a turn, why it went to the agent that got it."""
+
+    reasons: Sequence[SelectionReason]
+
+
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which turns."""
+    """Which turns.
+
+    Attributes:
+        agent: that spoke last, was selected, or failed.
+        error: a part of the error, for administrators.
+        invocation: the beginning of the turn's id.
+        since: began at most so many seconds ago, or waits in line.
+        older_than: began more than so many seconds ago.
+        q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
+            and have a `next`.
+    """
 
     state: TurnStateName | None = None
+    q: str = ""
     limit: Limit = 100
-    before: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    before: _Text | None = None
+    agent: _Text | None = None
+    error: _Text | None = None
+    invocation: _Text | None = None
+    since: AgeS | None = None
+    older_than: AgeS | None = None
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

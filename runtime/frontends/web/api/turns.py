@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -15,6 +16,7 @@ from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
+from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID
 from runtime.frontends.web.api.turn_forms import (
     JoinQuery,
@@ -23,6 +25,7 @@ from runtime.frontends.web.api.turn_forms import (
     NewTurn,
     PartialsQuery,
     PendingList,
+    ReasonList,
     TurnList,
     TurnResultView,
     TurnsQuery,
@@ -34,7 +37,7 @@ from runtime.frontends.web.api.waiting import started_id, unless_left
 from runtime.frontends.web.ids import ID
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
-from runtime.frontends.web.problems import BadRequestError
+from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 from runtime.frontends.web.redaction import shown, shown_turn
 from runtime.frontends.web.streams.response import EventStream
 from runtime.frontends.web.streams.turns import failed_end, turn_frames
@@ -186,6 +189,11 @@ async def get_turn(call: Call) -> TurnView:
     return TurnView(turn=info, pending=await _pending(call) if info.state == "paused" else ())
 
 
+async def get_reasons(call: Call) -> ReasonList:
+    """Tell for each message of the user in a turn why it went to the agent that got it."""
+    return ReasonList(reasons=await call.runtime.aio.turns.why(call.user_id, call.session_id, call.invocation_id))
+
+
 async def get_result(call: Call) -> Response:
     """Answer how a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
@@ -230,13 +238,36 @@ async def list_turns(call: Call) -> TurnList:
     query = call.query(TurnsQuery)
     session_id = call.session_id if "session" in call.request.path_params else None
     user_id = call.user_id if session_id is not None else call.any_user_id
+    if query.error is not None and not call.principal.is_admin:
+        raise NotAllowedError("only administrators see errors of turns, and look for them: leave error out")
     before = decode_cursor(query.before) if query.before is not None else None
-    turns = await call.runtime.aio.turns.list(user_id, session_id, query.state, query.limit, before)
+    listed = partial(
+        call.runtime.aio.turns.list,
+        user_id,
+        session_id,
+        query.state,
+        agent=query.agent,
+        error=query.error,
+        invocation=query.invocation,
+        since=query.since,
+        older_than=query.older_than,
+    )
+    last: TurnInfo | None
+    if query.q:
+        turns, last = await matching(
+            lambda limit, after: listed(limit=limit, before=after),
+            lambda turn: has_text(query.q, turn.session_id, turn.user_id, turn.invocation_id, turn.agent),
+            query.limit,
+            before,
+        )
+    else:
+        turns = await listed(limit=query.limit, before=before)
+        last = turns[-1] if len(turns) == query.limit else None
     if not turns and session_id is not None and user_id is not None:
         await _check_there(call, user_id, session_id)
-    has_more = len(turns) == query.limit and turns[-1].state != "waiting"
-    turns = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns]
-    return TurnList(turns=turns, next=encode_cursor(turns[-1]) if has_more else None)
+    # Those in line have no place in the order of the others.
+    following = encode_cursor(last) if last is not None and last.state != "waiting" else None
+    return TurnList(turns=[shown_turn(turn, for_operator=call.principal.is_admin) for turn in turns], next=following)
 
 
 async def _check_there(call: Call, user_id: str, session_id: str) -> None:
@@ -273,6 +304,7 @@ OPERATIONS = [
         statuses=[_ACCEPTED, _OTHER_BODY],
     ),
     HttpOperation("GET", _TURN, get_turn, gives=TurnView),
+    HttpOperation("GET", f"{_TURN}/reasons", get_reasons, gives=ReasonList),
     HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
     HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
     HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.routing.selection import Selection, deciding, is_transferable, select_agent
+from actors.messages.turn_info import PassedOver
+from actors.rules.routing.selection import Selection, deciding, explain, is_transferable, select_agent
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
@@ -75,6 +76,31 @@ def test_who_made_the_call_gets_the_answer_whatever_its_kind_and_flags(tree: Top
 def test_the_peers_flag_plays_no_part(tree: Topology) -> None:
     for node in tree.nodes:
         assert is_transferable(tree, node.name) == may_keep_the_turn(tree, node.name)
+
+
+@settings(max_examples=tries(500))
+@given(topologies(), st.lists(names, max_size=20), st.integers(-1, 9))
+def test_what_is_explained_is_what_is_selected_with_the_authors_that_were_passed_over(
+    tree: Topology, log: list[str], number: int
+) -> None:
+    authors, caller = by_recency(log), f"n{number}" if number >= 0 else ""
+    reason = explain(tree, authors, 7, caller, "call-1")
+    assert (reason.agent, reason.seq) == (select_agent(tree, authors, caller).agent, 7)
+    assert (reason.because == "answers") == bool(reason.call_id) == (tree.find(caller) is not None)
+    if reason.because != "answers":
+        newer = authors[: authors.index(reason.agent)] if reason.because == "spoke" else authors
+        assert [passed.agent for passed in reason.passed_over] == newer
+    for passed in reason.passed_over:
+        assert is_in_the_way(tree, passed)
+
+
+def is_in_the_way(tree: Topology, passed: PassedOver) -> bool:
+    """True for a reason that paragraph 3 knows."""
+    if passed.because == "unknown":
+        return tree.find(passed.agent) is None
+    by = tree[passed.by]
+    assert tree.is_below(passed.agent, passed.by)
+    return by.kind != "llm" if passed.because == "kind" else by.disallow_transfer_to_parent
 
 
 def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:

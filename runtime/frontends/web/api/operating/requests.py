@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import RecordedCall
-from actors.messages.turn_description import TurnDescription
+from actors.messages.operating.turn_description import TurnDescription
 from runtime.frontends.web.api.turn_forms import LimitQuery
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation

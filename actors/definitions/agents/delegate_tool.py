@@ -1,0 +1,69 @@
+"""An agent that works for the calls of the one above it, with the user if need be (semantics.md section 8)."""
+
+from __future__ import annotations
+
+from inspect import isclass
+
+import pydantic
+
+from actors.definitions.agents.asking_tool import AskingTool, TextRequest
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.tools.context import ToolContext
+from actors.errors import DefinitionError
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.messages.topology import SINGLE_TURN, TASK
+
+DELEGATED = (TASK, SINGLE_TURN)
+"""The modes of agents to which an LLM agent above them delegates."""
+
+
+class DelegateTool(AskingTool):
+    """A tool that has a child of the agent run as a node, one run for each call.
+
+    Unlike the agent of an AgentTool the child is part of the tree: what it asks the user pauses the turn, and the answer
+    reaches it. LLM agents have one for each child with `mode="task"` or `mode="single_turn"`, and for each graph in `tools`.
+
+    Args:
+        agent: the child; the tool takes its name and description. With an `input_schema` the tool takes those arguments; without,
+            one text, `request`.
+
+    Raises:
+        DefinitionError: the `input_schema` is no pydantic model, so it has no arguments.
+    """
+
+    def __init__(self, agent: BaseAgent) -> None:
+        schema = getattr(agent, "input_schema", None)
+        if schema is not None and not (isclass(schema) and issubclass(schema, pydantic.BaseModel)):
+            raise DefinitionError(
+                f"agent {agent.name!r}: a model calls it with arguments, so its input_schema must be a pydantic model"
+            )
+        super().__init__(agent, schema or TextRequest)
+        self._takes_text = schema is None and getattr(agent, "mode", None) != TASK
+
+    @property
+    def counts_calls(self) -> bool:
+        """True when paths name a run by its number, as those of nodes; else by the id of its call."""
+        return getattr(self.agent, "mode", None) == SINGLE_TURN
+
+    async def run(self, args: JsonObject, context: ToolContext) -> JsonValue | Paused:
+        """Have the agent work for this call.
+
+        Returns:
+            Its output; or Paused, while it waits for the user: the call is made again then, and goes on.
+
+        Raises:
+            ValueError: an argument is missing or wrong.
+            NotCarriedOverError: the agent has asked for something that has no counterpart.
+            AgentFailedError: the agent failed; the event of its failure is in the log.
+            ToolAgentError: the agent was stopped.
+        """
+        asked = self.checked(args, context.agent_name)
+        data: JsonValue = asked.model_dump(mode="json")
+        if self._takes_text and isinstance(asked, TextRequest):
+            data = asked.request
+        outcome: AnyOutcome = await context.delegate(self.name, data)
+        if isinstance(outcome, Paused):
+            return outcome
+        self.require_answer(outcome)
+        return outcome.output if isinstance(outcome, Finished) else None

@@ -1,0 +1,85 @@
+"""What a SessionStore needs besides, so that it can be told what turns have used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from actors.messages.session import SessionKey
+
+
+class UsageFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose turns to add up, those too that were rewound.
+
+    Attributes:
+        app: the app.
+        user: of that user only; None: of all users.
+        session: of that session of the user only; None: of all sessions.
+        invocation_id: that turn of the session only; "": all of them.
+        since_s: only turns that began at this time or later, in seconds since the epoch.
+        groups: what to tell them apart by: "user", "day" or "" for nothing.
+    """
+
+    app: str
+    user: str | None = None
+    session: str | None = None
+    invocation_id: str = ""
+    since_s: float = 0.0
+    groups: str = ""
+
+
+class UnsummedTurn(NamedTuple):
+    """A turn of which only its events say what it has used: one that runs, or has ended otherwise than by its last event.
+
+    Attributes:
+        first_seq, last_seq: its events stand from here to there; `last_seq` is 0 while it runs.
+        begun_s: when it began, in seconds since the epoch.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    first_seq: int
+    last_seq: int
+    begun_s: float
+
+
+class UsagePlace(NamedTuple):
+    """Where a page of turns ends."""
+
+    begun_s: float
+    sid: int
+    invocation_id: str
+
+
+class UsagePage(NamedTuple):
+    """Some of the turns that a filter wants.
+
+    Attributes:
+        turns: what those have used whose sums are stored, packed, by user, by day as `day_of` names it, or all under "".
+        unsummed: the others.
+        next: where the next page begins; None: there are no more.
+    """
+
+    turns: Mapping[str, Sequence[bytes]]
+    unsummed: Sequence[UnsummedTurn] = ()
+    next: UsagePlace | None = None
+
+
+@runtime_checkable
+class ReportsUsage(Protocol):
+    """What a SessionStore needs besides, so that usage can be added up: it keeps `TurnRow.usage`."""
+
+    def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
+        """The sums of turns. The cost must not grow with their events, nor with turns that the filter does not want.
+
+        Args:
+            wanted: which turns. Those of one user come on one page.
+            after: the `next` of the page before.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked.
+            StoreError: the store failed.
+        """
+        ...

@@ -1,0 +1,178 @@
+"""Schedules: messages that a user's session gets at times, as programs see them and as they are stored."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from actors.messages.config import RunConfig
+from actors.messages.content import Content
+from actors.messages.session import SessionKey
+from actors.messages.shown import Shown
+
+MissedPolicy = Literal["once", "all", "skip"]
+"""What becomes of due times at which the deployment was down."""
+
+MISSED: tuple[MissedPolicy, ...] = ("once", "all", "skip")
+
+ScheduleStateName = Literal["active", "paused", "failed"]
+"""Where a schedule is: it has a next due time, or was paused, or has none any more and its last turn could not begin."""
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When a schedule is due: by exactly one of `cron`, `every_s` and `at_s`.
+
+    Attributes:
+        cron: five fields: minute, hour, day of the month, month, day of the week.
+        every_s: seconds between two due times, counted from `start_s`.
+        at_s: the only due time, in seconds since the epoch.
+        timezone: by whose clocks `cron` goes, as the IANA database names it.
+        start_s: when the schedule was created, in seconds since the epoch.
+    """
+
+    cron: str = ""
+    every_s: int = 0
+    at_s: int = 0
+    timezone: str = "UTC"
+    start_s: int = 0
+
+
+class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What of a schedule does not change.
+
+    Attributes:
+        timing: when it is due.
+        missed: see MissedPolicy.
+        content: the message of each turn.
+        config: the options of each turn.
+        agent: the agent that has made it with a tool; "": a program has.
+    """
+
+    timing: Timing
+    missed: MissedPolicy = "once"
+    content: Content
+    config: RunConfig = RunConfig()
+    agent: str = ""
+
+
+class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is stored.
+
+    Attributes:
+        key: the session that gets the messages.
+        name: its name among those of the user.
+        id: tells it from others that had this name before.
+        due_s: the due time for which no turn has begun yet, in whole seconds since the epoch; None: there is none.
+        paused: it was paused, and so has none.
+        last_s: the due time of its newest turn; 0: it has made none.
+        turns: how many turns it has made.
+        error: why the last due time made no turn; "" when it made one.
+        raw: the encoded SchedulePlan.
+    """
+
+    key: SessionKey
+    name: str
+    id: str
+    due_s: int | None
+    paused: bool = False
+    last_s: int = 0
+    turns: int = 0
+    error: str = ""
+    raw: bytes
+
+    @property
+    def plan(self) -> SchedulePlan:
+        """The part of it that does not change."""
+        return _plans.decode(self.raw)
+
+    @property
+    def due_place(self) -> DuePlace:
+        """Where it stands among those that are due."""
+        return DuePlace(self.due_s or 0, self.key.user, self.name)
+
+
+_plans = msgspec.msgpack.Decoder(SchedulePlan)
+
+
+class DuePlace(NamedTuple):
+    """Where a schedule stands among others of its app, the one that is due first coming first."""
+
+    due_s: int
+    user: str
+    name: str
+
+
+class ScheduledTime(msgspec.Struct, frozen=True, array_like=True):
+    """A due time that makes a turn: the turn begins, and the schedule goes on to its next due time, in one step.
+
+    Attributes:
+        name, id: the schedule, of the user to whom the turn's session belongs.
+        due_s: the due time, in seconds since the epoch.
+        next_s: the one after it; None: it was the last.
+    """
+
+    name: str
+    id: str
+    due_s: int
+    next_s: int | None = None
+
+
+class Schedule(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A schedule as of one moment.
+
+    Attributes:
+        user_id, name: name it.
+        session_id: the session that gets the messages.
+        message: what the session gets at each due time.
+        cron, every_s, at_s, timezone: see `rt.schedules.create`; exactly one of the first three is set.
+        missed: what becomes of due times at which the deployment was down: once, all or skip.
+        state: active, paused, or failed: its last turn could not begin, and there is no next due time.
+        next_s: the next due time, in seconds since the epoch; None: there is none.
+        last_s: the due time of its newest turn; None: it has made none.
+        turns: how many turns it has made.
+        error: why the last due time made no turn; "" when it made one.
+        agent: the agent that has made it with a tool; "": a program has.
+        run_config: the options of each turn.
+    """
+
+    user_id: str
+    name: str
+    session_id: str
+    message: Content
+    cron: str = ""
+    every_s: int = 0
+    at_s: int = 0
+    timezone: str = "UTC"
+    missed: MissedPolicy = "once"
+    state: ScheduleStateName = "active"
+    next_s: int | None = None
+    last_s: int | None = None
+    turns: int = 0
+    error: str = ""
+    agent: str = ""
+    run_config: RunConfig = RunConfig()
+
+
+def shown_schedule(row: ScheduleRow) -> Schedule:
+    """A stored schedule as programs see it."""
+    plan, timing = row.plan, row.plan.timing
+    state: ScheduleStateName = "paused" if row.paused else "active" if row.due_s is not None else "failed"
+    return Schedule(
+        user_id=row.key.user,
+        name=row.name,
+        session_id=row.key.session,
+        message=plan.content,
+        cron=timing.cron,
+        every_s=timing.every_s,
+        at_s=timing.at_s,
+        timezone=timing.timezone,
+        missed=plan.missed,
+        state=state,
+        next_s=row.due_s,
+        last_s=row.last_s or None,
+        turns=row.turns,
+        error=row.error,
+        agent=plan.agent,
+        run_config=plan.config,
+    )

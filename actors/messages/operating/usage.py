@@ -1,0 +1,96 @@
+"""What agents have used: tokens, calls, seconds and money; and what tokens cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from actors.errors import DefinitionError
+from actors.errors.validation import problems
+from actors.messages.shown import Shown
+
+UsageBy = Literal["agent", "model", "user", "day"]
+USAGE_BY: tuple[str, ...] = get_args(UsageBy)
+"""What usage can be listed by."""
+
+
+class UsageSums(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Sums over model calls and tool calls.
+
+    Attributes:
+        llm_calls: model calls that were answered.
+        tool_calls: calls that models made of tools, agents as tools and transfers among them.
+        input_tokens: what models were given, cached tokens and results of their services' own tools included.
+        cached_tokens: so many of `input_tokens` came from a cache.
+        output_tokens: what models answered, without `reasoning_tokens`.
+        reasoning_tokens: what models thought before they answered.
+        seconds: how long model calls and tools took, added up also where they ran at the same time.
+        money: what the tokens of models with a price cost, in the currency of the prices; None where no model has one.
+    """
+
+    llm_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    seconds: float = 0.0
+    money: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens: input, output and reasoning."""
+        return self.input_tokens + self.output_tokens + self.reasoning_tokens
+
+
+class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was used, in all and by name.
+
+    Attributes:
+        total: the sums of everything that was asked for.
+        groups: the sums by agent, model, user or day, as was asked for, in the order of their names. The model "" stands for what
+            was done without a model, such as tools.
+        currency: of `money`; "" where no model has a price.
+        unpriced: models that have used tokens and have no price: `money` is without theirs.
+    """
+
+    total: UsageSums = UsageSums()
+    groups: dict[str, UsageSums] = {}
+    currency: str = ""
+    unpriced: Sequence[str] = ()
+
+
+PER = 1_000_000
+"""Prices are for so many tokens."""
+
+
+class Price(BaseModel):
+    """What a million tokens of a model cost. There are no built-in prices: services change theirs.
+
+    Attributes:
+        input: tokens that the model is given.
+        output: tokens that it answers.
+        cached_input: input that comes from the service's cache; default None, for the price of `input`.
+        reasoning: tokens that it thinks; default None, for the price of `output`.
+        currency: of all of them, the same for all models of a deployment; default "USD".
+
+    Raises:
+        DefinitionError: a field is missing, unknown or out of range; the message names it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    reasoning: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    currency: str = Field(default="USD", min_length=1, max_length=16)
+
+    def __init__(self, **fields: object) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise DefinitionError(f"Price: {problems(error, fields=type(self).model_fields)}") from None

@@ -1,0 +1,1 @@
+"""Schedules: what programs and tools ask of them, and what is due."""

@@ -1,0 +1,69 @@
+"""Creating, listing and changing schedules: driver, or the tool of an agent, to Session actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from actors.messages.operating.schedule import SchedulePlan, ScheduleRow
+from actors.messages.protocol.base import Message
+from actors.messages.session import SessionKey
+
+ScheduleChange = Literal["pause", "resume", "delete"]
+"""What may be done to a schedule."""
+
+
+class CreateSchedule(Message, frozen=True, kw_only=True):
+    """Create a schedule. The reply is SchedulesReply with it.
+
+    Attributes:
+        key: the session that gets the messages.
+        name: its name among those of the user.
+        id: chosen by the sender. A schedule that is there with this name and this id was created by this very request.
+        plan: what of it does not change; the Session actor sets when its intervals begin.
+        most_of_agents: how many schedules that agents have made the user may have, this one included; None: no limit but that of
+            the deployment.
+    """
+
+    key: SessionKey
+    name: str
+    id: str
+    plan: SchedulePlan
+    most_of_agents: int | None = None
+
+
+class ListSchedules(Message, frozen=True, kw_only=True):
+    """List schedules by user and name. The reply is SchedulesReply.
+
+    Attributes:
+        user: of that user only; None: of all users.
+        name: only that of this name; "": of any. It needs a user.
+        limit: at most so many.
+        after: only those after the one of this user and name.
+    """
+
+    app: str
+    user: str | None = None
+    name: str = ""
+    limit: int
+    after: tuple[str, str] | None = None
+
+
+class ChangeSchedule(Message, frozen=True, kw_only=True):
+    """Change a schedule. The reply is SchedulesReply, with the schedule as it is now, or without any when it is not there.
+
+    Attributes:
+        key: the session that gets its messages.
+        name, id: the schedule.
+    """
+
+    key: SessionKey
+    name: str
+    id: str
+    change: ScheduleChange
+
+
+class SchedulesReply(Message, frozen=True, kw_only=True):
+    """Schedules as they are stored."""
+
+    schedules: Sequence[ScheduleRow] = ()

@@ -1,0 +1,78 @@
+"""Sums of turns as a report: by agent, model, user or day, and with what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+
+from actors.messages.operating.usage import Price, UsageReport, UsageSums
+from actors.rules.accounting.prices import cost, currency_of, price_of
+from actors.rules.accounting.turn_usage import US, Amounts, Spent, sum_of_packed
+
+DAY_S = 86_400
+_EPOCH = date(1970, 1, 1)
+
+
+def day_of(begun_s: float) -> str:
+    """The day of a time by UTC, such as "2026-11-24"."""
+    return (_EPOCH + timedelta(days=begun_s // DAY_S)).isoformat()
+
+
+def groups_of(by: str) -> str:
+    """The word by which turns have to be told apart for a report: "user" or "day"; "" where the turns themselves say the rest."""
+    return by if by in ("user", "day") else ""
+
+
+class UsageCollector:
+    """Adds up turns for a report.
+
+    Args:
+        by: what to list them by: "agent", "model", "user" or "day"; "" for the sum of all.
+        prices: of tokens, by names of models or patterns.
+    """
+
+    def __init__(self, by: str, prices: Mapping[str, Price]) -> None:
+        self._by = by
+        self._prices = prices
+        self._total: dict[str, Amounts] = {}
+        self._by_model: dict[str, dict[str, Amounts]] = {}
+
+    def add(self, group: str, turns: Sequence[bytes]) -> None:
+        """Add what turns of one group have used, each in packed form: see `groups_of`."""
+        self._add_spent(group, sum_of_packed(turns))
+
+    def _add_spent(self, group: str, spent: Spent) -> None:
+        for (agent, model), amounts in spent.items():
+            name = {"agent": agent, "model": model}.get(self._by, group)
+            for models in (self._total, self._by_model.setdefault(name, {})):
+                before = models.get(model)
+                models[model] = amounts if before is None else before.plus(amounts)
+
+    def report(self) -> UsageReport:
+        """The report of all that was added so far."""
+        groups = {name: self._sums(self._by_model[name]) for name in sorted(self._by_model)} if self._by else {}
+        unpriced = [
+            model
+            for model, amounts in sorted(self._total.items())
+            if amounts.input_tokens + amounts.output_tokens + amounts.reasoning_tokens and price_of(model, self._prices) is None
+        ]
+        return UsageReport(total=self._sums(self._total), groups=groups, currency=currency_of(self._prices), unpriced=unpriced)
+
+    def _sums(self, models: Mapping[str, Amounts]) -> UsageSums:
+        whole = Amounts()
+        money: float | None = None
+        for model, amounts in models.items():
+            whole = whole.plus(amounts)
+            price = price_of(model, self._prices) if amounts.llm_calls else None
+            if price is not None:
+                money = (money or 0.0) + cost(amounts, price)
+        return UsageSums(
+            llm_calls=whole.llm_calls,
+            tool_calls=whole.tool_calls,
+            input_tokens=whole.input_tokens,
+            cached_tokens=whole.cached_tokens,
+            output_tokens=whole.output_tokens,
+            reasoning_tokens=whole.reasoning_tokens,
+            seconds=whole.us / US,
+            money=money,
+        )

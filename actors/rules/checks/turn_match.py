@@ -1,0 +1,20 @@
+"""Which turns fit what is looked for, by what their records say: no event is read.
+
+Rules of this file:
+
+- A turn fits when all that is given fits. What is not given fits any turn.
+- A part of the error is enough, in small or capital letters; and the beginning of the id, since the turns of a map begin alike.
+"""
+
+from __future__ import annotations
+
+from actors.messages.turn_info import TurnInfo, TurnMatch
+
+
+def fits(turn: TurnInfo, wanted: TurnMatch) -> bool:
+    """True when the turn is one of those that are wanted."""
+    return (
+        wanted.agent in ("", turn.agent)
+        and wanted.error.casefold() in turn.error.casefold()
+        and turn.invocation_id.startswith(wanted.invocation)
+    )

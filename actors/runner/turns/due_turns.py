@@ -1,0 +1,194 @@
+"""Turns that schedules make: this Runner waits for what is due of its sessions, and starts it.
+
+Rules of this file:
+
+- A Runner asks each Session actor, and waits for the reply until something is due.
+- It begins each turn under an id that the due time gives it, and the schedule goes on in the step in which the turn begins. So a
+  due time makes one turn, however often it is started, and by whichever Runner.
+- What it is about to start stays due until it begins, which takes long where its session is busy. So it asks for what comes after
+  that; from the first one again when nothing is about to start, and when a schedule is due again that was started before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from actors.errors import (
+    OverloadedError,
+    RaygroveError,
+    RequestError,
+    ScheduleNotFoundError,
+    SessionBusyError,
+    TurnError,
+)
+from actors.messages import protocol as p
+from actors.messages.operating.schedule import DuePlace
+from actors.refs.session import SessionRef
+from actors.rules.recovery.backoff import Backoff
+from actors.rules.schedules.turn_ids import turn_config, turn_id
+from actors.runner.turns.place import RunnerPlace
+from actors.runner.turns.recovery import TurnResumer
+from actors.runner.turns.start import TurnStarter
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+AGAIN = Backoff(1.0, 30.0)
+"""Waits after a Session actor or a store could not be reached, or as many turns waited as may."""
+
+PAUSE_S = 0.2
+"""How long to wait, while turns are about to start, before what is due is read from the first one again."""
+
+
+class DueTurns:
+    """Starts what is due.
+
+    Args:
+        place: this Runner's.
+        app: the app.
+        session: the Session actor.
+        starter: starts turns.
+        recovery: resumes those that have begun before.
+    """
+
+    def __init__(self, place: RunnerPlace, app: str, session: SessionRef, starter: TurnStarter, recovery: TurnResumer) -> None:
+        self._place = place
+        self._app = app
+        self._session = session
+        self._starter = starter
+        self._recovery = recovery
+        self._watches: list[asyncio.Task[None]] = []
+
+    def begin_watch(self) -> None:
+        """Start turns from now on when schedules are due, if that has not begun yet."""
+        if not self._watches:
+            watches = [_Watch(self, shard) for shard in self._session.shards]
+            self._watches = [asyncio.create_task(watch.run()) for watch in watches]
+
+    async def end_watch(self) -> None:
+        """Start no more turns."""
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+
+    async def resume(self, session: SessionRef) -> None:
+        """Resume the turns that schedules have begun in a deployment that is gone. Raises StoreError, ClusterError."""
+        await self._recovery.take_up_scheduled(session)
+
+    async def due(self, session: SessionRef, after: DuePlace | None) -> p.DueReply:
+        """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError."""
+        message = p.AwaitDue(app=self._app, runner=self._place.runner_id, shard=self._place.shard, after=after)
+        return await self._place.heard(session, lambda: session.await_due(message))
+
+    async def start(self, turn: p.DueTurn) -> p.TurnStarted:
+        """Begin a turn; one that is there is joined. Raises what is wrong with it."""
+        message = p.StartTurn(
+            key=turn.key,
+            invocation_id=turn_id(turn.time),
+            repeatable=True,
+            content=turn.content,
+            config=turn_config(turn.config, turn.time.name, turn.time.due_s),
+            auto_create=True,
+            due=turn.time,
+        )
+        return await self._starter.start_turn(message)
+
+
+class _Watch:
+    """What is due at one Session actor.
+
+    Args:
+        turns: starts it.
+        session: the Session actor.
+    """
+
+    def __init__(self, turns: DueTurns, session: SessionRef) -> None:
+        self._turns = turns
+        self._session = session
+        self._starting: set[tuple[str, str]] = set()
+        self._after: DuePlace | None = None
+        self._from_first = asyncio.Event()
+        self._failed = 0
+
+    async def run(self) -> None:
+        """Start what is due until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            await self._reached(lambda: self._turns.resume(self._session))
+            while True:
+                reply = await self._reached(self._ask)
+                if reply is None:
+                    if self._starting:
+                        await asyncio.sleep(PAUSE_S)
+                    self._from_first.clear()
+                    self._after = None
+                    continue
+                self._after = reply.after
+                for turn in reply.turns:
+                    schedule = (turn.key.user, turn.time.name)
+                    if schedule not in self._starting:
+                        self._starting.add(schedule)
+                        tasks.create_task(self._start(turn, schedule))
+
+    async def _reached(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The reply of the Session actor, which may be away for long."""
+        failed = 0
+        while True:
+            try:
+                return await ask()
+            except RaygroveError as error:
+                failed += 1
+                level = logging.WARNING if failed == 1 else logging.DEBUG
+                logger.log(level, "schedules wait, since what is due cannot be read: %s", error)
+                await asyncio.sleep(AGAIN.after_attempts(failed))
+
+    async def _ask(self) -> p.DueReply | None:
+        """Wait until something is due; None when it is to be read from the first one again."""
+        asking = asyncio.ensure_future(self._turns.due(self._session, self._after))
+        changed = asyncio.ensure_future(self._from_first.wait())
+        try:
+            await asyncio.wait((asking, changed), return_when=asyncio.FIRST_COMPLETED)
+            return await asking if asking.done() else None
+        finally:
+            asking.cancel()
+            changed.cancel()
+
+    async def _start(self, turn: p.DueTurn, schedule: tuple[str, str]) -> None:
+        """Start a turn, and see that its schedule goes on."""
+        name, user, next_s = turn.time.name, turn.key.user, turn.time.next_s
+        try:
+            if (await self._turns.start(turn)).attached:
+                # It was there: its schedule has gone on with it, unless the store went back to an older copy in between.
+                await self._pass(turn, "")
+            self._failed = 0
+        except ScheduleNotFoundError:
+            logger.info("schedule %r of user %r was deleted or paused, or has gone on: no turn begins", name, user)
+        except (OverloadedError, SessionBusyError) as error:
+            await self._wait_after(turn, error)
+        except (RequestError, TurnError) as error:
+            # It would fail each time.
+            logger.error("schedule %r of user %r makes no turn: %s", name, user, error)
+            await self._pass(turn, str(error))
+        except Exception as error:
+            # Also of foreign code in the message's way: what is due stays due, and other schedules do not wait for it.
+            await self._wait_after(turn, error)
+        self._starting.discard(schedule)
+        is_behind = self._after is not None and next_s is not None and next_s <= self._after.due_s
+        if is_behind or not self._starting:
+            self._from_first.set()
+
+    async def _pass(self, turn: p.DueTurn, error: str) -> None:
+        try:
+            await self._session.pass_due_time(p.PassDueTime(key=turn.key, time=turn.time, error=error))
+        except RaygroveError as failure:
+            await self._wait_after(turn, failure)
+
+    async def _wait_after(self, turn: p.DueTurn, error: Exception) -> None:
+        """Leave a turn due, and look at it again later."""
+        self._failed += 1
+        logger.warning("the turn of schedule %r of user %r begins later: %s", turn.time.name, turn.key.user, error)
+        await asyncio.sleep(AGAIN.after_attempts(self._failed))
+        self._from_first.set()

@@ -1,0 +1,26 @@
+"""What a Session actor knows of a drain: that it goes on, for Runners that are started again, and which readers lag."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.messages import protocol as p
+from actors.rules.capacity.drain_lease import DrainLease
+from actors.session.subscribers.subscriptions import LAGGING, Subscriptions
+
+
+class DrainNotes:
+    """Answers Drain and GetDrain. A Session actor refuses nothing itself: what a Runner has accepted may begin."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+        self._lease = DrainLease()
+
+    async def note_drain(self, message: p.Drain) -> p.Draining:
+        """Keep that the deployment drains, and tell how many subscribers have news to fetch."""
+        self._lease.renew(message.lease_s, message.since_s, asyncio.get_running_loop().time())
+        return p.Draining(left=self._subscriptions.counts[LAGGING])
+
+    async def get_drain(self, _: p.GetDrain) -> p.Drain:
+        """Tell for how long yet the deployment drains."""
+        return p.Drain(lease_s=self._lease.left_s(asyncio.get_running_loop().time()), since_s=self._lease.since_s)

@@ -1,0 +1,221 @@
+"""What is due of the schedules of this actor's sessions, and the Runners that wait for it.
+
+Rules of this file:
+
+- The store knows what is due, by an index. Nothing is kept here but until when each Runner waits, so nothing is lost with it.
+- A due time has been dealt with when its schedule has gone on in the store, in the step in which its turn begins. Until then it
+  is due, and given to each request that begins before it; the Runner knows what it is about to start.
+- The first due time that is not reached yet is read with those that are. What is created or resumed meanwhile, and due earlier,
+  is noted here. So no time is looked for in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from actors.errors import ScheduleNotFoundError, StoreError
+from actors.interfaces.records import AdvanceSchedule, Write
+from actors.interfaces.schedules import KeepsSchedules
+from actors.messages import protocol as p
+from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
+from actors.messages.session import SessionKey, Shard
+from actors.rules.capacity.sharding import holds
+from actors.rules.schedules.missed import due_now
+from actors.session.store.access import StoreAccess
+
+PAGE = 100
+"""Schedules that are read, and given to a Runner, at a time."""
+
+LONGEST_NAP_S = 60.0
+"""The clock of the machine is looked at so often: it may be set, and goes on while a machine sleeps."""
+
+MIN_NAP_S = 0.001
+"""The clocks of the machine and of the event loop differ a little."""
+
+
+class DueTimes:
+    """Knows what is due.
+
+    Args:
+        access: the store.
+        shard: the sessions of the actor.
+        now_s: the time, in seconds since the epoch.
+    """
+
+    def __init__(self, access: StoreAccess, shard: Shard, now_s: Callable[[], float]) -> None:
+        self._access = access
+        self._shard = shard
+        self.now_s = now_s
+        self._waits: dict[str, _Wait] = {}
+        self._writing: Counter[tuple[str, str]] = Counter()
+        self._is_closed = False
+
+    def store(self) -> KeepsSchedules:
+        """The store. Raises StoreError when it keeps no schedules."""
+        store = self._access.store
+        if not isinstance(store, KeepsSchedules):
+            raise StoreError(f"{store} keeps no schedules: it needs the methods of KeepsSchedules")
+        return store
+
+    async def check_turn(self, message: p.OpenTurn) -> None:
+        """Check that the turn of a schedule may begin, each time when it has waited; any other one may.
+
+        Raises:
+            ScheduleNotFoundError: the schedule was deleted, replaced or paused, or has made this turn already.
+            StoreError: the store cannot be read.
+        """
+        key, time = message.key, message.due
+        if time is None:
+            return
+        row = await self._access.read(self.store().schedule, key.app, key.user, time.name)
+        if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
+            raise ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
+
+    def writes_of(self, message: p.OpenTurn) -> Sequence[Write]:
+        """The writes that go into the step in which a turn begins: its schedule, if it has one, goes on."""
+        return (AdvanceSchedule(message.key, message.due),) if message.due is not None else ()
+
+    def note_begun(self, message: p.OpenTurn) -> None:
+        """A turn has begun, and its schedule has gone on if it has one."""
+        if message.due is not None:
+            self.note_due(message.due.next_s)
+
+    def note_due(self, due_s: int | None) -> None:
+        """A schedule is due then: whatever waits for a later one waits no longer than that."""
+        if due_s is not None:
+            for wait in self._waits.values():
+                wait.note_due(due_s)
+
+    @contextmanager
+    def _counted(self, key: SessionKey) -> Iterator[None]:
+        """Within the block something is written of a user that no session's log knows of."""
+        user = (key.app, key.user)
+        self._writing[user] += 1
+        try:
+            yield
+        finally:
+            self._writing[user] -= 1
+            if not self._writing[user]:
+                del self._writing[user]
+
+    def is_writing(self, app: str, user: str) -> bool:
+        """True while a change of a schedule of the user is being written."""
+        return (app, user) in self._writing
+
+    async def next_due(self, message: p.AwaitDue) -> p.DueReply:
+        """Wait until something is due, and return it. Raises StoreError."""
+        if message.runner in self._waits:
+            self._waits[message.runner].end()
+        wait = self._waits[message.runner] = _Wait()
+        if self._is_closed:
+            wait.end()
+        try:
+            while not wait.is_over:
+                wait.until_s = math.inf
+                reply = await self._read_due(message, wait)
+                if reply.turns:
+                    return reply
+                await wait.passed(self.now_s)
+        finally:
+            if self._waits.get(message.runner) is wait:
+                del self._waits[message.runner]
+        return p.DueReply(after=message.after)
+
+    def close(self) -> None:
+        """End all waits."""
+        self._is_closed = True
+        for wait in self._waits.values():
+            wait.end()
+
+    async def _read_due(self, message: p.AwaitDue, wait: _Wait) -> p.DueReply:
+        """Read what is due, and note for the wait what is due next."""
+        if not isinstance(self._access.store, KeepsSchedules):
+            return p.DueReply(after=message.after)
+        found: list[p.DueTurn] = []
+        after = message.after
+        now_s = self.now_s()
+        while len(found) < PAGE:
+            rows, mine = await self._access.read(self._page, message.app, after), list[ScheduleRow]()
+            for row in rows:
+                if row.due_s is None or row.due_s > now_s:
+                    wait.note_due(row.due_s or 0)
+                    return p.DueReply(turns=[*found, *await self._due_turns(mine, now_s)], after=after)
+                after = row.due_place
+                if holds(self._shard, row.key) and holds(message.shard, row.key):
+                    mine.append(row)
+            found += await self._due_turns(mine, now_s)
+            if len(rows) < PAGE:
+                break
+        return p.DueReply(turns=found, after=after)
+
+    def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
+        return self.store().next_schedules(app, limit=PAGE, after=after)
+
+    async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float) -> list[p.DueTurn]:
+        """The turns that schedules make now. Those that pass over what they have missed make none."""
+        found: list[p.DueTurn] = []
+        passed = []
+        for row in rows:
+            plan = row.plan
+            turn_s, next_s = due_now(plan.timing, plan.missed, row.due_s or 0, now_s)
+            time = ScheduledTime(row.name, row.id, turn_s or int(now_s), next_s)
+            if turn_s is None:
+                passed.append(self.go_on(row.key, time, "the deployment was down at that time"))
+            else:
+                place = row.due_place
+                found.append(p.DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config))
+        await asyncio.gather(*passed)
+        return found
+
+    async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
+        """Have a schedule go on to its next due time. Raises StoreError."""
+        await self.write(key, AdvanceSchedule(key, time, error))
+        self.note_due(time.next_s)
+
+    async def write(self, key: SessionKey, write: Write) -> None:
+        """Write a change of a schedule. Raises StoreError."""
+        # No log has to be without holes for it.
+        of_user = SessionKey(key.app, key.user, "")
+        self._access.commits.clear_failure(of_user)
+        with self._counted(key):
+            await self._access.commits.submit(of_user, [write])
+
+
+class _Wait:
+    """A Runner that waits until something is due.
+
+    Attributes:
+        until_s: when something is due, as far as that is known; it may only become earlier.
+        is_over: the Runner has asked again, or the actor stops.
+    """
+
+    __slots__ = ("_changed", "is_over", "until_s")
+
+    def __init__(self) -> None:
+        self.until_s = math.inf
+        self.is_over = False
+        self._changed = asyncio.Event()
+
+    def note_due(self, due_s: float) -> None:
+        """Something is due then."""
+        if due_s < self.until_s:
+            self.until_s = due_s
+            self._changed.set()
+
+    def end(self) -> None:
+        """Wait no more."""
+        self.is_over = True
+        self._changed.set()
+
+    async def passed(self, now_s: Callable[[], float]) -> None:
+        """Return when the time has come."""
+        while not self.is_over and (left_s := self.until_s - now_s()) > 0:
+            self._changed.clear()
+            nap_s = None if left_s == math.inf else max(MIN_NAP_S, min(left_s, LONGEST_NAP_S))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(nap_s):
+                    await self._changed.wait()

@@ -1,0 +1,132 @@
+"""Schedules as a service: they are created, listed, paused, resumed and deleted; Runners wait for those that are due."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors import InvalidScheduleError, ScheduleExistsError, TooLargeError, TooManySchedulesError
+from actors.interfaces.records import AddSchedule, RemoveSchedule, SetDueTime
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.messages.limits import KIB, Limits
+from actors.messages.operating.schedule import ScheduleRow
+from actors.messages.session import SessionKey
+from actors.rules.schedules.asked_for import first_due_s, shown_time
+from actors.rules.schedules.due_times import next_due_s
+from actors.session.turns.parts import SessionParts
+
+MAX_BYTES = 64 * KIB
+"""The encoded plan of a schedule: many of them are due at once, and travel in one reply."""
+
+
+class Schedules:
+    """Answers the requests about schedules of this actor's sessions."""
+
+    def __init__(self, parts: SessionParts, limits: Limits) -> None:
+        self._parts = parts
+        self._access = parts.access
+        self._due = parts.due_times
+        self._limits = limits
+
+    async def create_schedule(self, message: p.CreateSchedule) -> p.SchedulesReply:
+        """Create a schedule, unless this very request has done so.
+
+        Raises:
+            ScheduleExistsError: the user has one of that name.
+            InvalidScheduleError: it is never due, too often, or too far ahead.
+            TooManySchedulesError: the user has as many as may be.
+            TooLargeError: the message is larger than an event may be.
+            StoreError: it cannot be stored.
+        """
+        key, name = message.key, message.name
+        while True:
+            await self._parts.user_holds.passed(key)
+            others = await self._access.read(self._due.store().schedules, key.app, key.user)
+            # All data of the user may be being deleted now; from here to the write nothing is awaited.
+            if not self._parts.user_holds.has(key):
+                break
+        same = next((other for other in others if other.name == name), None)
+        if same is None:
+            self._check_number(message, others)
+            await self._due.write(key, AddSchedule(key, self._new(message)))
+            # Another Session actor may have created one of that name for a session of its own.
+            same = await self._find(key, name)
+        if same is None or same.id != message.id:
+            raise ScheduleExistsError(name, key.user)
+        self._due.note_due(same.due_s)
+        return p.SchedulesReply(schedules=[same])
+
+    async def list_schedules(self, message: p.ListSchedules) -> p.SchedulesReply:
+        """List schedules. Raises StoreError."""
+        store = self._due.store()
+        if message.name and message.user is not None:
+            row = await self._access.read(store.schedule, message.app, message.user, message.name)
+            return p.SchedulesReply(schedules=[row] if row is not None else [])
+
+        def found() -> list[ScheduleRow]:
+            return store.schedules(message.app, message.user, limit=message.limit, after=message.after)
+
+        return p.SchedulesReply(schedules=await self._access.read(found))
+
+    async def change_schedule(self, message: p.ChangeSchedule) -> p.SchedulesReply:
+        """Pause, resume or delete a schedule. What is done already is no error.
+
+        Raises:
+            InvalidScheduleError: it would never be due again.
+            StoreError: it cannot be stored.
+        """
+        key, name = message.key, message.name
+        if message.change == "delete":
+            await self._due.write(key, RemoveSchedule(key, name, message.id))
+            return p.SchedulesReply()
+        row = await self._find(key, name)
+        if row is not None and row.id == message.id:
+            if message.change == "pause" and not row.paused:
+                await self._due.write(key, SetDueTime(key, name, row.id, None, paused=True))
+            if message.change == "resume" and row.due_s is None:
+                # What was due while it was paused was not missed.
+                due_s = self._next_due_s(row)
+                await self._due.write(key, SetDueTime(key, name, row.id, due_s, paused=False))
+                self._due.note_due(due_s)
+            row = await self._find(key, name)
+        return p.SchedulesReply(schedules=[row] if row is not None and row.id == message.id else [])
+
+    async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
+        """Wait until something is due, and return it. Raises StoreError."""
+        refusal = self._parts.runners.refusal(message.runner)
+        return refusal if refusal is not None else await self._due.next_due(message)
+
+    async def pass_due_time(self, message: p.PassDueTime) -> p.Ack:
+        """Have a schedule go on to its next due time. Raises StoreError."""
+        await self._due.go_on(message.key, message.time, message.error)
+        return p.Ack()
+
+    def _check_number(self, message: p.CreateSchedule, others: list[ScheduleRow]) -> None:
+        key, limits = message.key, self._limits
+        if len(others) >= limits.max_user_schedules:
+            raise TooManySchedulesError(key.user, len(others), "max_user_schedules")
+        if message.most_of_agents is not None:
+            of_agents = sum(1 for other in others if other.plan.agent)
+            if of_agents >= message.most_of_agents:
+                raise TooManySchedulesError(key.user, of_agents, "the toolset")
+
+    def _new(self, message: p.CreateSchedule) -> ScheduleRow:
+        now_s = self._due.now_s()
+        timing = msgspec.structs.replace(message.plan.timing, start_s=int(now_s))
+        due_s = first_due_s(timing, now_s, self._limits)
+        raw = encode(msgspec.structs.replace(message.plan, timing=timing))
+        if len(raw) > MAX_BYTES:
+            advice = "save what is large with rt.artifacts.save, and say its name in the message"
+            raise TooLargeError(f"schedule {message.name!r}", len(raw), "a schedule", MAX_BYTES, advice)
+        return ScheduleRow(key=message.key, name=message.name, id=message.id, due_s=due_s, raw=raw)
+
+    def _next_due_s(self, row: ScheduleRow) -> int:
+        timing = row.plan.timing
+        due_s = next_due_s(timing, self._due.now_s())
+        if due_s is None:
+            why = f"its time has passed: {shown_time(timing.at_s)}" if timing.at_s else "it is never due again"
+            raise InvalidScheduleError(f"schedule {row.name!r}", f"{why}. Run it now, or create another one")
+        return due_s
+
+    async def _find(self, key: SessionKey, name: str) -> ScheduleRow | None:
+        return await self._access.read(self._due.store().schedule, key.app, key.user, name)

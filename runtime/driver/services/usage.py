@@ -1,0 +1,72 @@
+"""What was used, as programs ask for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from actors.errors import RequestError
+from actors.errors.calls import explains_all_wrong_calls
+from actors.messages import protocol as p
+from actors.messages.operating.usage import USAGE_BY, UsageBy, UsageReport
+from actors.rules.checks.arguments import checked_choice, checked_time
+from actors.rules.checks.ids import checked_id
+from runtime.driver.engine_client import EngineClient
+
+
+@explains_all_wrong_calls
+class UsageMethods:
+    """The methods of a Runtime that tell what was used."""
+
+    _client: EngineClient
+
+    def usage(
+        self,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        invocation_id: str | None = None,
+        *,
+        since: float | datetime | None = None,
+        by: UsageBy | None = None,
+    ) -> UsageReport:
+        """Add up what turns have used: tokens, model calls, tool calls, seconds, and money where models have a price.
+
+        Agents of all kinds count, and turns that failed, were rewound or still run: they are paid for. What was deleted does not.
+
+        Args:
+            user_id: of that user only; None: of all users of the app.
+            session_id: of that session of the user only.
+            invocation_id: that turn of the session only.
+            since: only turns that began then or later: a datetime, or seconds since the epoch.
+            by: "agent", "model", "user" or "day" (by UTC, when the turn began): the report has the sums of each in `groups`.
+
+        Raises:
+            RequestError: an argument is wrong.
+            StoreError: the store cannot be read.
+        """
+        return self._client.run(read_usage(self._client, user_id, session_id, invocation_id, since, by))
+
+
+async def read_usage(
+    client: EngineClient,
+    user_id: str | None,
+    session_id: str | None,
+    invocation_id: str | None,
+    since: float | datetime | None,
+    by: str | None,
+) -> UsageReport:
+    """Ask a Session actor: see Runtime.usage."""
+    if session_id is not None and user_id is None:
+        raise RequestError("session_id names a session of a user: give user_id, too")
+    if invocation_id is not None and session_id is None:
+        raise RequestError("invocation_id names a turn of a session: give user_id and session_id, too")
+    since_s = since.timestamp() if isinstance(since, datetime) else since
+    return await client.session.get_usage(
+        p.GetUsage(
+            app=client.app_name,
+            user=checked_id("user id", user_id) if user_id is not None else None,
+            session=checked_id("session id", session_id) if session_id is not None else None,
+            invocation_id=checked_id("invocation id", invocation_id) if invocation_id is not None else "",
+            since_s=checked_time("since", since_s) if since_s is not None else 0.0,
+            by=checked_choice("by", by, USAGE_BY) if by is not None else "",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Commands that find turns of a deployment, and act on many of them."""

@@ -1,0 +1,34 @@
+"""Turns and calls that wait as rows of tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from actors.messages.turn_info import PendingCall, TurnInfo
+from runtime.frontends.console.output import duration
+
+TURN_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")
+CALL_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "CALL", "TOOL", "AGE")
+
+
+def turn_row(turn: TurnInfo) -> tuple[str, ...]:
+    """The cells of a turn below TURN_COLUMNS."""
+    return turn.invocation_id, turn.session_id, turn.user_id, turn.agent, turn.state, duration(_age_s(turn))
+
+
+def calls_row(calls: Sequence[PendingCall]) -> tuple[str, ...]:
+    """The cells of the calls of one turn below CALL_COLUMNS."""
+    first = calls[0]
+    agents, tools = (", ".join(dict.fromkeys(names)) for names in ([c.agent for c in calls], [c.name for c in calls]))
+    ids, age = ", ".join(call.call_id for call in calls), duration(time.time() - first.asked_s)
+    return first.invocation_id, first.session_id, first.user_id, agents, ids, tools, age
+
+
+def _age_s(turn: TurnInfo) -> float:
+    """The time since it began, or paused, or that it took."""
+    if turn.state == "waiting":
+        return 0.0
+    if turn.state in ("running", "paused"):
+        return time.time() - (turn.ended_s or turn.begun_s)
+    return turn.ended_s - turn.begun_s

@@ -1,0 +1,59 @@
+/** One agent: its definition, whether it lives, and a drawing of it if it is a workflow or a graph. */
+import { html } from "htm/preact";
+import { useEffect, useState } from "preact/hooks";
+import { liveActors, readActors } from "./actors.js";
+import { ask, me } from "./api.js";
+import { Drawing } from "./drawing.js";
+import { count } from "./format.js";
+import { go } from "./place.js";
+import { usePolling } from "./polling.js";
+
+/** @import { Agent } from "./types.js" */
+/** @import { OpenSession } from "./session.js" */
+
+const LOOK_MS = 3000;
+
+/** @param {{ app: string, name: string, session: OpenSession | null }} props */
+export function AgentView({ app, name, session }) {
+  const [agent, setAgent] = useState(/** @type {Agent | null} */ (null));
+  const [wrong, setWrong] = useState("");
+  useEffect(() => {
+    const ending = new AbortController();
+    setAgent(null);
+    setWrong("");
+    ask(["apps", app, "agents"], { query: { under: name, depth: 1, limit: 200 }, signal: ending.signal }).then(
+      (found) => setAgent(found.agents[0]),
+      (error) => ending.signal.aborted || setWrong(error.message),
+    );
+    return () => ending.abort();
+  }, [app, name]);
+  usePolling((ending) => readActors(app, ending), LOOK_MS, [app]);
+  if (wrong) return html`<p class="error">${wrong}</p>`;
+  if (!agent) return html`<p class="none">…</p>`;
+  const actors = liveActors.value.get(agent.name) ?? [];
+  /** @param {string} other */
+  const link = (other) =>
+    html`<button key=${other} class="plain" onClick=${() => go({ tab: "agent", agent: other })}>${other}</button> `;
+  return html`<h2>${agent.name} <small>${agent.kind}</small></h2>
+    <p>${agent.description}</p>
+    <dl>
+      ${agent.model && html`<dt>model</dt><dd>${agent.model}</dd>`}
+      ${agent.parent && html`<dt>below</dt><dd>${link(agent.parent)}</dd>`}
+      ${agent.tools?.length ? html`<dt>tools</dt><dd>${agent.tools.join(", ")}</dd>` : ""}
+      ${agent.agentTools?.length ? html`<dt>agents as tools</dt><dd>${agent.agentTools.map(link)}</dd>` : ""}
+      ${agent.workers?.length ? html`<dt>workers</dt><dd>${agent.workers.map(link)}</dd>` : ""}
+      ${agent.children?.length ? html`<dt>agents below</dt><dd>${agent.children.slice(0, 50).map((child) => link(child.name))}${agent.children.length > 50 ? "…" : ""}</dd>` : ""}
+    </dl>
+    <${Drawing} agent=${agent} events=${session?.events.value ?? []} />
+    ${
+      me.value?.isAdmin
+        ? html`<h2>${actors.length ? "Lives" : "Has no actor now"}</h2>
+          ${actors.map(
+            (
+              actor,
+            ) => html`<dl key=${`${actor.name} ${actor.pid}`} class="actor"><dt>process</dt><dd>${actor.pid} <small>${actor.name}</small></dd>
+              ${Object.entries(actor.counts).map(([key, value]) => html`<dt key=${key}>${key}</dt><dd>${count(value)}</dd>`)}</dl>`,
+          )}`
+        : ""
+    }`;
+}

@@ -1,0 +1,173 @@
+/** What a log says: pure functions over events. */
+
+/** @import { Event, FunctionCall, FunctionResponse, Usage } from "./types.js" */
+
+export const USER = "user";
+
+/** @param {Event} event @returns {FunctionCall[]} */
+export const calls = (event) => (event.content?.parts ?? []).flatMap((part) => (part.functionCall ? [part.functionCall] : []));
+
+/** @param {Event} event @returns {FunctionResponse[]} */
+export const responses = (event) =>
+  (event.content?.parts ?? []).flatMap((part) => (part.functionResponse ? [part.functionResponse] : []));
+
+/** What an event says, thoughts left out. @param {Event} event */
+export const textOf = (event) =>
+  (event.content?.parts ?? []).map((part) => (part.text && !part.thought ? part.text : "")).join("");
+
+/** True for an event of which a conversation shows nothing. @param {Event} event */
+export function isSilent(event) {
+  const { content, errorCode, actions } = event;
+  const acts = Object.keys(actions?.stateDelta ?? {}).length || Object.keys(actions?.artifactDelta ?? {}).length;
+  return (
+    !content?.parts?.length &&
+    !errorCode &&
+    !acts &&
+    !actions?.transferToAgent &&
+    !actions?.rewindBeforeInvocationId &&
+    !actions?.escalate
+  );
+}
+
+/** The key of an answer under way: an agent says one at a time in its branch. @param {Event} event */
+export const answerKey = (event) => `${event.invocationId}|${event.branch ?? ""}|${event.author}`;
+
+/**
+ * An answer under way with one more piece. @param {Event | undefined} before @param {Event} piece @returns {Event}
+ */
+export function withPiece(before, piece) {
+  const parts = [...(before?.content?.parts ?? [])];
+  for (const part of piece.content?.parts ?? []) {
+    const last = parts.at(-1);
+    if (last && part.text !== undefined && last.text !== undefined && Boolean(last.thought) === Boolean(part.thought)) {
+      parts[parts.length - 1] = { ...last, text: last.text + part.text };
+    } else parts.push(part);
+  }
+  return { ...piece, content: { ...piece.content, parts } };
+}
+
+/** True for branches of which one is in the other. @param {string | undefined} one @param {string | undefined} other */
+function related(one, other) {
+  if (!one || !other || one === other) return true;
+  return one.startsWith(`${other}.`) || other.startsWith(`${one}.`);
+}
+
+/**
+ * @typedef {{ kind: "model" | "tool" | "wait" | "error", from: number, to: number, label: string, seq: number, usage?: Usage }} Tick
+ * @typedef {{ agent: string, branch: string, from: number, to: number, seq: number, ticks: Tick[], transfer?: string }} Run
+ */
+
+/**
+ * The runs of agents of one turn, in the order in which they began, with what their models and tools did.
+ *
+ * An event has one time, that of its end: a model's answer began with the event before it, and a tool with its call.
+ *
+ * @param {Event[]} events of the turn
+ * @returns {{ from: number, to: number, runs: Run[], waits: Tick[] }}
+ */
+export function timeline(events) {
+  const from = events[0]?.timestamp ?? 0;
+  let to = from;
+  /** @type {Run[]} */
+  const runs = [];
+  /** @type {Tick[]} */
+  const waits = [];
+  /** @type {Map<string, Run>} */
+  const open = new Map();
+  /** @type {Map<string, number>} */
+  let times = new Map();
+  /** @type {Map<string, number>} */
+  const asked = new Map();
+  for (const event of events) {
+    const at = event.timestamp;
+    to = Math.max(to, at);
+    const branch = event.branch ?? "";
+    const answered = responses(event).map((response) => ({ response, since: asked.get(response.id ?? "") ?? at }));
+    for (const { response } of answered) asked.set(response.id ?? "", at);
+    for (const call of calls(event)) asked.set(call.id ?? "", at);
+    if (event.author === USER) {
+      for (const { response, since } of answered)
+        waits.push({ kind: "wait", from: since, to: at, label: `waited for a person: ${response.name}`, seq: event.seq });
+      open.clear();
+      times = new Map([["", at]]);
+      continue;
+    }
+    const before = [...times].filter(([other]) => related(other, branch)).map(([, time]) => time);
+    const began = before.length ? Math.min(at, Math.max(...before)) : at;
+    times.set(branch, at);
+    if (isSilent(event)) continue;
+    let run = open.get(branch);
+    if (!run || run.agent !== event.author) {
+      run = { agent: event.author, branch, from: began, to: at, seq: event.seq, ticks: [] };
+      open.set(branch, run);
+      runs.push(run);
+    }
+    run.to = Math.max(run.to, at);
+    if (event.errorCode) run.ticks.push({ kind: "error", from: began, to: at, label: event.errorCode, seq: event.seq });
+    for (const { response, since } of answered)
+      run.ticks.push({ kind: "tool", from: since, to: at, label: response.name, seq: event.seq });
+    if (!answered.length && event.content) {
+      const called = calls(event).map((call) => call.name);
+      /** @type {Tick} */
+      const tick = {
+        kind: "model",
+        from: began,
+        to: at,
+        label: called.length ? `calls ${called.join(", ")}` : "answer",
+        seq: event.seq,
+      };
+      if (event.usageMetadata) tick.usage = event.usageMetadata;
+      run.ticks.push(tick);
+    }
+    if (event.actions?.transferToAgent) run.transfer = event.actions.transferToAgent;
+  }
+  return { from, to, runs, waits };
+}
+
+/**
+ * The changes of state that an event made, with what was there before, as far as earlier events tell.
+ *
+ * @param {Event[]} events in the order of the log
+ * @returns {{ event: Event, changes: { key: string, before: unknown, after: unknown, isKnown: boolean }[] }[]}
+ */
+export function stateChanges(events) {
+  /** @type {Map<string, unknown>} */
+  const state = new Map();
+  const found = [];
+  for (const event of events) {
+    const delta = Object.entries(event.actions?.stateDelta ?? {});
+    if (!delta.length) continue;
+    found.push({
+      event,
+      changes: delta.map(([key, after]) => ({ key, before: state.get(key), after, isKnown: state.has(key) })),
+    });
+    for (const [key, after] of delta) state.set(key, after);
+  }
+  return found;
+}
+
+/**
+ * What agents used, those that used most first.
+ *
+ * @param {Event[]} events
+ * @returns {{ agent: string, answers: number, input: number, output: number, cached: number, tools: number }[]}
+ */
+export function usageByAgent(events) {
+  /** @type {Map<string, { agent: string, answers: number, input: number, output: number, cached: number, tools: number }>} */
+  const found = new Map();
+  for (const event of events) {
+    if (event.author === USER) continue;
+    const row = found.get(event.author) ?? { agent: event.author, answers: 0, input: 0, output: 0, cached: 0, tools: 0 };
+    found.set(event.author, row);
+    row.tools += responses(event).length;
+    const usage = event.usageMetadata;
+    if (!usage) continue;
+    row.answers += 1;
+    row.input += usage.promptTokenCount ?? 0;
+    row.output += (usage.candidatesTokenCount ?? 0) + (usage.thoughtsTokenCount ?? 0);
+    row.cached += usage.cachedContentTokenCount ?? 0;
+  }
+  return [...found.values()].sort(
+    (one, other) => other.input + other.output - one.input - one.output || one.agent.localeCompare(other.agent),
+  );
+}

@@ -1,0 +1,35 @@
+/**
+ * The API's types, as far as the page reads them.
+ *
+ * @typedef {{ text?: string, thought?: boolean, functionCall?: FunctionCall, functionResponse?: FunctionResponse,
+ *   inlineData?: { data: string, mimeType?: string, displayName?: string }, fileData?: { fileUri?: string, mimeType?: string },
+ *   executableCode?: { code?: string }, codeExecutionResult?: { output?: string } }} Part
+ * @typedef {{ id?: string, name: string, args?: Record<string, unknown> }} FunctionCall
+ * @typedef {{ id?: string, name: string, response?: Record<string, unknown> }} FunctionResponse
+ * @typedef {{ promptTokenCount?: number, candidatesTokenCount?: number, thoughtsTokenCount?: number,
+ *   cachedContentTokenCount?: number, totalTokenCount?: number }} Usage
+ * @typedef {{ stateDelta?: Record<string, unknown>, artifactDelta?: Record<string, number>, transferToAgent?: string,
+ *   escalate?: boolean, rewindBeforeInvocationId?: string, agentState?: unknown, route?: unknown,
+ *   requestedToolConfirmations?: Record<string, unknown>, requestedInputs?: Record<string, unknown> }} Actions
+ * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
+ *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
+ *   errorTraceback?: string, usageMetadata?: Usage, finishReason?: string, longRunningToolIds?: string[],
+ *   nodeInfo?: { path?: string }, output?: unknown, actions?: Actions }} Event
+ * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
+ * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
+ *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string }} Turn
+ * @typedef {{ userId: string, sessionId: string, invocationId: string, callId: string, name: string,
+ *   args?: Record<string, unknown>, agent?: string, isConfirmation?: boolean, question?: Record<string, unknown>,
+ *   seq?: number, askedS?: number }} PendingCall
+ * @typedef {{ agent: string, because: "unknown" | "kind" | "disallowed" | "beside", by?: string }} PassedOver
+ * @typedef {{ seq: number, agent: string, because: "answers" | "awaited" | "flow" | "spoke" | "root", callId?: string,
+ *   passedOver?: PassedOver[] }} Reason
+ * @typedef {{ appName: string, userId: string, id: string, state: Record<string, unknown>, lastUpdateTime: number }} Session
+ * @typedef {{ source: string, target: string, route?: string }} Edge
+ * @typedef {{ name: string, kind: string, description?: string, parent?: string | null, model?: string, tools?: string[],
+ *   agentTools?: string[], workers?: string[], edges?: [string, string, string?][], childCount?: number, children?: Agent[], hidden?: number }} Agent
+ * @typedef {{ kind: string, name: string, agent: string, pid: number, counts: Record<string, number> }} Actor
+ * @typedef {{ name: string, root: string, description: string }} App
+ * @typedef {{ userId: string | null, isAdmin: boolean, isKnown: boolean, needsCredentials: boolean }} Me
+ */
+export {};

@@ -1,0 +1,1 @@
+"""Schedules in the session store: how they are read and changed."""

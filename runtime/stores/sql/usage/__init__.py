@@ -1,0 +1,1 @@
+"""What turns have used, as the session store keeps it."""

@@ -1,0 +1,185 @@
+"""What the inspector asks of the server: its own files, who it is, and lists that are searched and read by pages."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from actors import LlmAgent
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.frontends.web.ui.page import STATIC
+from runtime.web import Principal, StaticTokens, app_for
+from tests.support.runtimes import Deploy, run_turn
+from tests.support.servers.web_server import TIMEOUT_S, serving
+
+ADA, BACK_END, OPERATOR = "the-token-of-ada-0123456", "the-token-of-a-back-end-01", "the-token-of-an-operator-0"
+TOKENS = {ADA: Principal(user_id="ada"), BACK_END: Principal(), OPERATOR: Principal(is_admin=True)}
+
+
+def with_token(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(rt: Runtime) -> Iterator[httpx2.Client]:
+    """A client of a server that asks for tokens."""
+    with (
+        serving(app_for(rt, auth=StaticTokens(TOKENS))) as url,
+        httpx2.Client(base_url=url, timeout=TIMEOUT_S) as client,
+    ):
+        yield client
+
+
+async def test_the_page_is_served_with_rules_that_let_it_reach_this_server_only(client: httpx2.AsyncClient) -> None:
+    page = await client.get("/ui/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    rules = dict(rule.strip().split(" ", 1) for rule in page.headers["content-security-policy"].split(";"))
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' blob:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert (page.headers["x-content-type-options"], page.headers["referrer-policy"]) == ("nosniff", "no-referrer")
+    for name in ("inspector.js", "inspector.css", "icon.svg"):
+        assert name in page.text
+    assert "http:" not in page.text
+    assert "https:" not in page.text
+
+
+async def test_its_files_are_sent_compressed_and_only_when_they_have_changed(client: httpx2.AsyncClient) -> None:
+    async with client.stream("GET", "/ui/inspector.js", headers={"Accept-Encoding": "gzip"}) as response:
+        packed = b"".join([piece async for piece in response.aiter_raw()])
+    assert response.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed) == (STATIC / "inspector.js").read_bytes()
+    plain = await client.get("/ui/inspector.js", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    again = await client.get("/ui/inspector.js", headers={"If-None-Match": plain.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert plain.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["/ui/sources.sha256", "/ui/..%2fpage.py", "/ui/static/inspector.js", "/ui/%00"])
+async def test_no_other_file_is_served(client: httpx2.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).status_code == 404
+
+
+def test_below_another_application_it_is_found_where_it_is_mounted(rt: Runtime) -> None:
+    mounted = TestClient(Starlette(routes=[Mount("/agents", app_for(rt))]), base_url="http://127.0.0.1", client=("127.0.0.1", 5))
+    for path in ("/agents/ui", "/agents/"):
+        led = mounted.get(path, headers={"Accept": "text/html"}, follow_redirects=False)
+        assert led.headers["location"] == "/agents/ui/"
+    assert 'src="inspector.js"' in mounted.get("/agents/ui/").text
+
+
+def test_credentials_learn_what_they_allow(guarded: httpx2.Client) -> None:
+    nothing = {"isKnown": False, "needsCredentials": True, "userId": None, "isAdmin": False}
+    assert guarded.get("/v1/me").json() == nothing
+    assert guarded.get("/v1/me", headers=with_token("not-a-token-at-all-01234")).json() == nothing
+    known = {**nothing, "isKnown": True}
+    assert guarded.get("/v1/me", headers=with_token(ADA)).json() == {**known, "userId": "ada"}
+    assert guarded.get("/v1/me", headers=with_token(BACK_END)).json() == known
+    assert guarded.get("/v1/me", headers=with_token(OPERATOR)).json() == {**known, "isAdmin": True}
+
+
+async def test_without_credentials_the_machine_itself_may_do_everything(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/v1/me")).json() == {
+        "isKnown": True,
+        "needsCredentials": False,
+        "userId": None,
+        "isAdmin": True,
+    }
+
+
+def test_the_page_needs_no_credentials_and_what_it_asks_for_does(guarded: httpx2.Client) -> None:
+    for path in ("/ui/", "/ui/inspector.js"):
+        assert guarded.get(path).status_code == 200
+    for path in ASKED:
+        assert guarded.get(path.format(user="bob")).status_code == 401, path
+
+
+ASKED = [
+    "/v1/apps",
+    "/v1/apps/desk/agents?depth=1",
+    "/v1/apps/desk/actors",
+    "/v1/apps/desk/pending?user={user}",
+    "/v1/apps/desk/sessions?user={user}&q=s",
+    "/v1/apps/desk/turns?user={user}&q=s",
+    "/v1/apps/desk/sessions/s?user={user}",
+    "/v1/apps/desk/sessions/s/events?user={user}",
+    "/v1/apps/desk/sessions/s/turns?user={user}",
+    "/v1/apps/desk/sessions/s/turns/t/reasons?user={user}",
+    "/v1/apps/desk/sessions/s/artifacts?user={user}",
+    "/v1/apps/desk/sessions/s/artifacts/a.txt?user={user}",
+]
+"""What the page asks for."""
+
+
+def test_a_user_is_refused_everything_of_another_one_that_the_page_asks_for(guarded: httpx2.Client, rt: Runtime) -> None:
+    run_turn(rt, "hi", "s", "bob")
+    for path in ASKED:
+        if "{user}" in path:
+            assert guarded.get(path.format(user="bob"), headers=with_token(ADA)).status_code == 403, path
+    # Without a name, lists are those of the credentials' own user.
+    for path in ("/v1/apps/desk/sessions?q=s", "/v1/apps/desk/turns?q=s", "/v1/apps/desk/pending"):
+        assert "bob" not in guarded.get(path, headers=with_token(ADA)).text
+    assert guarded.get("/v1/apps/desk/actors", headers=with_token(ADA)).status_code == 403
+
+
+async def test_sessions_and_turns_are_searched_by_parts_of_names(client: httpx2.AsyncClient, user: str, rt: Runtime) -> None:
+    for session in ("Pears 1", "pears 2", "plums"):
+        run_turn(rt, "hi", session, user)
+
+    async def found(kind: str, name: str, query: str) -> list[str]:
+        """The ids of all pages."""
+        given, before = [], ""
+        while True:
+            page = (await client.get(f"/v1/apps/desk/{kind}?{query}{before}")).json()
+            given += [each[name] for each in page[kind]]
+            if "next" not in page:
+                return given
+            before = f"&before={page['next']}"
+
+    assert await found("sessions", "id", f"user={user}&q=PEARS&limit=1") == ["pears 2", "Pears 1"]
+    assert await found("sessions", "id", f"q={user[5:]}&limit=2") == ["plums", "pears 2", "Pears 1"]
+    assert await found("sessions", "id", f"user={user}&q=apples") == []
+    assert await found("turns", "sessionId", f"user={user}&q=PEARS&limit=1") == ["pears 2", "Pears 1"]
+    assert await found("turns", "sessionId", f"q={user[5:]}&state=finished") == ["plums", "pears 2", "Pears 1"]
+    assert await found("turns", "sessionId", f"q={user[5:]}&state=failed") == []
+
+
+def test_the_agents_right_below_one_are_read_by_pages(tmp_path: Path) -> None:
+    below = [
+        LlmAgent(name=f"a{n}", model=PatternModel([]), sub_agents=[LlmAgent(name=f"b{n}", model=PatternModel([]))])
+        for n in range(7)
+    ]
+    with (
+        Deploy("local", tmp_path)(LlmAgent(name="top", model=PatternModel([]), sub_agents=below), app_name="wide") as rt,
+        serving(app_for(rt)) as url,
+    ):
+        pages = [
+            httpx2.get(f"{url}/v1/apps/wide/agents?depth=1&limit=4&offset={offset}").json()["agents"][0]
+            for offset in (0, 3, 6, 9)
+        ]
+        [refused] = [httpx2.get(f"{url}/v1/apps/wide/agents?offset=-1")]
+    assert [[child["name"] for child in page["children"]] for page in pages] == [
+        ["a0", "a1", "a2"],
+        ["a3", "a4", "a5"],
+        ["a6"],
+        [],
+    ]
+    assert [(page["childCount"], page["hidden"]) for page in pages] == [(7, 11), (7, 11), (7, 13), (7, 14)]
+    assert pages[0]["children"][0]["childCount"] == 1
+    assert refused.status_code == 400

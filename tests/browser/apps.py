@@ -1,0 +1,85 @@
+"""The apps that the inspector shows in tests: answers that come when a test lets them, questions of each kind, and a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from actors import START, Blob, Graph, LlmAgent, Part, RequestInput, SequentialAgent, ToolContext, tool
+from actors.testing import PatternModel
+from tests.support.agents.page_agents import refund, write_letter
+from tests.support.agents.web_agents import SteppedModel, ask_manager, pay
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de000"
+    "0000c49444154789c63b0aef5070001fe01084de15dcc0000000049454e44ae426082"
+)
+"""A picture of one pixel, as PNG."""
+
+
+@tool
+async def draw(tool_context: ToolContext) -> str:
+    """Draw a picture, and a table."""
+    for name, kind, data in (("dot.png", "image/png", PIXEL), ("fruit.csv", "text/csv", b'fruit,price\n"pears, ripe",3\n')):
+        await tool_context.save_artifact(name, Part(inline_data=Blob(data=data, mime_type=kind)))
+    tool_context.state["drawn"] = tool_context.state.get("drawn", 0) + 1
+    return "drawn"
+
+
+CONCIERGE = PatternModel(
+    [
+        ("letter", {"call": "write_letter", "args": {"text": "Dear Ada"}}),
+        ("tool:write_letter", "The letter is written."),
+        ("draw", {"call": "draw"}),
+        ("tool:draw", "Here it is."),
+        ("refund", {"transfer": "billing"}),
+        ("markup", "<img src=x onerror=alert(1)> <b>not bold</b>"),
+    ],
+    default="Order 42 is on its way.",
+)
+BILLING = PatternModel(
+    [("tool:refund", "Done: 80 euros are yours."), ("refund", {"call": "refund", "args": {"amount": 80}})], default="How much?"
+)
+
+
+def concierge() -> LlmAgent:
+    """A concierge that writes and draws, and an agent below it that asks before it pays."""
+    billing = LlmAgent(name="billing", description="Money.", model=BILLING, tools=[refund])
+    return LlmAgent(name="concierge", description="Greets.", model=CONCIERGE, tools=[write_letter, draw], sub_agents=[billing])
+
+
+def stepped(folder: Path) -> LlmAgent:
+    """An agent whose answers come when a test lets them, with a tool that waits for its result, and one that is confirmed."""
+    return LlmAgent(name="stepped", model=SteppedModel(folder), tools=[ask_manager, pay])
+
+
+def ask() -> RequestInput:
+    """Ask for an order."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "fruit": {"type": "string", "enum": ["pears", "plums"]},
+            "number": {"type": "integer", "title": "How many"},
+            "wrapped": {"type": "boolean"},
+        },
+        "required": ["fruit", "number"],
+    }
+    return RequestInput(interrupt_id="order", message="What would you like?", response_schema=schema)
+
+
+def order(node_input: dict[str, object]) -> str:
+    """Take an order."""
+    return f"{node_input['number']} {node_input['fruit']}, wrapped: {node_input['wrapped']}"
+
+
+def shop() -> Graph:
+    """A graph that asks by a form."""
+    teller = LlmAgent(name="teller", model=PatternModel([], default="It is packed."))
+    return Graph(name="shop", edges=[(START, ask, order, teller)])
+
+
+def line() -> SequentialAgent:
+    """A workflow of three agents."""
+    names = ("first", "second", "third")
+    return SequentialAgent(
+        name="line", sub_agents=[LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in names]
+    )

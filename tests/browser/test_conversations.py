@@ -1,0 +1,196 @@
+"""Conversations in the inspector: written, streamed, stopped, left and come back to, searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from runtime import Runtime
+from tests.browser.conftest import Opened, say
+from tests.support.agents.web_agents import Gate
+from tests.support.runtimes import run_turn
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_conversation_is_begun_and_shown_with_calls_state_and_artifacts(opened: Opened, user: str) -> None:
+    page = opened()
+    page.get_by_role("button", name="+ New").click()
+    page.get_by_label("User of the new conversation").fill(user)
+    page.get_by_role("button", name="Begin").click()
+    say(page, "draw something")
+    expect(page.get_by_text("Here it is.")).to_be_visible()
+    expect(page.locator(".call")).to_contain_text("draw")
+    expect(page.locator(".delta")).to_have_text("drawn = 1")
+    picture = page.get_by_role("img", name="dot.png")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") == 1
+    expect(page.get_by_role("cell", name="pears, ripe")).to_be_visible()
+    # It is in the list, and the address leads back to it.
+    expect(page.locator(".conversation.here")).to_contain_text(user)
+    say(page, "draw again")
+    expect(page.locator(".delta")).to_have_text(["drawn = 1", "drawn = 2"])
+    page.get_by_role("tab", name="State").click()
+    expect(page.locator(".change").first.locator("del")).to_have_text("1")
+    expect(page.locator(".change").first.locator("ins")).to_have_text("2")
+    page.reload()
+    expect(page.locator(".delta")).to_have_text(["drawn = 1", "drawn = 2"])
+    expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
+
+
+def test_an_answer_is_shown_as_it_comes_and_a_reload_in_its_middle_loses_nothing(
+    opened: Opened, gates: Path, user: str, runtimes: dict[str, Runtime]
+) -> None:
+    runtimes["slow"].sessions.create(user, "s")
+    page, gate = opened(app="slow", user=user, session="s"), Gate(gates, user)
+    say(page, gate.name)
+    answer = page.locator(".event:not(.user) .text")
+    gate.let(1)
+    expect(answer).to_have_text("one ")
+    gate.let(1)
+    expect(answer).to_have_text("one two ")
+    # Two browsers see one conversation.
+    other = opened(app="slow", user=user, session="s")
+    expect(other.locator(".event:not(.user) .text")).to_have_text("one two ")
+    page.reload()
+    expect(answer).to_have_text("one two ")
+    gate.let(1)
+    expect(answer).to_have_text("one two three ")
+    expect(other.locator(".event:not(.user) .text")).to_have_text("one two three ")
+    gate.close()
+    for each in (page, other):
+        expect(each.locator(".event:not(.user) .text")).to_have_text(["one two three four"])
+        expect(each.locator(".partial")).to_have_count(0)
+        expect(each.get_by_role("button", name="Send")).to_be_visible()
+    assert [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["finished"]
+
+
+def test_a_turn_is_stopped(opened: Opened, gates: Path, user: str, runtimes: dict[str, Runtime]) -> None:
+    runtimes["slow"].sessions.create(user, "s")
+    page, gate = opened(app="slow", user=user, session="s"), Gate(gates, user)
+    say(page, gate.name)
+    gate.let(1)
+    expect(page.locator(".event:not(.user) .text")).to_have_text("one ")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.locator(".turn")).to_contain_text("cancelled")
+    expect(page.locator(".partial")).to_have_count(0)
+    assert [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["cancelled"]
+    gate.close()
+
+
+def test_what_models_say_is_never_taken_for_html(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    runtimes["desk"].sessions.create(user, "<b>s")
+    page = opened(app="desk", user=user, session="<b>s")
+    say(page, "markup")
+    expect(page.get_by_text("<img src=x onerror=alert(1)> <b>not bold</b>")).to_be_visible()
+    assert page.locator(".text b, .text img, h1 b").count() == 0
+
+
+def test_sessions_are_searched_and_turns_filtered_by_their_state(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    for session in ("pears", "plums"):
+        run_turn(runtimes["desk"], "hi", session, user)
+    with pytest.raises(Exception, match="customer"):
+        run_turn(runtimes["slow"], "fail", "broken", user)
+    page = opened(app="desk")
+    page.get_by_label("Search users and sessions").fill("PEAR")
+    expect(page.locator(".conversation")).to_have_count(1)
+    page.locator(".conversation").click()
+    expect(page.get_by_text("Order 42 is on its way.")).to_be_visible()
+    page.get_by_label("App").select_option("slow")
+    page.get_by_label("Search users and sessions").fill(user)
+    page.get_by_label("State of turns").select_option("failed")
+    expect(page.locator(".conversation")).to_have_count(1)
+    page.locator(".conversation").click()
+    expect(page.locator(".turn")).to_contain_text("failed")
+    expect(page.locator(".event .error")).to_contain_text("KeyError")
+    page.get_by_text("traceback", exact=True).click()
+    expect(page.locator(".event pre")).to_contain_text("web_agents.py")
+    page.get_by_label("State of turns").select_option("paused")
+    expect(page.get_by_text("Nothing fits.")).to_be_visible()
+
+
+def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
+    opened: Opened, user: str, runtimes: dict[str, Runtime]
+) -> None:
+    run_turn(runtimes["desk"], "a refund", "s", user)
+    page = opened(app="desk", user=user, session="s", pane="timeline")
+    expect(page.locator(".run .agent")).to_have_text(["concierge", "billing"])
+    expect(page.locator(".arrow")).to_have_text("→ billing")
+    page.get_by_role("button", name="model: calls refund").click()
+    expect(page.locator("pre.json")).to_contain_text('"name": "refund"')
+    seq = page.evaluate("new URL(location).searchParams.get('seq')")
+    page.reload()
+    expect(page.locator("pre.json")).to_contain_text(f'"seq": {seq}')
+    page.get_by_role("button", name="Event before").click()
+    expect(page.locator("pre.json")).to_contain_text("transferToAgent")
+
+
+def test_a_turn_says_why_it_went_where_it_did(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["desk"], "hi", "s", user)
+    run_turn(runtimes["desk"], "hi again", "s", user)
+    page = opened(app="desk", user=user, session="s", tab="turn")
+    expect(page.locator(".why")).to_have_text("#3 went to concierge: it spoke last of those that may keep the conversation.")
+    page.locator(".turn button").first.click()
+    expect(page.locator(".why")).to_contain_text("#1 went to concierge: no agent that may keep the conversation has spoken")
+
+
+def test_a_session_is_rewound_after_a_question(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["desk"], "draw", "s", user)
+    run_turn(runtimes["desk"], "draw", "s", user)
+    page = opened(app="desk", user=user, session="s", tab="state")
+    expect(page.locator(".panel > pre")).to_contain_text('"drawn": 2')
+    page.get_by_role("button", name="rewind").nth(1).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="rewind").nth(1).click()
+    page.get_by_role("dialog").get_by_role("button", name="Rewind").click()
+    expect(page.locator(".panel > pre")).to_contain_text('"drawn": 1')
+    # What was taken back is no longer shown.
+    expect(page.locator(".delta")).to_have_text(["drawn = 1", "drawn = 1"])
+    expect(page.locator(".transfer")).to_contain_text("rewound to before turn")
+    expect(page.get_by_text("Here it is.")).to_have_count(1)
+    session = runtimes["desk"].sessions.get(user, "s")
+    assert session is not None
+    assert session.state["drawn"] == 1
+
+
+def test_a_session_of_ten_thousand_events_scrolls(opened: Opened, user: str, runtimes: dict[str, Runtime], engine: str) -> None:
+    if engine == "ray":
+        pytest.skip("what is shown of a log does not depend on the engine, and writing this one takes long")
+    many(runtimes["desk"], user)
+    page = opened(app="desk", user=user, session="s")
+    expect(page.get_by_text("event 10000", exact=True)).to_be_visible()
+    assert page.locator("*").count() < 2_000
+    page.goto(page.url + "&seq=17")
+    expect(page.get_by_text("event 17", exact=True)).to_be_in_viewport()
+    assert page.locator(".row").count() < 500
+    events = page.get_by_role("list", name="Events")
+    events.evaluate("list => list.scrollTop = list.scrollHeight")
+    expect(page.get_by_text("event 10000", exact=True)).to_be_in_viewport()
+    # A click on what is seen does not move it.
+    before = page.get_by_text("event 9998", exact=True).bounding_box()
+    page.get_by_text("event 9998", exact=True).click()
+    expect(page.locator("pre.json")).to_contain_text("event 9998")
+    assert page.get_by_text("event 9998", exact=True).bounding_box() == before
+
+
+def many(rt: Runtime, user: str) -> None:
+    """Write 10,000 events into a session."""
+    from actors import Content, Event
+
+    rt.sessions.create(user, "s")
+    for number in range(1, 10_001):
+        text = Content.of_text(f"event {number}", role="model")
+        rt.sessions.append_event(user, "s", Event(author="concierge", invocation_id=f"turn-{number // 100}", content=text))
+
+
+def test_a_page_goes_on_when_the_connection_was_lost(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["desk"], "hi", "s", user)
+    page: Page = opened(app="desk", user=user, session="s")
+    expect(page.get_by_role("status")).to_have_text("live")
+    page.context.set_offline(True)
+    run_turn(runtimes["desk"], "letter", "s", user)
+    page.context.set_offline(False)
+    expect(page.get_by_text("The letter is written.")).to_be_visible()

@@ -1,0 +1,140 @@
+"""The page as a whole: who may see what, its looks on small and dark screens, and for those who do not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from runtime import Runtime
+from runtime.web import Principal, StaticTokens, app_for
+from tests.browser.conftest import Opened, say
+from tests.support.runtimes import run_turn
+from tests.support.servers.web_server import serving
+
+pytestmark = pytest.mark.browser
+
+AXE = Path("runtime/frontends/web/ui/node_modules/axe-core/axe.min.js")
+TOKENS = {"a-token-of-ada-0123456789": Principal(user_id="ada"), "an-operators-token-0123456789": Principal(is_admin=True)}
+
+PLACES = {
+    "conversation": {"app": "desk", "user": "looks", "session": "s", "seq": "3", "tab": "event"},
+    "timeline": {"app": "desk", "user": "looks", "session": "s", "pane": "timeline", "tab": "usage"},
+    "state": {"app": "desk", "user": "looks", "session": "s", "tab": "state"},
+    "artifacts": {"app": "desk", "user": "looks", "session": "s", "tab": "artifacts"},
+    "inbox": {"app": "shop", "view": "inbox"},
+    "tree": {"app": "desk", "view": "tree", "agent": "billing"},
+    "graph": {"app": "shop", "user": "looks", "session": "s", "tab": "agent", "agent": "shop"},
+}
+"""The views, each by its address."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shown(runtimes: dict[str, Runtime]) -> None:
+    """Something to show in each view."""
+    run_turn(runtimes["desk"], "draw", "s", "looks")
+    run_turn(runtimes["desk"], "a refund", "s", "looks")
+    run_turn(runtimes["shop"], "hi", "s", "looks")
+
+
+@pytest.fixture(scope="module")
+def guarded(runtimes: dict[str, Runtime]) -> Iterator[str]:
+    """A server that asks for tokens."""
+    with serving(app_for(runtimes["desk"], auth=StaticTokens(TOKENS))) as url:
+        yield url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", PLACES)
+def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place: str, scheme: str) -> None:
+    # What the check adds to the page is a script, which the page's own rules would refuse.
+    page = opening(url, color_scheme=scheme, bypass_csp=True)
+    page.goto(f"{url}/ui/?" + "&".join(f"{name}={value}" for name, value in PLACES[place].items()))
+    expect(page.get_by_role("navigation")).to_be_visible()
+    page.wait_for_load_state("load")
+    expect(page.locator(".row, .question").first).to_be_visible()
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run().then(found => found.violations)")
+    serious = [
+        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_a_narrow_window_shows_one_thing_at_a_time_and_nothing_beyond_its_edge(opened: Opened) -> None:
+    page = opened(**PLACES["conversation"])
+    page.set_viewport_size({"width": 400, "height": 800})
+    expect(page.get_by_label("Message")).to_be_in_viewport()
+    expect(page.locator(".event").first).to_be_visible()
+    expect(page.get_by_label("Search users and sessions")).to_be_hidden()
+    for place in PLACES.values():
+        page.goto(page.url.partition("?")[0] + "?" + "&".join(f"{name}={value}" for name, value in place.items()))
+        expect(page.get_by_role("navigation")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.get_by_role("link", name="raygrove").click()
+    expect(page.get_by_label("Search users and sessions")).to_be_visible()
+
+
+def test_keys_lead_everywhere(opened: Opened) -> None:
+    page = opened(**PLACES["conversation"])
+    expect(page.locator(".event").first).to_be_visible()
+    page.keyboard.press("3")
+    expect(page.get_by_role("tree")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("bill")
+    expect(page.get_by_role("list", name="Agents that fit")).to_contain_text("billing")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    expect(page.get_by_role("heading", name="Waiting for a person")).to_be_visible()
+    page.keyboard.press("1")
+    page.keyboard.press("t")
+    expect(page.locator(".run").first).to_be_visible()
+    page.keyboard.press("t")
+    page.locator(".event").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("pre.json")).to_contain_text('"seq": 1')
+    page.go_back()
+    expect(page).not_to_have_url("seq=1")
+
+
+def test_a_server_with_tokens_is_asked_with_one_and_a_user_sees_own_sessions_only(
+    opening: Callable[..., Page], guarded: str, runtimes: dict[str, Runtime]
+) -> None:
+    run_turn(runtimes["desk"], "hi", "hers", "ada")
+    page = opening(guarded)
+    page.goto(f"{guarded}/ui/")
+    page.get_by_label("Token of this server").fill("another-token-0123456789")
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not know the token")
+    page.get_by_label("Token of this server").fill("a-token-of-ada-0123456789")
+    page.get_by_role("button", name="Open").click()
+    expect(page.locator(".conversation")).to_have_count(1)
+    page.locator(".conversation").click()
+    expect(page.get_by_role("status")).to_have_text("live")
+    say(page, "draw")
+    expect(page.get_by_text("Here it is.")).to_be_visible()
+    expect(page.get_by_role("img", name="dot.png")).to_be_visible()
+    # A reload keeps the token, and the address of someone else's session shows nothing of it.
+    page.reload()
+    expect(page.get_by_text("Here it is.")).to_be_visible()
+    page.goto(f"{guarded}/ui/?app=desk&view=inbox")
+    expect(page.get_by_text("Nothing waits.")).to_be_visible()
+    page.goto(f"{guarded}/ui/?app=desk&view=tree&agent=concierge")
+    expect(page.get_by_role("treeitem")).to_have_count(2)
+    expect(page.get_by_label("only live")).to_have_count(0)
+    page.get_by_role("button", name="leave").click()
+    expect(page.get_by_label("Token of this server")).to_be_visible()
+    # An address may bring a token, which does not stay in it.
+    page.goto("about:blank")
+    page.goto(f"{guarded}/ui/#token=a-token-of-ada-0123456789")
+    expect(page.locator(".me")).to_contain_text("ada")
+    assert "token" not in page.url
+    page.get_by_role("button", name="leave").click()
+    page.get_by_label("Token of this server").fill("an-operators-token-0123456789")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("link", name="Agents").click()
+    expect(page.get_by_label("only live")).to_be_visible()

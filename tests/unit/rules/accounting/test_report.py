@@ -1,0 +1,87 @@
+"""Reports of usage: by what they are listed, and what tokens cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors import Price
+from actors.errors import DefinitionError
+from actors.messages.operating.usage import UsageReport
+from actors.rules.accounting.prices import cost, price_of
+from actors.rules.accounting.report import UsageCollector, day_of
+from actors.rules.accounting.turn_usage import Amounts, packed
+
+TURN = packed(
+    {
+        ("writer", "large"): Amounts(llm_calls=1, input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000),
+        ("writer", ""): Amounts(us=2_000_000),
+        ("editor", "small"): Amounts(llm_calls=2, tool_calls=3, reasoning_tokens=500_000),
+    }
+)
+PRICES = {"large": Price(input=10, cached_input=1, output=50), "sm*": Price(input=1, output=2, reasoning=4)}
+
+
+def report(by: str, prices: dict[str, Price] = PRICES, group: str = "") -> UsageReport:
+    collector = UsageCollector(by, prices)
+    collector.add(group, [TURN])
+    return collector.report()
+
+
+def test_money_is_the_sum_over_models_with_their_prices() -> None:
+    total = report("").total
+    assert total.money == pytest.approx(6 + 0.4 + 5 + 2)
+    assert (total.llm_calls, total.tool_calls, total.tokens, total.seconds) == (3, 3, 1_600_000, 2.0)
+
+
+def test_agents_and_models_have_sums_of_their_own() -> None:
+    by_agent, by_model = report("agent").groups, report("model").groups
+    assert list(by_agent) == ["editor", "writer"]
+    assert by_agent["writer"].money == pytest.approx(11.4)
+    assert by_agent["writer"].seconds == 2.0
+    assert list(by_model) == ["", "large", "small"]
+    assert (by_model[""].money, by_model[""].seconds) == (None, 2.0)
+    assert by_model["small"].money == pytest.approx(2)
+
+
+def test_users_and_days_are_told_apart_by_who_asks_the_store() -> None:
+    collector = UsageCollector("user", PRICES)
+    for user in ("bob", "ada", "bob"):
+        collector.add(user, [TURN])
+    found = collector.report()
+    assert {user: sums.llm_calls for user, sums in found.groups.items()} == {"ada": 3, "bob": 6}
+    assert found.total.llm_calls == 9
+
+
+def test_models_without_a_price_are_named() -> None:
+    found = report("model", {"large": PRICES["large"]})
+    assert (found.currency, list(found.unpriced)) == ("USD", ["small"])
+    assert found.total.money == pytest.approx(11.4)
+    nothing = report("", {})
+    assert (nothing.currency, list(nothing.unpriced), nothing.total.money) == ("", ["large", "small"], None)
+
+
+def test_a_name_comes_before_patterns_and_these_in_their_order() -> None:
+    exact, first, second = (Price(input=number, output=0) for number in (1, 2, 3))
+    prices = {"gemini-*": first, "*": second, "gemini-pro": exact}
+    assert [price_of(model, prices) for model in ("gemini-pro", "gemini-x", "gpt")] == [exact, first, second]
+    assert price_of("Gemini-pro", {"gemini-*": first}) is None
+
+
+def test_prices_that_are_left_out_are_those_of_input_and_output() -> None:
+    used = Amounts(llm_calls=1, input_tokens=1_000_000, cached_tokens=500_000, output_tokens=1, reasoning_tokens=999_999)
+    assert cost(used, Price(input=2, output=10)) == pytest.approx(2 + 10)
+
+
+@pytest.mark.parametrize("wrong", [{"input": 1}, {"input": -1, "output": 1}, {"input": 1, "output": float("nan")}, {"inputs": 1}])
+def test_a_wrong_price_is_refused_by_its_field(wrong: dict[str, float]) -> None:
+    with pytest.raises(DefinitionError, match=r"Price: .*(input|output)"):
+        Price(**wrong)
+
+
+def test_days_are_those_of_utc() -> None:
+    assert [day_of(seconds) for seconds in (0, 86_399.9, 86_400, 1_795_552_945)] == [
+        "1970-01-01",
+        "1970-01-01",
+        "1970-01-02",
+        "2026-11-24",
+    ]

@@ -1,0 +1,102 @@
+"""When schedules are due: intervals, cron where clocks change, and the newest due times after an outage."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.messages.operating.schedule import Timing
+from actors.rules.schedules.due_times import due_times, newest_due_times, next_due_s, shortest_interval_s
+
+DAY_S = 86_400
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def times(timing: Timing, after: str, count: int = 3) -> list[str]:
+    return [f"{datetime.fromtimestamp(due_s, UTC):%m-%d %H:%M}" for due_s in islice(due_times(timing, at(after)), count)]
+
+
+def berlin(cron: str) -> Timing:
+    return Timing(cron=cron, timezone="Europe/Berlin")
+
+
+def test_an_interval_counts_from_the_creation_and_does_not_drift() -> None:
+    timing = Timing(every_s=90, start_s=1_000)
+    assert list(islice(due_times(timing, 1_000), 3)) == [1_090, 1_180, 1_270]
+    assert next_due_s(timing, 1_179.5) == 1_180
+    assert next_due_s(timing, 1_180) == 1_270
+    assert next_due_s(timing, 10) == 1_090
+
+
+def test_a_single_time_is_due_once() -> None:
+    timing = Timing(at_s=500)
+    assert next_due_s(timing, 499.9) == 500
+    assert next_due_s(timing, 500) is None
+    assert shortest_interval_s(timing, 0) is None
+
+
+def test_cron_goes_by_the_clocks_of_its_time_zone() -> None:
+    assert times(berlin("30 8 * * *"), "2026-01-10T12:00") == ["01-11 07:30", "01-12 07:30", "01-13 07:30"]
+    assert times(berlin("30 8 * * *"), "2026-03-28T00:00") == ["03-28 07:30", "03-29 06:30", "03-30 06:30"]
+    assert times(Timing(cron="30 8 * * MON-FRI"), "2026-01-09T09:00") == ["01-12 08:30", "01-13 08:30", "01-14 08:30"]
+
+
+def test_a_time_of_day_that_is_left_out_in_spring_is_due_right_after_the_gap() -> None:
+    # On 2026-03-29 the clocks of Berlin go from 2:00 to 3:00, at 1:00 UTC.
+    assert times(berlin("30 2 * * *"), "2026-03-28T00:00") == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
+
+
+def test_a_time_of_day_that_comes_twice_in_autumn_is_due_the_first_time() -> None:
+    # On 2026-10-25 the clocks of Berlin go from 3:00 to 2:00, at 1:00 UTC.
+    expected = ["10-25 00:30", "10-26 01:30", "10-27 01:30"]
+    assert times(berlin("30 2 * * *"), "2026-10-24T12:00") == expected
+    # Also for a process that begins within the hour that comes again.
+    assert times(berlin("30 2 * * *"), "2026-10-25T01:10") == [*expected[1:], "10-28 01:30"]
+    assert times(berlin("45 2 * * *"), "2026-10-25T01:10", 1) == ["10-26 01:45"]
+
+
+def test_each_hour_passes_once_where_clocks_change() -> None:
+    assert times(berlin("0 * * * *"), "2026-03-28T23:30", 4) == ["03-29 00:00", "03-29 01:00", "03-29 02:00", "03-29 03:00"]
+    assert times(berlin("0 * * * *"), "2026-10-24T23:30", 4) == ["10-25 00:00", "10-25 01:00", "10-25 02:00", "10-25 03:00"]
+
+
+@given(
+    cron=st.sampled_from(["30 2 * * *", "0 * * * *", "*/15 * * * *", "0 0 1 * *", "15 1,2,3 * * SUN", "59 23 31 12 *"]),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]),
+    after_s=st.integers(at("2026-03-01T00:00"), at("2027-12-01T00:00")),
+)
+def test_due_times_are_the_same_wherever_a_process_begins(cron: str, zone: str, after_s: int) -> None:
+    timing = Timing(cron=cron, timezone=zone)
+    found = list(islice(due_times(timing, after_s), 6))
+    assert all(earlier < later for earlier, later in pairwise([after_s, *found]))
+    for earlier, later in pairwise(found):
+        assert next_due_s(timing, earlier) == later
+        assert next_due_s(timing, later - 1) == later
+    assert newest_due_times(timing, found[0], found[-1], 3) == found[-3:]
+    assert newest_due_times(timing, found[0], found[-1] + 1, 100) == found
+
+
+def test_the_newest_due_times_after_years_are_found_without_a_pass_over_all() -> None:
+    minutely = Timing(cron="* * * * *")
+    now_s = at("2036-01-01T00:00") + 30
+    assert newest_due_times(minutely, at("2026-01-01T00:00"), now_s, 2) == [now_s - 90, now_s - 30]
+    often = Timing(every_s=1, start_s=1_000)
+    assert newest_due_times(often, 1_001, 10**9, 2) == [10**9 - 1, 10**9]
+    rare = Timing(cron="0 0 29 2 *")
+    assert newest_due_times(rare, at("2028-02-29T00:00"), at("2043-01-01T00:00"), 2) == [
+        at("2036-02-29T00:00"),
+        at("2040-02-29T00:00"),
+    ]
+    assert newest_due_times(rare, at("2028-02-29T00:00"), at("2028-02-29T00:00"), 5) == [at("2028-02-29T00:00")]
+
+
+def test_the_shortest_interval_of_uneven_times() -> None:
+    assert shortest_interval_s(Timing(cron="0,5 3 * * *"), 0) == 300
+    assert shortest_interval_s(Timing(every_s=77, start_s=5), 0) == 77
+    assert shortest_interval_s(Timing(cron="0 0 1 1 *"), 0) == 365 * DAY_S
