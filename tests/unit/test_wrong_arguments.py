@@ -44,6 +44,7 @@ MADE_BY_ACTORS = {
         "CallAttempt",
         "DeploymentEvent",
         "RecordedCall",
+        "SelectionReason",
         "ToolContext",
         "Transfer",
         "Turn",
