@@ -18,6 +18,7 @@ import runtime.models  # noqa: E402, F401
 from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
+    from actors.interfaces.deployment_events import DeploymentEvent
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
@@ -44,6 +45,7 @@ __all__ = [
     "BasicAuth",
     "BearerAuth",
     "CallAttempt",
+    "DeploymentEvent",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
@@ -73,6 +75,7 @@ _MODULES = {
     "BasicAuth": "runtime.integrations.openapi.auth",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
+    "DeploymentEvent": "actors.interfaces.deployment_events",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
+from actors.interfaces.deployment_events import DeploymentEvent
 from actors.messages.operating.usage import UsageBy, UsageReport
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
@@ -103,6 +104,10 @@ class AsyncServices:
     ) -> list[AgentInfo]:
         """Agents of the deployment that fit: see Runtime.find_agents."""
         return await asyncio.to_thread(self._tree.search, text, under, limit, kind=kind, model=model, tool=tool)
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """Read what has happened to the deployment: see Runtime.deployment_events."""
+        return await self._client.run_async(self._client.engine.deployment_events())
 
     async def usage(
         self,

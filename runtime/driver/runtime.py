@@ -13,6 +13,7 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
+from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from actors.messages.config import RunOptions
 from actors.messages.event import USER
@@ -347,6 +348,10 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
             UnknownAgentError, RuntimeClosedError: see `tree`.
         """
         return self._tree.search(text, under, limit, kind=kind, model=model, tool=tool)
+
+    def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """Read what has happened to the deployment: the newest events of processes, store and connections, the oldest first."""
+        return self._client.run(self._client.engine.deployment_events())
 
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

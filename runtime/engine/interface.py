@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
 from actors.interfaces.clock import Clock
+from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.protocol.base import ConnectionFigures
 from actors.messages.session import SessionKey
@@ -107,6 +108,10 @@ class Engine(Protocol):
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers that have started, by the names of the servers."""
+        ...
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events of the deployment that its processes keep, the oldest first."""
         ...
 
     async def leave(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -16,6 +17,7 @@ from actors.definitions.tree import AgentTree
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
+from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.limiter.actor import LimiterActor
@@ -39,6 +41,7 @@ from runtime.engine.store_urls import check_artifact_folder, open_artifact_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
 from runtime.models.pool import ModelPool
+from runtime.observability.logs.events import EventRing, RingHandler, let_events_through
 from runtime.observability.logs.records import mark_records
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
@@ -102,7 +105,15 @@ class LocalDirectory:
 
     def counts(self) -> Mapping[str, int]:
         """Activations, and zero of what only happens in other processes."""
-        return {"hosts": 0, "spares": 0, "activations": self._activations, "passivations": 0, "shared": 0, "replaced": 0}
+        return {
+            "hosts": 0,
+            "spares": 0,
+            "activations": self._activations,
+            "passivations": 0,
+            "shared": 0,
+            "replaced": 0,
+            "lost": 0,
+        }
 
     def spare_pids(self) -> Sequence[int]:
         """None, as there are no other processes."""
@@ -152,6 +163,8 @@ class LocalEngine:
         self._limiter_client: LimiterClient | None = None
         self._mcp_servers = LocalMcpServers(LocalLink)
         self._mcp = McpServers(self._mcp_servers.find)
+        self._events = EventRing()
+        self._event_handler = RingHandler(self._events)
 
     def prepare(self) -> None:
         """Check what can be checked of the artifact store. Raises StoreError."""
@@ -160,6 +173,8 @@ class LocalEngine:
     async def start(self) -> None:
         """Create the actors. Raises StoreError when a store cannot be used."""
         mark_records()
+        let_events_through()
+        logging.getLogger(LOGGER).addHandler(self._event_handler)
         settings = self._deployment.settings
         set_variables(settings.variables)
         self._telemetry = process_telemetry(settings, self._deployment.app_name)
@@ -237,6 +252,10 @@ class LocalEngine:
         """Clients of the actors of MCP servers: see Engine."""
         return self._mcp_servers.started()
 
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The newest events of this process: see Engine."""
+        return self._events.all()
+
     async def rejoin(self) -> None:
         """Nothing: the actors end with this program."""
 
@@ -250,6 +269,7 @@ class LocalEngine:
 
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop the actors: see Engine."""
+        logging.getLogger(LOGGER).removeHandler(self._event_handler)
         if self.loop_clock is not None:
             self.loop_clock.thaw()
         await self.runner.stop(leave_turns=leave_turns)

@@ -52,7 +52,9 @@ MADE_BY_ACTORS = {
     ),
     *(
         "CallAttempt",
+        "DeploymentEvent",
         "RecordedCall",
+        "SelectionReason",
         "ToolContext",
         "Transfer",
         "Turn",

@@ -6,7 +6,7 @@ Rules of this file:
 - The contents of a conversation only grow, as a rule. Each GROUP of them is a part of its own that has their digests, and each
   GROUP of such groups is one, too. So a request names a few digests, however long the conversation is, and a session of n
   requests takes room in proportion to n.
-- What comes out is equal to what went in, to the order of keys.
+- What comes out is equal to what went in, to the order of keys. Only headers of HTTP, which may be keys, lose their values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ SIZE = 16
 GROUP = 32
 """Digests in a part that stands for a group."""
 
+HIDDEN = "(not recorded)"
+"""Stands for the value of a header."""
+
 _INSTRUCTION = "system_instruction"
+_HTTP_OPTIONS = ("http_options", "httpOptions")
 
 
 class MissingPartError(Exception):
@@ -59,7 +63,7 @@ class RequestPacker:
             Exception: what the mask raises; the same holds then.
         """
         parts: dict[bytes, bytes] = {}
-        config, tools, output_schema = dict(request.config), list(request.tools), request.output_schema
+        config, tools, output_schema = without_headers(request.config), list(request.tools), request.output_schema
         if self._mask is not None:
             config, output_schema = masked_value(config, self._mask), masked_value(output_schema, self._mask)
             tools = masked_tools(tools, self._mask)
@@ -121,6 +125,16 @@ def named_parts(request: PackedRequest) -> Iterator[tuple[bytes, int]]:
 def split(joined: bytes) -> list[bytes]:
     """Digests that were joined."""
     return [joined[first : first + SIZE] for first in range(0, len(joined), SIZE)]
+
+
+def without_headers(config: JsonObject) -> JsonObject:
+    """A copy of a configuration in which the headers of HTTP have their names only."""
+    kept = dict(config)
+    for name in _HTTP_OPTIONS:
+        options = kept.get(name)
+        if isinstance(options, dict) and isinstance(headers := options.get("headers"), dict):
+            kept[name] = {**options, "headers": dict.fromkeys(headers, HIDDEN)}
+    return kept
 
 
 def reachable(requests: Iterable[PackedRequest], groups: Callable[[Sequence[bytes]], Mapping[bytes, bytes]]) -> set[bytes]:

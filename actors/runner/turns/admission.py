@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.errors import OverloadedError
+from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -15,6 +16,9 @@ from actors.rules.capacity.backlog import Backlog
 from actors.rules.checks.user_message import answers
 from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.gate import GatePlace, TurnGate
+
+TOLD_EACH_S = 60.0
+"""Seconds between two events that tell of refused turns."""
 
 
 class TurnAdmission:
@@ -34,6 +38,7 @@ class TurnAdmission:
         self._backlog = Backlog(limits)
         self._gate = TurnGate(opened_at_once)
         self._telemetry = telemetry
+        self._refusals = _Refusals()
 
     @property
     def waiting(self) -> int:
@@ -82,6 +87,7 @@ class TurnAdmission:
     async def _check_that_it_is_there(self, message: p.StartTurn, refusal: OverloadedError) -> None:
         """A turn that is there already is joined, and waits no more. Raises the refusal of any other one."""
         if not message.repeatable:
+            self._refusals.count(refusal)
             raise refusal
         found = await self._session.find_turn(
             p.FindTurn(
@@ -92,7 +98,24 @@ class TurnAdmission:
             )
         )
         if not found.is_there:
+            self._refusals.count(refusal)
             raise refusal
+
+
+class _Refusals:
+    """Tells of turns that are refused, once a minute at most."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._told_s: float | None = None
+
+    def count(self, refusal: OverloadedError) -> None:
+        """Count a refusal."""
+        self._count += 1
+        now_s = asyncio.get_running_loop().time()
+        if self._told_s is None or now_s - self._told_s >= TOLD_EACH_S:
+            tell_event("overload", "turns are refused, %d since this was told last: %s", self._count, refusal)
+            self._count, self._told_s = 0, now_s
 
 
 class AdmittedTurn:

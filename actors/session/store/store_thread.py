@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
+from actors.interfaces.deployment_events import tell_event
 from actors.rules.recovery import store_outage as outages
 from actors.session.store.watchdog import Watchdog
 from actors.session.store.worker import Job, Worker
@@ -106,7 +107,7 @@ class StoreThread:
                 answer = await self._once(attempt, function, *args)
             except StoreUnavailableError as error:
                 if self._outage is None:
-                    logger.warning("%s. It is waited for, up to %g s", error, self._timeout_s)
+                    tell_event("store away", "%s. It is waited for, up to %g s", error, self._timeout_s)
                 self._outage = outages.after_failure(
                     self._outage, asked_s=attempt.began_s, now_s=clock(), writing=writing, timeout_s=self._timeout_s
                 )
@@ -118,7 +119,7 @@ class StoreThread:
                 if self._outage is not None:
                     self._outage = outages.after_success(self._outage, writing=writing)
                     if self._outage is None:
-                        logger.warning("%s is back", self._store)
+                        tell_event("store back", "%s is back", self._store)
                 return answer
 
     async def attempt(self, function: Callable[..., T], *args: Any) -> T:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from actors.errors import InvocationNotFoundError, RaygroveError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
-from actors.interfaces.store_abilities.recorded_calls import KeepsModelCalls
+from actors.interfaces.store_abilities.retention import KeepsModelCalls
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.event import now_s

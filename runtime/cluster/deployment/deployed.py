@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import ray
+from ray.exceptions import RayError
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
+from actors.interfaces.deployment_events import DeploymentEvent
 from actors.messages.protocol.base import ConnectionFigures, Statistics
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
@@ -31,6 +33,9 @@ from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
 from runtime.settings import Settings
+
+EVENTS_S = 5.0
+"""How long a process may take to tell its events."""
 
 
 class DeployedEngine:
@@ -127,6 +132,12 @@ class DeployedEngine:
         """The figures of messages to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
 
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
+        handles = [*self._core.sessions, *self._core.runners]
+        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
+        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
+
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""
         prefix = mcp_name(self._app_name, "")
@@ -190,6 +201,15 @@ class DeployedEngine:
 
     def _any_is_named(self, handles: Mapping[str, Handle]) -> bool:
         return any(name in handles for _, name in list_named_actors(self._settings.namespace)) if handles else False
+
+
+async def _events_of(handle: Handle) -> Sequence[DeploymentEvent]:
+    try:
+        async with asyncio.timeout(EVENTS_S):
+            found: Sequence[DeploymentEvent] = await handle.deployment_events.remote()
+            return found
+    except (RayError, TimeoutError):
+        return ()
 
 
 def _replay(options: LogOptions) -> Replay:

@@ -6,7 +6,12 @@ import asyncio
 import threading
 import uuid
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from actors.interfaces.deployment_events import DeploymentEvent
+from runtime.observability.logs.events import EventRing
+from runtime.observability.logs.lines import decode_lines
 
 MAX_BYTES = 1024 * 1024
 """Lines that a hub keeps for programs that read late; older ones are in the files."""
@@ -29,7 +34,7 @@ class LogPage(NamedTuple):
 
 
 class LogHub:
-    """Keeps batches of lines under ascending numbers. `put_batch` may be called from any thread."""
+    """Keeps batches of lines under ascending numbers, and events of the deployment. Batches may come from any thread."""
 
     def __init__(self) -> None:
         self._id = uuid.uuid4().hex
@@ -38,6 +43,15 @@ class LogHub:
         self._next = 0
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._events = EventRing()
+
+    def put_events(self, batch: bytes) -> None:
+        """Keep events of the deployment: see LogWay."""
+        self._events.add_lines(decode_lines(batch))
+
+    def events(self) -> Sequence[DeploymentEvent]:
+        """The newest events, in the order in which they came."""
+        return self._events.all()
 
     def put_batch(self, batch: bytes) -> None:
         """Add a batch; the oldest ones go when there is too much."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from actors.interfaces.run_facts import RunFacts, in_run
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import logs_folder
 from runtime.cluster.ray.process import output_name
 from runtime.observability.logs.capture import start_capture
+from runtime.observability.logs.events import event_of, without_quiet_events
 from runtime.observability.logs.files import LogFiles
 from runtime.observability.logs.lines import Line, encode_lines
 from runtime.observability.logs.options import LogOptions
@@ -30,12 +32,17 @@ class ProcessLogs:
     Args:
         options: the deployment's.
         role: names the file of what belongs to no agent.
-        put: gets batches of encoded lines, in a thread of its own.
+        way: gets batches of encoded lines, in a thread of its own.
     """
 
-    def __init__(self, options: LogOptions, role: str, put: Callable[[bytes], None]) -> None:
+    def __init__(self, options: LogOptions, role: str, way: LogWay) -> None:
         def encoded(lines: Sequence[Line]) -> None:
-            put(encode_lines(lines))
+            events = [line for line in lines if event_of(line) is not None]
+            if events:
+                way.put_events(encode_lines(events))
+                lines = without_quiet_events(lines, options.level)
+            if lines:
+                way.put_batch(encode_lines(lines))
 
         folder = options.folder or _ray_folder()
         self._files = LogFiles(options, folder, role) if folder else None
@@ -58,13 +65,31 @@ class ProcessLogs:
             self._files.close()
 
 
-def to_runner(runner: Handle) -> Callable[[bytes], None]:
-    """A function that hands batches to the hub of a Runner, one after the other."""
+class LogWay(Protocol):
+    """Where the lines of a process go. A LogHub is one."""
 
-    def send(batch: bytes) -> None:
-        runner.put_logs.remote(batch).future().result(timeout=SEND_S)
+    def put_batch(self, batch: bytes) -> None:
+        """Take encoded lines, for programs that ask for them."""
+        ...
 
-    return send
+    def put_events(self, batch: bytes) -> None:
+        """Take encoded lines that tell events of the deployment, to be kept for longer."""
+        ...
+
+
+class ToRunner:
+    """Implements `LogWay`: hands batches to the hub of a Runner, one after the other."""
+
+    def __init__(self, runner: Handle) -> None:
+        self._runner = runner
+
+    def put_batch(self, batch: bytes) -> None:
+        """Have the Runner's process take lines."""
+        self._runner.put_logs.remote(batch).future().result(timeout=SEND_S)
+
+    def put_events(self, batch: bytes) -> None:
+        """Have the Runner's process take events."""
+        self._runner.put_events.remote(batch).future().result(timeout=SEND_S)
 
 
 def name_output(process: str, agent: str) -> None:
@@ -81,7 +106,7 @@ def name_output(process: str, agent: str) -> None:
 @contextmanager
 def task_logs(options: LogOptions, runner: Handle, run: RunFacts) -> Iterator[None]:
     """Capture what the code of a task logs and prints, as part of the run that has asked for the task."""
-    logs = ProcessLogs(options, "tasks", to_runner(runner))
+    logs = ProcessLogs(options, "tasks", ToRunner(runner))
     try:
         with in_run(run):
             yield

@@ -12,7 +12,7 @@ from actors.agent.rate_limited_model import LimiterClient
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
-from runtime.cluster.logs.process import ProcessLogs, to_runner
+from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
@@ -50,7 +50,7 @@ def build_environment(
     set_variables(settings.variables)
     restart_timeout_s = settings.restart_timeout_s
     (runner,) = core.runners
-    logs = ProcessLogs(log_options, "agents", to_runner(runner))
+    logs = ProcessLogs(log_options, "agents", ToRunner(runner))
     metrics = RayMetrics(settings, log_options.app_name, name)
     metrics.start(figures)
     telemetry = metrics.telemetry(process_telemetry(settings, log_options.app_name))

@@ -78,8 +78,8 @@ class Pool:
 
     def counts(self) -> dict[str, int]:
         """`hosts` (processes with agents), `spares` (prepared ones without), `activations`, `passivations`, `shared`: how often
-        an agent was activated beside others in use, because there were enough processes; and `replaced`: how many processes
-        were worn out."""
+        an agent was activated beside others in use, because there were enough processes; how many processes were `replaced`,
+        since they were worn out, and `lost`."""
         return self._table.counts()
 
     def spare_pids(self) -> list[int]:

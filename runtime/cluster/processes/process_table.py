@@ -6,16 +6,21 @@ Its methods do not await, so processes and agents always agree.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from actors.definitions.tree.process_groups import Replica
+from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
 
 IDLE = "it was idle and has been put to sleep"
 LOST = "its process was lost"
+
+TOLD_AGENTS = 5
+"""Agents of a lost process that its event names."""
 
 SPARE_DELAY_S = 0.1
 """Starting a process costs as much CPU as dozens of turns, so an agent that was just activated replies first."""
@@ -54,7 +59,7 @@ class ProcessTable:
         agents: all agents that live and take messages; an agent with runs in a draining process may live a second time.
         wanted: how many callers wait for a link to an agent; such an agent is not passivated.
         activating: activations under way.
-        events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`.
+        events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`, `lost`.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
@@ -65,7 +70,7 @@ class ProcessTable:
         self.agents: dict[Replica, HostedAgent] = {}
         self.wanted: Counter[Replica] = Counter()
         self.activating: dict[Replica, asyncio.Task[None]] = {}
-        self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0}
+        self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
         self.is_open = True
 
     def add(self, agent: HostedAgent) -> None:
@@ -121,6 +126,8 @@ class ProcessTable:
         A process with resources of its own is ended at once, since another one may need them.
         """
         self.events["replaced"] += 1
+        text = "%s gives way to another one, since threads in it do not come back"
+        tell_event("process replaced", text, _name(worker), level=logging.INFO)
         if worker.is_own:
             self.lose(worker)
             return
@@ -139,6 +146,8 @@ class ProcessTable:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
         for agent in self.all_agents():
             if link in (agent, agent.idle_link):
+                self.events["lost"] += 1
+                _tell_lost(agent.worker)
                 self.lose(agent.worker)
                 return
 
@@ -165,3 +174,15 @@ class ProcessTable:
         if self.agents.get(agent.replica) is agent:
             del self.agents[agent.replica]
         del agent.worker.agents[agent.replica]
+
+
+def _tell_lost(worker: WorkerProcess) -> None:
+    names = sorted({replica.agent for replica in worker.agents})
+    more = f" and {len(names) - TOLD_AGENTS} more" if len(names) > TOLD_AGENTS else ""
+    lived = ", ".join(names[:TOLD_AGENTS]) + more
+    tell_event("process lost", "%s is gone, or does not answer, and is ended; agents in it: %s", _name(worker), lived)
+
+
+def _name(worker: WorkerProcess) -> str:
+    process = worker.process()
+    return process.name if process is not None else "a process"

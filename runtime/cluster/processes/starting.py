@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from actors.definitions.tree.process_groups import ProcessGroup
+from actors.interfaces.deployment_events import tell_event
 from actors.rules.capacity.process_choice import least_used
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.worker_process import AgentProcess, ProcessSource, WorkerProcess
@@ -37,6 +39,7 @@ class ProcessStarter:
 
         worker = WorkerProcess(asyncio.create_task(start()), is_own=group is not None)
         self._table.workers.append(worker)
+        worker.started.add_done_callback(_tell_started)
         return worker
 
     async def started(self, worker: WorkerProcess) -> AgentProcess:
@@ -57,3 +60,8 @@ class ProcessStarter:
             worker, _ = idle[least_used([load for _, load in idle])]
             table.passivate(worker.idle(table.wanted))
             table.end_process(worker)
+
+
+def _tell_started(started: asyncio.Task[AgentProcess]) -> None:
+    if not started.cancelled() and started.exception() is None:
+        tell_event("process started", "%s has been started for agents", started.result().name, level=logging.INFO)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from ray.exceptions import RayError
 
+from actors.interfaces.deployment_events import tell_event
 from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.transport.link import ProcessUnreachableError
 
@@ -60,4 +61,5 @@ class Detour:
             self._attempt = None
             self._again_s = self._clock() + PAUSE_S
         if self.is_over:
-            logger.info("messages to %s go over a direct connection again", self.unreached.peer)
+            peer = self.unreached.peer
+            tell_event("direct again", "messages to %s go over a direct connection again", peer, level=logging.INFO)

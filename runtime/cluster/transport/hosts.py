@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from ray.exceptions import RayError
 
 from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
+from actors.interfaces.deployment_events import DeploymentEvent, tell_event
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest
@@ -24,7 +25,7 @@ from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.collector import look_less_often
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
-from runtime.cluster.logs.process import ProcessLogs, to_runner
+from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
@@ -55,7 +56,7 @@ class RayActorHost:
     def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
         if logs is not None:
-            ProcessLogs(logs, role, self._hub.put_batch)
+            ProcessLogs(logs, role, self._hub)
         self._wires = Wires(wires)
         self._actor = build()
         self._name = self._actor.name
@@ -81,6 +82,14 @@ class RayActorHost:
         """The lines from a batch on: see LogHub.page."""
         return await self._hub.page(hub, first, wait_s)
 
+    async def put_events(self, batch: bytes) -> None:
+        """Take events that another process tells: see LogHub.put_events."""
+        self._hub.put_events(batch)
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events that are kept here."""
+        return self._hub.events()
+
     async def receive(self, raw: bytes, _: int = 0) -> bytes:
         """Hand a message to the actor and return its reply."""
         return await self._actor.receive(raw)
@@ -100,6 +109,10 @@ class PlanHost(RayActorHost):
     ) -> None:
         super().__init__(build, wires, logs, role)
         self.plans = plans
+
+    def tell_replaced(self) -> None:
+        """Tell that this process has taken the place of one that was lost."""
+        tell_event("actor replaced", "the process of %s was lost, and this one was started in its place", self._name)
 
     async def keep_plan(self, name: str, plan: bytes) -> None:
         """Keep the pickled definition of a flow."""
@@ -126,6 +139,7 @@ class SessionHost(PlanHost):
         info = self._deployment_info
         super().__init__(build, KeptPlans({}, peers), info.wires, info.logs, "session")
         if is_restarted():
+            self.tell_replaced()
             threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
 
     async def deployment_info(self) -> Any:
@@ -153,6 +167,7 @@ class RunnerHost(PlanHost):
 
         super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
         if is_restarted():
+            self.tell_replaced()
             threading.Thread(target=self._recover, args=(current_actor(namespace),), daemon=True).start()
 
     async def start_spares(self) -> None:
@@ -222,7 +237,7 @@ class McpHost(RayActorHost):
 
     def __init__(self, runner: Handle, *chunks: bytes) -> None:
         build, wires, logs, role = from_chunks(chunks)
-        ProcessLogs(logs, role, to_runner(runner))
+        ProcessLogs(logs, role, ToRunner(runner))
         super().__init__(build, wires)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from actors.errors import ClusterError
+from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.handle import Handle
@@ -151,7 +152,7 @@ class Peer:
 
     def _go_by_ray(self, error: ConnectionLostError) -> None:
         if self._detour is None:
-            logger.warning("messages go over Ray, since there is no direct connection: %s", error)
+            tell_event("over Ray", "messages go over Ray, since there is no direct connection: %s", error)
             self._detour = Detour(self._name, str(error), self._connects)
 
     async def _connects(self) -> bool:

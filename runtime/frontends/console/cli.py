@@ -30,6 +30,7 @@ from runtime.frontends.console.deployments.tree import tree
 from runtime.frontends.console.deployments.turns import turns
 from runtime.frontends.console.doctor import doctor
 from runtime.frontends.console.observing.describe import describe
+from runtime.frontends.console.observing.events import events
 from runtime.frontends.console.observing.logs import logs
 from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
@@ -54,6 +55,7 @@ _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     usage,
     describe,
     logs,
+    events,
     tail,
     attach,
     answer,

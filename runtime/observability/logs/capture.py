@@ -13,6 +13,7 @@ from typing import TextIO
 
 from actors.errors.user_code import storable
 from actors.interfaces.run_facts import NO_RUN, RunFacts, current_run
+from runtime.observability.logs.events import let_events_through
 from runtime.observability.logs.lines import ERR, OUT, Line, line_of
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.outlet import Outlet
@@ -31,6 +32,7 @@ def start_capture(options: LogOptions, outlet: Outlet) -> Callable[[], None]:
     logging.root.setLevel(options.level)
     for name, level in options.levels.items():
         logging.getLogger(name).setLevel(level)
+    let_events_through()
     handler = OutletHandler(outlet)
     streams = sys.stdout, sys.stderr
     logging.root.addHandler(handler)

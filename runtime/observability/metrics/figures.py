@@ -11,7 +11,7 @@ from actors.messages.protocol.base import Statistics
 GROWING = frozenset(
     {
         *("turns", "events", "partials", "commits", "polls"),
-        *("invocations", "transfers", "activations", "passivations", "shared", "replaced"),
+        *("invocations", "transfers", "activations", "passivations", "shared", "replaced", "lost"),
         *("granted", "retried", "retries_refused"),
         *("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
     }

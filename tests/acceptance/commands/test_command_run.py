@@ -56,6 +56,20 @@ def test_only_the_answer_goes_to_the_standard_output(app: str) -> None:
     assert told[2].startswith("billing ← lookup_order: ")
 
 
+def test_what_models_were_asked_goes_to_the_standard_error(app: str) -> None:
+    result = raygrove(app, "it is late", "--requests")
+    assert (result.exit_code, result.stdout) == (0, "It is on its way.\n")
+    told = result.stderr.splitlines()
+    assert [line.partition(" asked ")[0] for line in told if line.startswith("model call")] == [
+        "model call 1: concierge",
+        "model call 2: billing",
+        "model call 3: billing",
+    ]
+    assert "  content 1, user, text: it is late" in told
+    assert any(line.startswith("  tool lookup_order: ") for line in told)
+    assert "model call" not in raygrove(app, "it is late").stderr
+
+
 def test_a_turn_that_waits_for_words_says_how_to_give_them(tmp_path: Path) -> None:
     write(tmp_path / "trip_run", {"agent.py": TRIP})
     asked = raygrove("trip_run", "hello", "--session", "s1")

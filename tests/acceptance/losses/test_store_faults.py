@@ -69,7 +69,7 @@ class OutageLog(logging.Handler):
 
 @pytest.fixture
 def outages() -> Iterator[OutageLog]:
-    logger = logging.getLogger("actors.session.store.store_thread")
+    logger = logging.getLogger("raygrove.events")
     handler = OutageLog()
     logger.addHandler(handler)
     yield handler

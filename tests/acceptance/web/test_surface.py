@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from actors import LlmAgent
+from actors.interfaces.deployment_events import tell_event
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.frontends.web.app import OPERATIONS
@@ -93,6 +95,11 @@ async def test_what_models_were_asked_is_read_where_it_was_recorded(tmp_path: Pa
             described = place.replace("/requests", "/description")
             told = (await client.get(described, headers=boss)).json()
             assert (told["turn"]["state"], told["message"], told["agents"][0]["agent"]) == ("finished", "hi", "root")
+            tell_event("overload", "turns are refused")
+            happened = f"{url}/v1/apps/test/events"
+            [*_, told] = (await client.get(happened, headers=boss)).json()["events"]
+            assert (told["kind"], told["text"], told["pid"]) == ("overload", "turns are refused", os.getpid())
+            assert (await client.get(happened, headers=ada)).status_code == 403
             for each in (place, described):
                 # Instructions and tracebacks are not for users.
                 assert (await client.get(each, headers=ada)).status_code == 403

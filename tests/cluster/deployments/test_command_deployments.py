@@ -237,6 +237,19 @@ def test_what_agents_log_is_read_and_followed_from_another_terminal(folder: Path
         raygrove("logs", NAME, "--level", "warn")
 
 
+def test_what_has_happened_to_the_deployment_is_printed(folder: Path) -> None:
+    with Runtime.connect(NAME) as rt:
+        rt.run(user_id="ada", session_id="happened", message="hello").result()
+    started: list[str] = []
+    while not started:
+        started = raygrove("events", NAME, "--kind", "process started", "--since", "1d").splitlines()[1:]
+    _, kind, pid, text = started[0].split("\t")
+    assert (kind, pid.isdecimal(), text.endswith(" has been started for agents")) == ("process started", True, True)
+    [first, *_] = [json.loads(line) for line in raygrove("events", NAME, "--json").splitlines()]
+    assert set(first) == {"atS", "kind", "text", "pid"}
+    assert "\tlost processes 0\t" in raygrove("top", NAME, "--count", "1", "--interval", "0.1")
+
+
 LOUD = (("INFO", "stdout", "one moment"), ("WARNING", "shop.desk", "asked to talk"))
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from actors import Content, LlmRequest
 from actors.interfaces.records import AddModelCall, CreateSession, DeleteModelCalls, HideEvents, ModelCallRow, RemoveSession
-from actors.interfaces.store_abilities.recorded_calls import KeepsModelCalls
+from actors.interfaces.store_abilities.retention import KeepsModelCalls
 from actors.messages.codec import decode, encode
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.session import SessionKey

@@ -48,7 +48,7 @@ async def test_agents_that_are_idle_stay_side_by_side() -> None:
         assert await say(pool, agent) == agent
     assert cluster.agents_by_process() == [["a", "d"], ["b", "c"]]
     assert cluster.started == 2
-    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 4, "passivations": 0, "shared": 0, "replaced": 0}
+    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 4, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
     await pool.close()
     assert not cluster.processes
 

@@ -145,7 +145,14 @@ def test_the_command_tells_an_error_in_one_line(tmp_path: Path) -> None:
 def test_a_user_is_deleted_with_all_data_and_others_stay(store: str, tmp_path: Path) -> None:
     url, files = ["--store", store], ["--artifacts", f"file://{tmp_path}/artifacts"]
     deleted = lines(raygrove("users", "delete", "ada", "--app", "desk", *url, *files))
-    assert deleted == [["sessions", "2"], ["events", "6"], ["state keys", "0"], ["memories", "2"], ["artifacts", "0"]]
+    assert deleted == [
+        ["sessions", "2"],
+        ["events", "6"],
+        ["state keys", "0"],
+        ["memories", "2"],
+        ["artifacts", "0"],
+        ["schedules", "0"],
+    ]
     assert [row[:2] for row in lines(raygrove("sessions", "list", "desk", *url))] == [["bob", "s1"]]
 
 

@@ -25,6 +25,7 @@ class Where:
         store: URL of the session store; None: the app's file in the data folder.
         ray: on a Ray of its own; else on the local engine.
         address: of a Ray cluster; None: none.
+        records: what models are asked is recorded, whatever the setting says.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Where:
     store: str | None = None
     ray: bool = False
     address: str | None = None
+    records: bool = False
 
 
 def open_app(where: Where, **options: Any) -> Runtime:
@@ -44,13 +46,16 @@ def open_app(where: Where, **options: Any) -> Runtime:
         options["session_store"] = where.store
     app_name = where.app_name or app.name
     root, plugins = _tree(app.root, app_name)
+    settings = app.settings(on_ray=on_ray)
+    if where.records:
+        settings = settings.model_copy(update={"record_requests": 1.0})
     return Runtime(
         root,
         app_name=app_name,
         plugins=plugins,
         engine="ray" if on_ray else "local",
         address=where.address,
-        settings=app.settings(on_ray=on_ray),
+        settings=settings,
         **options,
     )
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from runtime.frontends.console.apps import options
+
+if TYPE_CHECKING:
+    from runtime.driver.runtime import Runtime
 
 PAUSED = 3
 """The exit code of a turn that waits for a person."""
@@ -22,6 +26,7 @@ Message = Annotated[str | None, typer.Argument(metavar="MESSAGE", help="What to 
 Answer = Annotated[list[str] | None, typer.Option(help="CALL_ID=JSON: go on with a paused turn. May be repeated.")]
 NoStream = Annotated[bool, typer.Option("--no-stream", help="Print answers when they are complete.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print calls of tools and transfers on the standard error.")]
+Requests = Annotated[bool, typer.Option("--requests", help="Print what models were asked, on the standard error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the events as JSON, one a line, instead of texts.")]
 Session = Annotated[str | None, typer.Option(help="The id of the session; by default a new one.")]
 
@@ -39,6 +44,7 @@ def run(
     no_stream: NoStream = False,
     json: Json = False,
     verbose: Verbose = False,
+    requests: Requests = False,
     ray: options.Ray = False,
     address: options.Address = None,
 ) -> None:
@@ -58,9 +64,10 @@ def run(
         streams=not (no_stream or json),
         json=json,
         verbose=verbose,
+        requests=requests,
     )
     try:
-        code = perform(request, Where(app, app_name, store, ray, address))
+        code = perform(request, Where(app, app_name, store, ray, address, records=requests))
     except KeyboardInterrupt:
         print("cancelled", file=sys.stderr)
         code = INTERRUPTED
@@ -81,6 +88,7 @@ class Request:
         streams: print pieces of answers as they come.
         json: print events.
         verbose: print what agents do besides speaking.
+        requests: print what models were asked.
     """
 
     message: str
@@ -92,6 +100,7 @@ class Request:
     streams: bool
     json: bool
     verbose: bool
+    requests: bool
 
 
 def perform(request: Request, where: Any) -> int:
@@ -117,7 +126,11 @@ def perform(request: Request, where: Any) -> int:
                 run_config=config,
                 state_delta=request.state or None,
             )
-        show(turn, json=request.json, verbose=request.verbose)
+        try:
+            show(turn, json=request.json, verbose=request.verbose)
+        finally:
+            if request.requests:
+                _print_requests(rt, request.user, session, turn.invocation_id)
         if not isinstance(turn.result().outcome, Paused):
             return 0
         named: dict[str, str | bool | None] = {
@@ -131,6 +144,18 @@ def perform(request: Request, where: Any) -> int:
         for line in how_to_answer(turn.pending, where.path, named):
             print(line, file=sys.stderr)
         return PAUSED
+
+
+def _print_requests(rt: Runtime, user: str, session: str, invocation_id: str) -> None:
+    """Print what models were asked in a turn, also in one that has failed."""
+    from actors.errors import RaygroveError
+    from runtime.frontends.console.apps.terminal import Terminal
+    from runtime.frontends.console.request_lines import requests_lines
+
+    # A turn that could not start is not there, and its error says why.
+    with suppress(RaygroveError):
+        for line in requests_lines(rt.turns.requests(user, session, invocation_id)):
+            Terminal(sys.stderr).dim(line)
 
 
 def _message(message: str | None, answers: list[str]) -> str:

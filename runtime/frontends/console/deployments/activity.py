@@ -65,6 +65,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         time: seconds since the epoch.
         age_s: how long its first Session actor runs.
         running: turns under way.
+        lost: processes of agents that were lost, since the Runners were started.
         draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
@@ -73,14 +74,16 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     time: float
     age_s: float
     running: int
+    lost: int
     draining: bool
     actors: Sequence[ActorRow]
 
     def summary(self) -> tuple[str, ...]:
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
+        counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
         note = ("draining",) if self.draining else ()
-        return self.name, f"live agents {agents}", f"running turns {self.running}", f"up {duration(self.age_s)}", *note
+        return self.name, *counts, f"up {duration(self.age_s)}", *note
 
 
 class DeploymentWatch:
@@ -119,6 +122,7 @@ class DeploymentWatch:
             time=now_s,
             age_s=now_s - started_s,
             running=running,
+            lost=seen.runner.counts.get("lost", 0),
             draining=seen.runner.counts["draining"] > 0,
             actors=[*core, *agents],
         )

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 Chosen = Annotated[str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the session's newest.")]
 Requests = Annotated[bool, typer.Option("--requests", help="Print what models were asked, where it was recorded.")]
 
-NOT_RECORDED = (
-    "no model call of this turn was recorded: RAYGROVE_RECORD_REQUESTS was off or did not choose it, or it is too long ago"
-)
-
 
 def describe(
     name: Name,
@@ -34,9 +30,9 @@ def describe(
 
     from runtime.frontends.console.apps.terminal import Terminal
     from runtime.frontends.console.joining import joined, user_of
-    from runtime.frontends.console.observing.request_lines import request_lines
     from runtime.frontends.console.observing.turn_lines import turn_lines
     from runtime.frontends.console.output import print_json
+    from runtime.frontends.console.request_lines import requests_lines
 
     with joined(name, address) as rt:
         owner = user_of(rt, session, user)
@@ -48,11 +44,8 @@ def describe(
     terminal = Terminal()
     for line in turn_lines(turn):
         terminal.write(line)
-    for number, call in enumerate(calls, 1):
-        for line in request_lines(number, call):
-            terminal.write(line)
-    if requests and not calls:
-        terminal.write(NOT_RECORDED)
+    for line in requests_lines(calls) if requests else ():
+        terminal.write(line)
 
 
 def _newest(rt: Runtime, user: str, session: str) -> str:

@@ -110,6 +110,17 @@ def test_what_has_no_wire_form_or_is_too_large_is_not_taken_and_does_not_count_a
     assert unpacked(packed, by_digest(parts)).contents == [text(1)]
 
 
+@pytest.mark.parametrize("name", ["http_options", "httpOptions"])
+def test_headers_which_may_be_keys_are_recorded_by_their_names_only(name: str) -> None:
+    options = {"headers": {"Authorization": "Bearer 123"}, "timeout": 5}
+    request = LlmRequest(contents=[text(1)], config={"temperature": 1, name: options})
+    packed, parts = RequestPacker(LARGE).packed(request)
+    assert not any(b"Bearer" in part.raw for part in parts)
+    made = unpacked(packed, by_digest(parts))
+    assert made.config == {"temperature": 1, name: {"headers": {"Authorization": "(not recorded)"}, "timeout": 5}}
+    assert request.config[name] == options, "the request itself is as it was"
+
+
 def test_a_part_that_is_missing_is_told() -> None:
     packed, parts = RequestPacker(LARGE).packed(LlmRequest(contents=[text(number) for number in range(GROUP + 1)]))
     for part in parts:

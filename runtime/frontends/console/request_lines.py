@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -14,6 +14,19 @@ from runtime.frontends.console.event_lines import event_lines
 from runtime.frontends.console.output import local_time
 
 _INSTRUCTION = "system_instruction"
+
+
+NOT_RECORDED = (
+    "no model call of this turn was recorded: RAYGROVE_RECORD_REQUESTS was off or did not choose it, or it is too long ago"
+)
+
+
+def requests_lines(calls: Sequence[RecordedCall]) -> Iterator[str]:
+    """All that was asked in a turn; without any call, why there is none."""
+    for number, call in enumerate(calls, 1):
+        yield from request_lines(number, call)
+    if not calls:
+        yield NOT_RECORDED
 
 
 def call_line(number: int, call: RecordedCall) -> str:

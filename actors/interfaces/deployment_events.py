@@ -1,0 +1,63 @@
+"""Events of a deployment: what happens to its processes, its store and its connections, for those who operate it.
+
+They are records of one logger that name their kind, so they travel, and are kept in files, as all that is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import msgspec
+
+from actors.messages.shown import Shown
+
+EventKind = Literal[
+    "process started",
+    "process lost",
+    "process replaced",
+    "actor replaced",
+    "store away",
+    "store back",
+    "over Ray",
+    "direct again",
+    "overload",
+]
+"""What an event is about: a process of agents, a Session actor or Runner, the store, messages, or turns that are refused."""
+
+LOGGER = "raygrove.events"
+"""The logger of all events."""
+
+KIND = "deployment_event"
+"""The attribute of their records that has the kind."""
+
+MAX_KEPT = 1_000
+"""Events that each Session actor's and Runner's process keeps."""
+
+_logger = logging.getLogger(LOGGER)
+
+
+class DeploymentEvent(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Something that has happened to a deployment.
+
+    Attributes:
+        at_s: when, in seconds since the epoch.
+        kind: see EventKind.
+        text: what, in a sentence.
+        pid: the process that has noticed it.
+    """
+
+    at_s: float
+    kind: str
+    text: str
+    pid: int = 0
+
+
+def tell_event(kind: EventKind, text: str, *args: object, level: int = logging.WARNING) -> None:
+    """Log an event.
+
+    Args:
+        text, args: as `logging` takes them.
+        level: INFO for what is as it should be. Events of INFO are kept, but reach no log whose level is higher.
+    """
+    _logger.log(level, text, *args, extra={KIND: kind}, stacklevel=2)

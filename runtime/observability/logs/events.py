@@ -1,0 +1,58 @@
+"""Events of a deployment among what a process logs: told apart by their attribute, and the newest of them kept."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from actors.interfaces.deployment_events import KIND, LOGGER, MAX_KEPT, DeploymentEvent
+from actors.interfaces.run_facts import NO_RUN
+from runtime.observability.logs.lines import Line, line_of
+
+
+def event_of(line: Line) -> DeploymentEvent | None:
+    """The event that a line tells; None for any other line."""
+    kind = line.extra.get(KIND)
+    return DeploymentEvent(at_s=line.created_s, kind=str(kind), text=line.text, pid=line.pid) if kind is not None else None
+
+
+def let_events_through() -> None:
+    """Have this process make the records of events, whatever the levels of its loggers are."""
+    logging.getLogger(LOGGER).setLevel(logging.INFO)
+
+
+def without_quiet_events(lines: Iterable[Line], level: int) -> list[Line]:
+    """The lines for logs: without events of a level that the logs leave out."""
+    return [line for line in lines if line.level >= level or KIND not in line.extra]
+
+
+class EventRing:
+    """Keeps the newest events. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._events: deque[DeploymentEvent] = deque(maxlen=MAX_KEPT)
+        self._lock = threading.Lock()
+
+    def add_lines(self, lines: Iterable[Line]) -> None:
+        """Add the events among some lines."""
+        with self._lock:
+            self._events.extend(event for line in lines if (event := event_of(line)) is not None)
+
+    def all(self) -> Sequence[DeploymentEvent]:
+        """The events that are kept, in the order in which they came."""
+        with self._lock:
+            return list(self._events)
+
+
+class RingHandler(logging.Handler):
+    """A handler that puts the events of this process into a ring."""
+
+    def __init__(self, ring: EventRing) -> None:
+        super().__init__()
+        self._ring = ring
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Put a record into the ring."""
+        self._ring.add_lines([line_of(record, NO_RUN)])
