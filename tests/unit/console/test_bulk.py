@@ -107,3 +107,20 @@ def test_after_an_interruption_the_same_command_goes_on_with_the_rest(capsys: py
     rest = [each for each in many if each not in done]
     assert act(action(tells), rest, dry_run=False, yes=True, json=False) == 0
     assert done == set(many)
+
+
+def test_what_shares_a_place_is_done_one_after_the_other_in_its_order() -> None:
+    done: dict[str, list[int]] = {"a": [], "b": []}
+    busy: set[str] = set()
+
+    def noted(each: tuple[str, int]) -> Done:
+        place, number = each
+        assert place not in busy
+        busy.add(place)
+        done[place].append(number)
+        busy.remove(place)
+        return Done("", {})
+
+    of_places = Action("cancel", "cancelled", "turn", ("TURN",), lambda each: each[:1], noted, lambda each: each[0])
+    assert act(of_places, [(place, number) for number in range(50) for place in "ab"], dry_run=False, yes=True, json=True) == 0
+    assert done == {"a": list(range(50)), "b": list(range(50))}

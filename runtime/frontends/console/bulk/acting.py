@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -46,6 +47,7 @@ class Action(Generic[T]):
         columns: of the table that shows them.
         row: one of them, in that table.
         do: does it. Raises RaygroveError when it cannot be done.
+        place: those that have the same are done one after the other, in the order in which they were found.
     """
 
     verb: str
@@ -54,6 +56,7 @@ class Action(Generic[T]):
     columns: Sequence[str]
     row: Callable[[T], Sequence[str]]
     do: Callable[[T], Done]
+    place: Callable[[T], Hashable] = id
 
     def counted(self, number: int) -> str:
         """So many of these things."""
@@ -140,19 +143,22 @@ def _results(action: Action[T], found: Sequence[T]) -> Iterator[tuple[T, Done | 
         except RaygroveError as error:
             return error
 
-    left = iter(found)
+    left: dict[Hashable, deque[T]] = {}
+    for each in found:
+        left.setdefault(action.place(each), deque()).append(each)
+    ready = deque(left)
     under_way: dict[Future[Done | RaygroveError], T] = {}
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        while True:
-            for each in left:
+        while ready or under_way:
+            while ready and len(under_way) < AT_ONCE:
+                each = left[ready.popleft()].popleft()
                 under_way[threads.submit(attempt, each)] = each
-                if len(under_way) >= AT_ONCE:
-                    break
-            if not under_way:
-                return
             ended, _ = wait(under_way, return_when=FIRST_COMPLETED)
             for future in ended:
-                yield under_way.pop(future), future.result()
+                each = under_way.pop(future)
+                if left[place := action.place(each)]:
+                    ready.append(place)
+                yield each, future.result()
 
 
 def begun(turn: Turn) -> None:

@@ -93,7 +93,8 @@ def _action(rt: Runtime) -> Action[TurnInfo]:
             {"invocationId": turn.invocation_id, "state": "cancelled", "sealedCalls": sealed},
         )
 
-    return Action("cancel", "cancelled", "turn", TURN_COLUMNS, turn_row, do)
+    # In a session those in line first: else one of them would begin when the one before it is cancelled.
+    return Action("cancel", "cancelled", "turn", TURN_COLUMNS, turn_row, do, lambda turn: (turn.user_id, turn.session_id))
 
 
 def _cancel(rt: Runtime, turn: TurnInfo) -> int:
