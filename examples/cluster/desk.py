@@ -8,6 +8,7 @@ import os
 import sys
 
 from actors import BaseAgent, LlmAgent, tool
+from actors.errors import DeploymentExistsError
 from actors.testing import PatternModel
 from runtime import Runtime
 
@@ -38,10 +39,13 @@ def desk() -> BaseAgent:
 
 
 def start() -> None:
-    """Leave the app on the cluster."""
+    """Leave the app on the cluster. Where it is already, nothing is started, so that a Job may run this again."""
     database, artifacts = os.environ["DATABASE_URL"], os.environ["ARTIFACTS_URL"]
-    with Runtime(desk(), app_name=APP, address=ADDRESS, session_store=database, artifact_store=artifacts, detached=True):
-        print(f"{APP} runs")
+    try:
+        with Runtime(desk(), app_name=APP, address=ADDRESS, session_store=database, artifact_store=artifacts, detached=True):
+            print(f"{APP} runs")
+    except DeploymentExistsError:
+        print(f"{APP} runs already")
 
 
 def ask(message: str) -> None:

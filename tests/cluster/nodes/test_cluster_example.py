@@ -29,6 +29,7 @@ def run(address: str, stores: dict[str, str], *arguments: str) -> str:
 def test_the_desk_stays_when_its_program_has_ended(local_ray: str, server: str, tmp_path: Path) -> None:
     stores = {"DATABASE_URL": server, "ARTIFACTS_URL": f"file://{tmp_path}/artifacts"}
     assert run(local_ray, stores, "start") == "desk runs\n"
+    assert run(local_ray, stores, "start") == "desk runs already\n"
     with Runtime.connect("desk") as rt:
         events = list(rt.run(user_id="ada", session_id="s1", message="Where is my order 42?"))
         assert [event.author for event in events if event.text] == ["orders"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from ray.autoscaler._private.util import prepare_config, validate_config
+from typer.main import get_command
 
 from runtime import Settings
+from runtime.frontends.console import cli
+from runtime.frontends.web.api.operating.operators import OPERATIONS
+from runtime.frontends.web.serving import GRACE_S
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "cluster"
@@ -117,6 +122,7 @@ def test_all_nodes_run_one_image() -> None:
         for group in (cluster.head_group_spec, *cluster.worker_group_specs)
         for container in group.template.spec.containers
     }
+    images |= {container["image"] for container in containers_beside_the_cluster()}
     assert images == {launched()["docker"]["image"]}
     assert f"-t {images.pop()} ." in (FOLDER / "Dockerfile").read_text()
 
@@ -145,9 +151,71 @@ def test_settings_that_the_files_name_are_settings() -> None:
     assert named <= set(Settings.model_fields)
 
 
+def test_what_runs_beside_the_cluster_joins_it_as_a_node_on_which_no_agent_lives() -> None:
+    name = manifest()["metadata"]["name"]
+    for container in containers_beside_the_cluster():
+        [script] = container["args"]
+        assert f"ray start --address={name}-head-svc:6379 --num-cpus=0 --memory=0\n" in script
+        token = {"secretKeyRef": {"name": name, "key": "auth_token"}}
+        assert {"name": "RAY_AUTH_TOKEN", "valueFrom": token} in container["env"]
+        # The operator makes a secret of the cluster's name, so no secret that is made by hand may have it.
+        assert {"secretRef": {"name": name}} not in container.get("envFrom", [])
+    settings = manifest()["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    assert [each for each in settings if each not in containers_beside_the_cluster()[0]["env"]] == []
+
+
+def test_the_job_starts_the_app_that_the_servers_join() -> None:
+    job, web = containers_beside_the_cluster()
+    assert "python examples/cluster/desk.py start\n" in job["args"][0]
+    assert resource("Job")["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+    _, _, command = web["args"][0].partition("exec raygrove ")
+    name, *arguments = shlex.split(command.replace("\\\n", " "))
+    commands = get_command(cli.app).commands  # type: ignore[attr-defined]
+    options = commands[name].make_context(name, arguments).params
+    assert (options["paths"], options["join"]) == (["desk"], True)
+    assert '\nAPP = "desk"\n' in (FOLDER / "desk.py").read_text()
+
+
+def test_probes_traffic_and_tokens_fit_the_server() -> None:
+    _, web = containers_beside_the_cluster()
+    spec = resource("Deployment")["spec"]
+    [port] = web["ports"]
+    words = shlex.split(web["args"][0].replace("\\\n", " "))
+    assert words[words.index("--port") + 1] == str(port["containerPort"])
+    host = words[words.index("--allowed-host") + 1]
+    paths = {operation.path for operation in OPERATIONS}
+    for probe, path in {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}.items():
+        asked = web[probe]["httpGet"]
+        assert asked == {"path": path, "port": port["name"], "httpHeaders": [{"name": "Host", "value": host}]}
+        assert path in paths
+    assert web["readinessProbe"]["timeoutSeconds"] > 2
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > GRACE_S
+    [mount], [volume] = web["volumeMounts"], spec["template"]["spec"]["volumes"]
+    assert mount["name"] == volume["name"]
+    assert Path(words[words.index("--tokens") + 1]).parent == Path(mount["mountPath"])
+    service, ingress = resource("Service"), resource("Ingress")["spec"]
+    assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    [rule] = ingress["rules"]
+    [way] = rule["http"]["paths"]
+    [way_in] = service["spec"]["ports"]
+    assert way["backend"]["service"] == {"name": service["metadata"]["name"], "port": {"name": way_in["name"]}}
+    assert way_in["targetPort"] == port["name"]
+    assert rule["host"] == host
+    assert ingress["tls"][0]["hosts"] == [host]
+
+
 def launched() -> Any:
     return yaml.safe_load((FOLDER / "cluster.yaml").read_text())
 
 
 def manifest() -> Any:
-    return yaml.safe_load((FOLDER / "kuberay.yaml").read_text())
+    return resource("RayCluster")
+
+
+def resource(kind: str) -> Any:
+    [found] = [each for each in yaml.safe_load_all((FOLDER / "kuberay.yaml").read_text()) if each["kind"] == kind]
+    return found
+
+
+def containers_beside_the_cluster() -> list[Any]:
+    return [resource(kind)["spec"]["template"]["spec"]["containers"][0] for kind in ("Job", "Deployment")]

@@ -1,0 +1,110 @@
+"""The dashboard and the alert rules in examples/cluster ask for figures that there are, by labels that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from actors import LlmAgent, ModelLimits
+from actors.testing import PatternModel
+from runtime import Settings
+from runtime.observability.metrics.catalogue import HISTOGRAMS, underscored
+from runtime.web import app_for
+from tests.support.runtimes import Deploy
+from tests.support.servers.web_server import TIMEOUT_S, serving
+
+FOLDER = Path(__file__).parents[3] / "examples" / "cluster"
+
+_NAME = re.compile(r"\b(?:ray_)?(?:raygrove|gen_ai)_\w+\b(?=[{)\[ ]|$)")
+_SELECTED = re.compile(r"\b((?:ray_)?(?:raygrove|gen_ai)_\w+)\{([^}]*)\}")
+_GROUPED = re.compile(r"by \(([^)]*)\) \((?:[a-z_]+\()?((?:ray_)?(?:raygrove|gen_ai)_\w+)")
+_BY = re.compile(r"by \([^)]*\)")
+_LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? \S+$", re.MULTILINE)
+
+ON_RAY = "raygrove_runner_max_hosts"
+"""A figure that the local engine does not have, all of whose agents live in one process."""
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    board = json.loads((FOLDER / "dashboard.json").read_text())
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> list[str]:
+    """Every expression of both files."""
+    return [rule["expr"] for rule in rules()] + [target["expr"] for panel in panels() for target in panel["targets"]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
+    """Each figure of a server of an app with a limited model, and its labels; those of Ray's metrics beside them."""
+    settings = Settings(model_limits={"PatternModel": ModelLimits(max_concurrency=1)})
+    root = LlmAgent(name="desk", model=PatternModel([], default="Hello!"))
+    with Deploy("local", tmp_path_factory.mktemp("stores"))(root, app_name="desk", settings=settings) as rt:
+        rt.run(user_id="ada", session_id="s1", message="hi").result()
+        with serving(app_for(rt)) as url:
+            httpx2.get(f"{url}/healthz", timeout=TIMEOUT_S)
+            text = httpx2.get(f"{url}/metrics", timeout=TIMEOUT_S).text
+    found = {name: set(_LABEL.findall(labels)) for name, labels in _SAMPLE.findall(text)} | {ON_RAY: {"app"}}
+    for metric in HISTOGRAMS:
+        labels = {"app", *map(underscored, metric.labels)}
+        found |= {f"ray_{metric.prometheus_name}_{kind}_total": labels for kind in ("count", "sum")}
+        found[f"ray_{metric.prometheus_name}_bucket_total"] = labels | {"le"}
+    return found
+
+
+def test_every_figure_that_is_asked_for_is_served(served: Mapping[str, set[str]]) -> None:
+    asked = {name for expression in expressions() for name in _NAME.findall(_BY.sub("", expression))}
+    assert len(asked) > 20
+    assert asked <= served.keys(), asked - served.keys()
+
+
+def test_figures_are_selected_and_grouped_by_labels_that_they_have(served: Mapping[str, set[str]]) -> None:
+    target = {"instance", "job"}
+    for expression in expressions():
+        for name, selectors in _SELECTED.findall(expression):
+            assert set(_LABEL.findall(selectors)) <= served[name], expression
+        for labels, name in _GROUPED.findall(expression):
+            assert set(labels.split(", ")) <= served[name] | target, expression
+
+
+def test_what_only_grows_is_asked_for_its_rate() -> None:
+    for expression in expressions():
+        for counter in re.findall(r"([a-z_]*\(?)(?:ray_)?(?:raygrove|gen_ai)_\w+_total\b", expression):
+            assert counter in ("rate(", "increase(", "resets("), expression
+
+
+def test_each_rule_says_what_to_look_at() -> None:
+    for rule in rules():
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"].keys() == {"summary", "description"}
+    assert len({rule["alert"] for rule in rules()}) == len(rules()) > 10
+
+
+def test_panels_stand_side_by_side() -> None:
+    board = json.loads((FOLDER / "dashboard.json").read_text())
+    places = [panel["gridPos"] for panel in board["panels"]]
+    taken = [(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    assert len(taken) == len(set(taken))
+    assert max(x for x, _ in taken) < 24
+    assert len({panel["id"] for panel in board["panels"]}) == len(places)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
+def test_prometheus_takes_the_rules() -> None:
+    done = subprocess.run(["promtool", "check", "rules", FOLDER / "alerts.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
