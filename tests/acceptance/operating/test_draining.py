@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,25 @@ def test_a_turn_that_an_earlier_deployment_has_left_is_left_to_a_later_one(
             start(rt, "wait", "old", invocation_id=old).result()
         gate.open()
         assert (running.result().text, [turn.invocation_id for turn in drain.result().left]) == ("ok", [])
+
+
+def test_what_is_due_while_a_deployment_drains_is_left_to_the_next_one(
+    deploy: Deploy, gate: Gate, thread: ThreadPoolExecutor
+) -> None:
+    root = agent(gate)
+    with deploy(root) as rt:
+        running = at_the_gate(rt, gate)
+        at = datetime.now(UTC) + timedelta(seconds=1)
+        rt.schedules.create("once", user_id="ada", session_id="due", message="now", at=at)
+        drain = draining(rt, thread)
+        until(lambda: datetime.now(UTC) > at + timedelta(seconds=0.5))
+        assert stored(rt, "due") == []
+        gate.open()
+        assert running.result().text == "ok"
+        assert drain.result().left == ()
+    with deploy(root) as rt:
+        until(lambda: [event.text for event in stored(rt, "due")] == ["now", "ok"])
+        assert rt.schedules.list(user_id="ada") == []
 
 
 @pytest.mark.parametrize("within_s", [0, -1, float("nan"), "soon"])
