@@ -104,7 +104,71 @@ def test_panels_stand_side_by_side() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(places)
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
+
+
+@needs_promtool
 def test_prometheus_takes_the_rules() -> None:
-    done = subprocess.run(["promtool", "check", "rules", FOLDER / "alerts.yaml"], capture_output=True, text=True, check=False)
+    promtool("check", "rules", FOLDER / "alerts.yaml")
+
+
+FIRED = {
+    "RaygroveServerDown": {'up{job="raygrove"}': "0x60"},
+    "RaygroveRequestsFail": {
+        'raygrove_web_requests_total{operation="POST /run",status="200"}': "0+60x60",
+        'raygrove_web_requests_total{operation="POST /run",status="503"}': "0+6x60",
+    },
+    "RaygroveTurnEndsOwed": {'raygrove_session_ends_owed{app="desk"}': "1x60"},
+    "RaygroveNothingIsStored": {
+        'raygrove_runner_running{app="desk"}': "3x60",
+        'raygrove_session_commits_total{app="desk"}': "700x60",
+    },
+    "RaygroveTurnsWait": {'raygrove_runner_waiting{app="desk"}': "5000x60"},
+    "RaygroveTurnsRefused": {'raygrove_web_requests_total{operation="POST /run",status="429"}': "0+600x60"},
+    "RaygroveAgentsSilent": {'raygrove_runner_silent{app="desk"}': "1x60"},
+    "RaygroveThreadsLeft": {'raygrove_agents_threads_left{app="desk"}': "21x60"},
+    "RaygroveProcessesReplaced": {'raygrove_runner_replaced_total{app="desk"}': "0x30 1x30"},
+    "RaygroveProcessesFull": {'raygrove_runner_hosts{app="desk"}': "8x60", 'raygrove_runner_max_hosts{app="desk"}': "8x60"},
+    "RaygroveActorRestarted": {
+        'raygrove_session_turns_total{app="desk"}': "900x55 0x5",
+        'raygrove_runner_turns_total{app="desk"}': "900x60",
+    },
+    "RaygroveDrainsForLong": {'raygrove_runner_draining{app="desk"}': "1x60"},
+    "RaygroveModelQueue": {'raygrove_model_waiting{app="desk",model="gemini"}': "101x60"},
+    "RaygroveModelRetries": {
+        'raygrove_model_granted_total{app="desk",model="gemini"}': "0+60x60",
+        'raygrove_model_retried_total{app="desk",model="gemini"}': "0+9x60",
+    },
+    "RaygroveTurnsFail": {
+        'ray_gen_ai_workflow_duration_seconds_count_total{app="desk"}': "0+60x60",
+        'ray_gen_ai_workflow_duration_seconds_count_total{app="desk",error_type="KeyError"}': "0+6x60",
+    },
+    "RaygroveToolFails": {
+        'ray_gen_ai_execute_tool_duration_seconds_count_total{app="desk",gen_ai_tool_name="pay"}': "0+3x60",
+        'ray_gen_ai_execute_tool_duration_seconds_count_total{app="desk",gen_ai_tool_name="pay",error_type="KeyError"}': "0+2x60",
+    },
+}
+"""Of each alert figures of an hour, one a minute, at whose end it is on."""
+
+
+def test_each_alert_has_figures_at_which_it_is_on() -> None:
+    assert [rule["alert"] for rule in rules()] == list(FIRED)
+
+
+@needs_promtool
+def test_prometheus_has_each_alert_on_at_its_figures_and_at_no_others(tmp_path: Path) -> None:
+    tests = []
+    for name, series in FIRED.items():
+        figures = [{"series": each, "values": values} for each, values in series.items()]
+        asked = 'count by (alertname) (ALERTS{alertstate="firing"})'
+        samples = [{"labels": f'{{alertname="{name}"}}', "value": 1}]
+        expected = [{"expr": asked, "eval_time": "59m", "exp_samples": samples}]
+        tests.append({"name": name, "interval": "1m", "input_series": figures, "promql_expr_test": expected})
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(FOLDER / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}))
+    promtool("test", "rules", file)
+
+
+def promtool(*arguments: str | Path) -> None:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -155,7 +155,7 @@ def test_what_runs_beside_the_cluster_joins_it_as_a_node_on_which_no_agent_lives
     name = manifest()["metadata"]["name"]
     for container in containers_beside_the_cluster():
         [script] = container["args"]
-        assert f"ray start --address={name}-head-svc:6379 --num-cpus=0 --memory=0\n" in script
+        assert f"ray start --address={name}-head-svc:6379 --num-cpus=0 --memory=0" in script
         token = {"secretKeyRef": {"name": name, "key": "auth_token"}}
         assert {"name": "RAY_AUTH_TOKEN", "valueFrom": token} in container["env"]
         # The operator makes a secret of the cluster's name, so no secret that is made by hand may have it.
@@ -168,8 +168,7 @@ def test_the_job_starts_the_app_that_the_servers_join() -> None:
     job, web = containers_beside_the_cluster()
     assert "python examples/cluster/desk.py start\n" in job["args"][0]
     assert resource("Job")["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
-    _, _, command = web["args"][0].partition("exec raygrove ")
-    name, *arguments = shlex.split(command.replace("\\\n", " "))
+    name, *arguments = serve_command(web)
     commands = get_command(cli.app).commands  # type: ignore[attr-defined]
     options = commands[name].make_context(name, arguments).params
     assert (options["paths"], options["join"]) == (["desk"], True)
@@ -180,7 +179,7 @@ def test_probes_traffic_and_tokens_fit_the_server() -> None:
     _, web = containers_beside_the_cluster()
     spec = resource("Deployment")["spec"]
     [port] = web["ports"]
-    words = shlex.split(web["args"][0].replace("\\\n", " "))
+    words = serve_command(web)
     assert words[words.index("--port") + 1] == str(port["containerPort"])
     host = words[words.index("--allowed-host") + 1]
     paths = {operation.path for operation in OPERATIONS}
@@ -215,6 +214,14 @@ def manifest() -> Any:
 def resource(kind: str) -> Any:
     [found] = [each for each in yaml.safe_load_all((FOLDER / "kuberay.yaml").read_text()) if each["kind"] == kind]
     return found
+
+
+def serve_command(container: Any) -> list[str]:
+    """The words after `raygrove` of the line that starts the server."""
+    lines = container["args"][0].replace("\\\n", " ").splitlines()
+    [line] = [line for line in lines if line.startswith("raygrove serve ")]
+    assert line.endswith(" &")
+    return shlex.split(line)[1:-1]
 
 
 def containers_beside_the_cluster() -> list[Any]:
