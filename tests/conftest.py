@@ -39,7 +39,7 @@ DEFAULT_STORES = Path(".raygrove").absolute()
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
 
-ONE_IN_ON_RAY = 3
+ONE_IN_ON_RAY = 5
 """Of the acceptance tests of a module that run on both engines, the ordinary run has one in so many on Ray."""
 
 ROOM_BYTES = 4 * 2**30
