@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from actors.errors import RaygroveError, RequestError
+from actors.errors import OverloadedError, RaygroveError, RequestError
 from runtime.frontends.console import stores, users
 from runtime.frontends.console.apps.chat import chat
 from runtime.frontends.console.apps.evaluation import evaluate_sets
@@ -38,8 +38,8 @@ from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
 from runtime.frontends.console.usage import usage
 
-FAILED, WRONG_USAGE = 1, 2
-"""Exit codes for errors."""
+FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
+"""Exit codes for errors; the last one, as other programs have it, for what may be asked again."""
 
 _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored data", "This machine"
 
@@ -106,4 +106,11 @@ def main() -> None:
         app()
     except RaygroveError as error:
         print_error(error)
-        sys.exit(WRONG_USAGE if isinstance(error, RequestError) else FAILED)
+        sys.exit(exit_code_of(error))
+
+
+def exit_code_of(error: RaygroveError) -> int:
+    """The exit code of a command that an error has ended."""
+    if isinstance(error, OverloadedError):
+        return AGAIN
+    return WRONG_USAGE if isinstance(error, RequestError) else FAILED

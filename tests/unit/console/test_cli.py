@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from actors import LlmAgent
-from actors.errors import ClusterError, RequestError, SessionExistsError, StoreError
+from actors.errors import ClusterError, DrainingError, OverloadedError, RequestError, SessionExistsError, StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.deployment import connection
@@ -359,3 +359,11 @@ def test_a_cluster_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert done.stderr.startswith("error: no Ray at '127.0.0.1:1' can be used: nothing can be reached there")
+
+
+def test_exit_codes_tell_what_may_be_asked_again() -> None:
+    overloaded = OverloadedError("user 'ada'", 7, "RAYGROVE_MAX_WAITING_USER_TURNS", 2.0)
+    codes = [
+        cli.exit_code_of(error) for error in (overloaded, DrainingError("desk", 5.0), RequestError("no"), StoreError("away"))
+    ]
+    assert codes == [75, 75, 2, 1]
