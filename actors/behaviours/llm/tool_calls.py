@@ -80,7 +80,7 @@ class ToolCalls:
         self.own = by_name
         self.by_name = by_name
         self._needs_consent: dict[str, bool] = {}
-        # By call: which of the agent's calls of that tool it is.
+        # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
         self._called: Counter[str] = Counter()
 
@@ -99,9 +99,10 @@ class ToolCalls:
         return self._needs_consent[call_id]
 
     def number(self, calls: Iterable[FunctionCall]) -> None:
-        """Number calls of agents that work for them, each once, as they follow each other in the log."""
+        """Number calls of agents whose runs are numbered, each once, as they follow each other in the log."""
         for call in calls:
-            if isinstance(self.own.get(call.name), DelegateTool) and (call.id or "") not in self._numbers:
+            tool = self.own.get(call.name)
+            if isinstance(tool, DelegateTool) and tool.counts_calls and (call.id or "") not in self._numbers:
                 self._called[call.name] += 1
                 self._numbers[call.id or ""] = self._called[call.name]
 
@@ -267,9 +268,8 @@ class ToolCalls:
         log_failure(logger, level, what, self._context, error, traceback)
 
     async def _delegate(self, name: str, call_id: str, data: JsonValue) -> AnyOutcome:
-        tool = self.own.get(name)
-        is_counted = isinstance(tool, DelegateTool) and tool.counts_calls
-        run_id = str(self._numbers[call_id]) if is_counted else call_segment(call_id)
+        number = self._numbers.get(call_id)
+        run_id = str(number) if number is not None else call_segment(call_id)
         return await self._context.delegate(name, run_id, call_id, data)
 
     def _tool_context(self, call_id: str, actions: Actions, answered: UserAnswer | None = None) -> ToolContext:

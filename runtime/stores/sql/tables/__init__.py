@@ -1,1 +1,1 @@
-"""Tables of the session store that are defined apart from the others, each group with its migration."""
+"""Tables of the session store that are defined apart from the others."""
