@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.adk.events import Event as AdkEvent
 
 from actors import START, Graph, LlmAgent
@@ -24,7 +26,7 @@ def test_nodes_keep_their_paths_and_outputs(local: Deploy) -> None:
 
 def test_a_task_has_the_scope_of_its_call_and_the_user_says_what_came_of_it(local: Deploy) -> None:
     clerk = LlmAgent(name="clerk", mode="task", model=ScriptedModel([{"call": "finish_task", "args": {"result": "R"}}]))
-    script = [{"call": "clerk", "args": {"request": "do it"}}, "done"]
+    script: list[Any] = [{"call": "clerk", "args": {"request": "do it"}}, "done"]
     with local(LlmAgent(name="boss", model=ScriptedModel(script), sub_agents=[clerk])) as rt:
         run_turn(rt, "go")
         served = [AdkEvent.model_validate(each) for each in adk_events(stored(rt), for_operator=True)]
