@@ -89,6 +89,16 @@ class GraphReader:
         return agent
 
 
+def refuse_attempts(workflow: Any) -> None:
+    """Refuse what only the graph around a Workflow could do. Raises DefinitionError."""
+    for option in ("retry_config", "timeout"):
+        if getattr(workflow, option) is not None:
+            raise DefinitionError(
+                f"agent {workflow.name!r}: {option} of a Workflow that is no node of another one is not carried over: give it to "
+                "its nodes, or make it a node"
+            )
+
+
 def function(node: Any, description: str, app_name: str, convert: Callable[[Any], BaseAgent]) -> FunctionGraph:
     """A FunctionNode among the tools of an agent, with the agents that it may run.
 
