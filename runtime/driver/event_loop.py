@@ -142,6 +142,10 @@ class Portal:
         """True on the portal's own thread, which must not wait for its loop."""
         return threading.current_thread() is self._thread
 
+    def time_s(self) -> float:
+        """The time of its loop's clock."""
+        return self._loop.time()
+
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have the loop call a function, without waiting for it."""
         self._loop.call_soon_threadsafe(callback)
