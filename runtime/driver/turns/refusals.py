@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 from actors.errors import OverloadedError
@@ -30,9 +31,9 @@ class Refusals:
             return self._lines.ask(self._of(key), self._client.loop_time_s())
 
     def note(self, key: SessionKey, refusal: OverloadedError) -> None:
-        """Remember that a turn of a session was refused."""
+        """Remember that a turn of a session was refused. Called on the loop."""
         with self._lock:
-            self._lines.refuse(self._of(key), refusal, self._client.loop_time_s())
+            self._lines.refuse(self._of(key), refusal, asyncio.get_running_loop().time())
 
     def leave(self, key: SessionKey) -> None:
         """A turn of a session has begun, or could not."""
