@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Never
+from typing import Annotated, Any, Literal, Never
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -76,6 +76,7 @@ class Settings(BaseSettings):
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
             what may wait, see Limits.
+        user_weights: how many turns of a user are taken in a row, see Limits; in the environment as JSON.
         max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
@@ -130,6 +131,7 @@ class Settings(BaseSettings):
     max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
     max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
     max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
+    user_weights: dict[str, Annotated[int, Field(ge=1)]] = {}
     max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
     min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)
     max_schedule_ahead_days: int = Field(default=DEFAULT_LIMITS.max_schedule_ahead_days, ge=1)
@@ -257,6 +259,7 @@ def _no_json(error: SettingsError) -> str:
 _JSON_EXAMPLES = {
     "core_resources": '{"core": 1}',
     "model_limits": '{"gemini-*": {"max_concurrency": 8}}',
+    "user_weights": '{"batch-*": 1, "desk": 4}',
     "prices": '{"gemini-*": {"input": 0.5, "output": 3}}',
     "env": '["OPENAI_API_KEY"]',
 }
