@@ -114,7 +114,8 @@ class RunnerActor(Actor):
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
         live = self._directory.live()
         asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
-        agents = [each for each in asked if isinstance(each, p.Statistics)]
+        losses = self._directory.losses()
+        agents = [_with_restarts(each, losses.get(each.agent, 0)) for each in asked if isinstance(each, p.Statistics)]
         own = self.figures()
         return msgspec.structs.replace(own, counts={**own.counts, "silent": asked.count(_SILENT)}, agents=agents)
 
@@ -155,3 +156,8 @@ class RunnerActor(Actor):
         await self._directory.close()
         await self._telemetry.flush()
         return p.Ack()
+
+
+def _with_restarts(agent: p.Statistics, restarts: int) -> p.Statistics:
+    """The figures of an agent, which does not know itself how often its process was lost."""
+    return msgspec.structs.replace(agent, counts={**agent.counts, "restarts": restarts})

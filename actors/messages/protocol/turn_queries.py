@@ -186,11 +186,9 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
 
     Attributes:
         runs: those under way, the oldest first.
-        losses: how many actors of each agent were lost in it.
     """
 
     runs: Sequence[LiveRun] = ()
-    losses: dict[str, int] = msgspec.field(default_factory=dict)
     transfers: int = 0
     llm_calls: int = 0
 
