@@ -23,7 +23,7 @@ from actors.messages.protocol.base import (
     TurnRef,
     UnreachedPeer,
 )
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
+from actors.messages.protocol.log import Append, Appended, FailedCall, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
 from actors.messages.protocol.mcp import (
     CallMcpTool,
     ListMcpTools,
@@ -166,6 +166,7 @@ __all__ = [
     "EarlyOpenTurnReply",
     "ErrorReply",
     "Failed",
+    "FailedCall",
     "Fetch",
     "Fetched",
     "FindAgain",

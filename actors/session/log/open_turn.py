@@ -93,6 +93,7 @@ class SessionTurn:
         temp: its `temp:` state, by keys without prefix.
         traceparent: the span of the caller that began it; "" without one.
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
+        opened_s: when it began, or went on, in seconds since the epoch, as far as that is known.
         lost: the numbers of runs that may write no more.
         lost_processes: those that were lost in it since it began.
         losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
@@ -114,6 +115,7 @@ class SessionTurn:
         self.temp = dict(temp or {})
         self.traceparent = traceparent
         self.is_recalled = False
+        self.opened_s = now_s()
         self.lost: set[int] = set()
         self.lost_processes: tuple[LostProcess, ...] = ()
         self.losses: dict[str, int] = {}
