@@ -23,7 +23,18 @@ from actors.messages.protocol.base import (
     TurnRef,
     UnreachedPeer,
 )
-from actors.messages.protocol.log import Append, Appended, FailedCall, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
+from actors.messages.protocol.log import (
+    Append,
+    Appended,
+    FailedCall,
+    Fetch,
+    Fetched,
+    GetStateBefore,
+    ReserveSpending,
+    StateBefore,
+    TellAgain,
+    TellPartial,
+)
 from actors.messages.protocol.mcp import (
     CallMcpTool,
     ListMcpTools,
@@ -96,6 +107,7 @@ from actors.messages.protocol.turn_queries import (
     ModelCallsReply,
     PendingReply,
     ReadLog,
+    RebuildRequests,
     RunningTurnReply,
     StoredCall,
     TurnsCounted,
@@ -178,6 +190,7 @@ __all__ = [
     "GetModelCalls",
     "GetRunningTurn",
     "GetSessionRequest",
+    "GetStateBefore",
     "GetStatistics",
     "GetTopology",
     "GetTurn",
@@ -219,6 +232,7 @@ __all__ = [
     "PruneSessions",
     "ReadLog",
     "ReadTurn",
+    "RebuildRequests",
     "RecoverTurn",
     "RecoverTurns",
     "ReleasePermit",
@@ -242,6 +256,7 @@ __all__ = [
     "SessionsPruned",
     "SessionsReply",
     "StartTurn",
+    "StateBefore",
     "Statistics",
     "Stop",
     "StopBranch",

@@ -193,6 +193,23 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
     llm_calls: int = 0
 
 
+class RebuildRequests(Message, frozen=True, kw_only=True):
+    """Build requests of an agent's model calls in a turn again, from the log. A driver asks a Runner, which asks the agent.
+
+    The reply is ModelCallsReply. One that cannot be rebuilt exactly has no request, but the reason.
+
+    Attributes:
+        agent: the agent.
+        begun_s: when the turn began.
+        seqs: positions of the events that have the answers, in order; at least one.
+    """
+
+    key: SessionKey
+    agent: str
+    begun_s: float
+    seqs: tuple[int, ...]
+
+
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of a model call, and the position of the event with which it was stored."""
 
