@@ -21,7 +21,8 @@ from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
-from tests.support.tries import tries
+from tests.support.stores.shared_dialect import share_compiled_queries
+from tests.support.tries import IS_FULL, tries
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile(
@@ -57,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
     os.environ[NICENESS] = "0"
+    if not IS_FULL:
+        # The full set has stores as programs have them.
+        share_compiled_queries()
     if _has_room(MEMORY):
         # Stores wait for their disk at each commit, which says nothing about the code.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
