@@ -40,8 +40,8 @@ DEFAULT_STORES = Path(".raygrove").absolute()
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
 
-ONE_IN_ON_RAY = 5
-"""Of the acceptance tests of a module that run on both engines, the ordinary run has one in so many on Ray."""
+ONE_IN_ON_RAY = 8
+"""Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
 ROOM_BYTES = 4 * 2**30
 """Free bytes that such a folder has to have."""
@@ -79,8 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         sampled = item.get_closest_marker("sampled")
         group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
-        if sampled is None and _is_acceptance_on_ray(item):
-            group, one_in = str(item.path), ONE_IN_ON_RAY
+        if sampled is not None and sampled.kwargs.get("of") == "module":
+            group = str(item.path)
+        elif sampled is None and _is_acceptance_on_ray(item):
+            group, one_in = str(item.path.parent), ONE_IN_ON_RAY
         if seen[group] % one_in:
             item.add_marker(pytest.mark.full)
         seen[group] += 1
