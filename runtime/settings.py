@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What is given goes before the environment; there are no other sources."""
+        """Let values that are given go before the environment, and have no other sources."""
         return init_settings, _Variables(settings_cls)
 
     @field_validator("env", mode="before")
