@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import ray
+from ray._private.node import Node
 
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
@@ -102,6 +103,10 @@ def _is_acceptance_on_ray(item: pytest.Item) -> bool:
     return "ray" in (callspec.params.get("engine"), callspec.params.get("engine_name"))
 
 
+def _quick_folder() -> str:
+    return str(MEMORY) if _has_room(MEMORY) else "/tmp"
+
+
 def _has_room(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_BYTES
 
@@ -115,7 +120,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _start_ray(address: str | None = None) -> str:
     hide_noise()
     # RAYGROVE_LOCAL_RAY=plain runs all tests on a Ray as it is on clusters.
-    with starting_ray(Settings().local_ray) if address is None else nullcontext():
+    kind = Settings().local_ray
+    with starting_ray(kind) if address is None else nullcontext(), pytest.MonkeyPatch.context() as patch:
+        if kind == "light":
+            # It reads the logs of all workers again and again, for drivers that would print them; none here does.
+            patch.setattr(Node, "start_log_monitor", lambda node: None)
         ray.init(
             # Not one that happens to be on this machine.
             address=address or "local",
@@ -166,7 +175,7 @@ def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Depl
 def server() -> Iterator[str]:
     """The URL of a PostgreSQL server that all tests share."""
     try:
-        with short_folder() as folder, postgres(folder) as url:
+        with short_folder(_quick_folder()) as folder, postgres(folder) as url:
             yield url
     except NoPostgresError as error:
         pytest.skip(str(error))
@@ -176,7 +185,7 @@ def server() -> Iterator[str]:
 def own_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server that a test may stop, if it starts it again."""
     try:
-        with short_folder() as folder, postgres_server(folder) as server:
+        with short_folder(_quick_folder()) as folder, postgres_server(folder) as server:
             yield server
     except NoPostgresError as error:
         pytest.skip(str(error))
