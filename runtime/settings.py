@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
@@ -28,6 +34,22 @@ DAY_S = 86_400.0
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
+
+
+class _Variables(EnvSettingsSource):
+    """The environment. It looks only at settings that have a variable, and not at each as the library does: 4 ms a time."""
+
+    def __call__(self) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for name, field in self.settings_cls.model_fields.items():
+            if f"{PREFIX}{name}".lower() not in self.env_vars:
+                continue
+            value, _, is_complex = self.get_field_value(field, name)
+            try:
+                given[name] = self.prepare_field_value(name, field, value, is_complex)
+            except ValueError as error:
+                raise SettingsError(f'the variable of "{name}" cannot be read') from error
+        return given
 
 
 class Settings(BaseSettings):
@@ -147,6 +169,13 @@ class Settings(BaseSettings):
             raise DefinitionError(f"Settings: {'; '.join(_problems(error, given))}") from None
         except SettingsError as error:
             raise DefinitionError(f"Settings: {_no_json(error)}") from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let values that are given go before the environment, and have no other sources."""
+        return init_settings, _Variables(settings_cls)
 
     @field_validator("env", mode="before")
     @classmethod
