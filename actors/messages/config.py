@@ -17,10 +17,17 @@ from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
+AtLimit = Literal["stop", "ask", "wrap_up"]
 
 # Each turn's options are decoded several times, so the valid values are looked up once.
 _STREAMING: tuple[str, ...] = get_args(Streaming)
 _ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
+AT_LIMIT: tuple[str, ...] = get_args(AtLimit)
+"""What may happen where a budget is used up, beside calls of another model."""
+
+AMOUNTS = ("tokens", "money", "llm_calls", "tool_calls", "seconds")
+"""The fields of a Budget that are limits."""
+
 _BUDGETS = ("budget", "session_budget", "user_daily_budget")
 
 
@@ -38,9 +45,12 @@ class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True
         llm_calls: model calls that were answered.
         tool_calls: calls of tools.
         seconds: how long model calls and tools took, added up where they ran at the same time.
+        at_limit: what happens to a call for which there is no room. "stop", the default, fails the turn; "ask" pauses it, and
+            asks whether it gets more; "wrap_up" lets each agent call its model once more, and asks that to end.
+        model: the name of a model that is called in place of the agent's where there is no room for that; "": none is.
 
     Raises:
-        ValueError: a field is of another type, or less than 0; or none is given.
+        ValueError: a field is of another type, or less than 0; or no limit is given.
     """
 
     tokens: int | None = None
@@ -48,16 +58,32 @@ class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True
     llm_calls: int | None = None
     tool_calls: int | None = None
     seconds: float | None = None
+    at_limit: AtLimit = "stop"
+    model: str = ""
 
     def __post_init__(self) -> None:
-        given = {name: limit for name in self.__struct_fields__ if (limit := getattr(self, name)) is not None}
+        given = self.limits
         if not given:
-            raise ValueError(f"Budget takes at least one of {', '.join(self.__struct_fields__)}")
+            raise ValueError(f"Budget takes at least one of {', '.join(AMOUNTS)}")
+        if self.at_limit not in AT_LIMIT:
+            values = ", ".join(map(repr, AT_LIMIT))
+            raise ValueError(f"Budget.at_limit must be one of {values}, not {reprlib.repr(self.at_limit)}")
+        if not isinstance(self.model, str):
+            raise ValueError(f"Budget.model must be the name of a model, not {reprlib.repr(self.model)}")
+        if self.model and self.at_limit != "stop":
+            raise ValueError(f"Budget takes either model or at_limit={self.at_limit!r}: a call of another model stops nothing")
+        if self.model and self.tool_calls is not None:
+            raise ValueError("Budget.tool_calls needs a Budget without model: another model makes no call of a tool cheaper")
         for name, limit in given.items():
             is_number = type(limit) is int or (type(limit) is float and name in ("money", "seconds"))
             if not is_number or not 0 <= limit < math.inf:
                 kind = "a number" if name in ("money", "seconds") else "a whole number"
                 raise ValueError(f"Budget.{name} must be {kind} from 0 on, or None, not {reprlib.repr(limit)}")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are given, by the names of their fields."""
+        return {name: limit for name in AMOUNTS if (limit := getattr(self, name)) is not None}
 
 
 class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,6 +149,11 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     def budgets(self) -> list[Budget]:
         """The budgets that limit what the turn uses."""
         return [budget for budget in (self.budget, self.session_budget, self.user_daily_budget) if budget is not None]
+
+    @property
+    def asks_for_more(self) -> bool:
+        """True when the turn may pause to ask for more of a budget."""
+        return any(budget.at_limit == "ask" for budget in self.budgets)
 
     def after(self, before: RunConfig | None) -> RunConfig:
         """The options of a turn that goes on with these, and had others before: it keeps their budgets, if it gets none."""

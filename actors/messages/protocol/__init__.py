@@ -23,7 +23,17 @@ from actors.messages.protocol.base import (
     TurnRef,
     UnreachedPeer,
 )
-from actors.messages.protocol.log import Append, Appended, Fetch, Fetched, ReserveSpending, TellAgain, TellPartial
+from actors.messages.protocol.log import (
+    Append,
+    Appended,
+    AskForMore,
+    Fetch,
+    Fetched,
+    MaySpend,
+    ReserveSpending,
+    TellAgain,
+    TellPartial,
+)
 from actors.messages.protocol.mcp import (
     CallMcpTool,
     ListMcpTools,
@@ -147,6 +157,7 @@ __all__ = [
     "AppendEventRequest",
     "Appended",
     "ArchiveOldEvents",
+    "AskForMore",
     "AwaitDue",
     "CallMcpTool",
     "CancelTurn",
@@ -192,6 +203,7 @@ __all__ = [
     "ListSessionsRequest",
     "ListTurns",
     "LogPart",
+    "MaySpend",
     "McpResult",
     "McpScope",
     "McpServer",

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from actors.errors import BudgetExceededError, NoPriceError
+import msgspec
+
+from actors.errors import BudgetExceededError
 from actors.interfaces.store_abilities.usage import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.config import Budget
 from actors.messages.event import now_s
 from actors.messages.operating.usage import Price
 from actors.messages.session import SessionKey
-from actors.rules.accounting.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, likely_call
-from actors.rules.accounting.prices import price_of
+from actors.rules.accounting.at_limit import (
+    Account,
+    Allowed,
+    Questioned,
+    Refused,
+    decide_call,
+    decide_tools,
+    end_text,
+    facts_of,
+    raised,
+)
+from actors.rules.accounting.budgets import LikelyCall, likely_call
 from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Spent, together
+from actors.rules.routing.branches import tool_root
 from actors.session.log.open_turn import SessionTurn
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.stored_usage import StoredUsage
@@ -25,11 +39,12 @@ RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""
 
 
-class _Account(NamedTuple):
-    """A budget, whose it is, and what others than the turn have used of it."""
+class _TurnBudget(NamedTuple):
+    """A budget of a turn, whose it is, and what others than the turn have used of it."""
 
-    budget: Budget
+    scope: str
     whose: str
+    budget: Budget
     others: Spent
 
 
@@ -51,8 +66,8 @@ class TurnBudgets:
         self._stored = stored
         self._prices = prices
 
-    async def reserve(self, message: p.ReserveSpending) -> p.Ack:
-        """Reserve what a model call is likely to take, or let calls of tools be run.
+    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
+        """Reserve what a model call is likely to take, or let calls of tools be run; or say what is to be done instead.
 
         Raises:
             BudgetExceededError: a budget has no room for it.
@@ -61,47 +76,69 @@ class TurnBudgets:
             StoreError: the log had to be loaded, or other turns to be looked at, and could not be.
         """
         _, turn = await self._lookup.current(message.turn)
-        accounts = await self._accounts(message.turn.key, turn)
+        budgets = await self._budgets(message.turn.key, turn)
         # The store may have taken its time.
         _, turn = await self._lookup.current(message.turn)
         at_s = asyncio.get_running_loop().time()
         # The run may ask again, since the reply was lost: it has one call under way at most.
         others = {run: call for run, (call, since_s) in turn.reserved.items() if at_s - since_s < RESERVED_S}
         under_way = [call for run, call in others.items() if run != message.turn.run]
-        wanted = likely_call(turn.usage.spent, message.agent, message.model, message.input_tokens)
-        for budget, whose, before in accounts:
-            spent = together(before, turn.usage.spent)
-            if message.model:
-                excess = self._excess_of_call(budget, spent, under_way, wanted, message)
-            else:
-                excess = excess_of_tools(budget, spent, message.tool_calls)
-            if excess is not None:
-                field, limit, used, more = excess
-                raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), whose)
-        if message.model and accounts:
-            turn.reserved[message.turn.run] = (wanted, at_s)
-        return p.Ack()
+        accounts = [_account(each, turn, message, under_way) for each in budgets]
+        if message.model:
+            wanted = partial(likely_call, turn.usage.spent, message.agent, input_tokens=message.input_tokens)
+            decision = decide_call(accounts, wanted, message.model, self._prices)
+        else:
+            decision = decide_tools(accounts, message.tool_calls)
+        match decision:
+            case Refused(account, (field, limit, used, more)):
+                raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), account.whose)
+            case Questioned(account):
+                return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent))
+            case Allowed(call, wraps_up):
+                for account, _ in wraps_up:
+                    turn.last_calls[_end_key(account.scope, message.agent)] = turn.responses_of(message.agent)
+                if call is not None and accounts:
+                    turn.reserved[message.turn.run] = (call, at_s)
+                instead = call.model if call is not None and call.model != message.model else ""
+                return p.MaySpend(model=instead, end=end_text(wraps_up))
 
-    async def _accounts(self, key: SessionKey, turn: SessionTurn) -> list[_Account]:
+    async def _budgets(self, key: SessionKey, turn: SessionTurn) -> list[_TurnBudget]:
         config, invocation_id = turn.config, turn.row.invocation_id
-        accounts = []
+        budgets = []
         if config.budget is not None:
-            accounts.append(_Account(config.budget, f"turn {invocation_id!r}", {}))
+            budgets.append(_TurnBudget("turn", f"turn {invocation_id!r}", config.budget, {}))
         if config.session_budget is not None:
             if turn.before is None:
                 # No other turn of the session runs while this one does.
                 of_session = UsageFilter(app=key.app, user=key.user, session=key.session)
                 turn.before = await self._stored.spent(of_session, (key, invocation_id))
-            accounts.append(_Account(config.session_budget, f"session {key.session!r}", turn.before))
+            budgets.append(_TurnBudget("session", f"session {key.session!r}", config.session_budget, turn.before))
         if config.user_daily_budget is not None:
             of_user = UsageFilter(app=key.app, user=key.user, since_s=now_s() // DAY_S * DAY_S)
             others = await self._stored.spent(of_user, (key, invocation_id))
-            accounts.append(_Account(config.user_daily_budget, f"user {key.user!r} today", others))
-        return accounts
+            budgets.append(_TurnBudget("user", f"user {key.user!r} today", config.user_daily_budget, others))
+        return budgets
 
-    def _excess_of_call(
-        self, budget: Budget, spent: Spent, under_way: list[LikelyCall], wanted: LikelyCall, message: p.ReserveSpending
-    ) -> Excess | None:
-        if budget.money is not None and price_of(message.model, self._prices) is None:
-            raise NoPriceError(message.agent, message.model)
-        return excess_of_call(budget, spent, under_way, wanted, self._prices)
+
+def _account(of: _TurnBudget, turn: SessionTurn, message: p.ReserveSpending, under_way: Sequence[LikelyCall]) -> Account:
+    """A budget as an agent meets it, and how far it is used."""
+    budget, answers = of.budget, turn.raises.get(of.scope)
+    if budget.at_limit == "ask" and tool_root(message.branch) is not None:
+        # An agent that is asked as a tool cannot pause the turn: the one that has asked it will.
+        budget = msgspec.structs.replace(budget, at_limit="stop")
+    if answers is not None:
+        budget = raised(budget, answers.more)
+    told_at = turn.last_calls.get(_end_key(of.scope, message.agent))
+    return Account(
+        of.scope,
+        of.whose,
+        budget,
+        together(of.others, turn.usage.spent),
+        under_way,
+        is_declined=answers is not None and answers.declined_seq > turn.retried_seq,
+        has_ended=told_at is not None and turn.responses_of(message.agent) > told_at,
+    )
+
+
+def _end_key(scope: str, agent: str) -> str:
+    return f"{scope} {agent}"
