@@ -28,11 +28,11 @@ AT_LIMIT: tuple[str, ...] = get_args(AtLimit)
 AMOUNTS = ("tokens", "money", "llm_calls", "tool_calls", "seconds")
 """The fields of a Budget that are limits."""
 
-_BUDGETS = ("budget", "session_budget", "user_daily_budget")
+_BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
 
 
 class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much may be used: by a turn, pauses and retries included, by a session, or by a user in a day.
+    """How much may be used: by a turn, pauses and retries included, by an agent in it, a session, or a user or an app in a day.
 
     What is left out has no limit.
 
@@ -103,6 +103,10 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         session_budget: how much the turns of the session may use together, when this turn adds to it; default None.
         user_daily_budget: how much the user's turns that began since midnight, by UTC, may use together, when this turn adds to
             it; default None.
+        app_daily_budget: how much the app's turns that began since midnight, by UTC, may use together, when this turn adds to it;
+            default None. A deployment that has a daily budget gives that to every turn.
+        agent_budgets: by the names of agents, how much each of them may use in the turn, with all agents below it and those that
+            it has as tools; default None.
 
     Raises:
         ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
@@ -118,6 +122,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     budget: Budget | None = None
     session_budget: Budget | None = None
     user_daily_budget: Budget | None = None
+    app_daily_budget: Budget | None = None
+    agent_budgets: dict[str, Budget] | None = None
 
     def __post_init__(self) -> None:
         # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
@@ -134,6 +140,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         for name in _BUDGETS:
             if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
                 raise _wrong_type(name, "a Budget or None", budget)
+        agents = self.agent_budgets or {}
+        if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
+            raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
         if self.streaming not in _STREAMING:
             raise _wrong_value("streaming", self.streaming, _STREAMING)
         if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
@@ -148,7 +157,10 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def budgets(self) -> list[Budget]:
         """The budgets that limit what the turn uses."""
-        return [budget for budget in (self.budget, self.session_budget, self.user_daily_budget) if budget is not None]
+        if not (self.budget or self.session_budget or self.user_daily_budget or self.app_daily_budget or self.agent_budgets):
+            return []
+        given = (getattr(self, name) for name in _BUDGETS)
+        return [*(budget for budget in given if budget is not None), *(self.agent_budgets or {}).values()]
 
     @property
     def asks_for_more(self) -> bool:
@@ -160,6 +172,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         if before is None or not before.budgets:
             return self
         kept = {name: getattr(before, name) for name in _BUDGETS if getattr(self, name) is None}
+        kept["agent_budgets"] = self.agent_budgets or before.agent_budgets
         return msgspec.structs.replace(self, **kept)
 
 
@@ -203,6 +216,10 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
     try:
         fields = dict(cast("Mapping[str, Any]", given))
         fields.update((name, Budget(**fields[name])) for name in _BUDGETS if isinstance(fields.get(name), Mapping))
+        if isinstance(agents := fields.get("agent_budgets"), Mapping):
+            fields["agent_budgets"] = {
+                name: Budget(**each) if isinstance(each, Mapping) else each for name, each in agents.items()
+            }
         return RunConfig(**fields)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None

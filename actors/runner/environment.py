@@ -9,6 +9,7 @@ from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Directory
+from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
@@ -30,6 +31,7 @@ class RunnerEnvironment:
         telemetry: learns of turns and runs.
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
+        daily_budget: for all turns of a day together, which each turn is given; None: there is none.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
 
@@ -43,4 +45,5 @@ class RunnerEnvironment:
     telemetry: Telemetry = NO_TELEMETRY
     topology: Topology | None = None
     is_restarted: bool = False
+    daily_budget: Budget | None = None
     turns_opened_at_once: int = 64

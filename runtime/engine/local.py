@@ -225,6 +225,7 @@ class LocalEngine:
             limits,
             deployment.settings.store_timeout_s,
             telemetry=self._telemetry,
+            daily_budget=deployment.settings.daily_budget,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

@@ -84,6 +84,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
         topology=spec.tree.definitions.topology,
         is_restarted=is_restarted(),
+        daily_budget=settings.daily_budget,
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
