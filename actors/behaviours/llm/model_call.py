@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
-from actors.behaviours.lifecycle import KeepOutput, callback_context
+from actors.behaviours.lifecycle import KeepOutput, callback_context, tell_of_budgets
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
@@ -163,7 +163,9 @@ class ModelCall:
         if replaced is not None:
             return self._replacement(replaced), None
         model = self._model
-        match await self._context.take_llm_call(request, request.model or self._model_name):
+        reply = await self._context.take_llm_call(request, request.model or self._model_name)
+        await tell_of_budgets(self._spec, self._context, reply.warnings)
+        match reply:
             case AskForMore() as asked:
                 raise _MoreIsNeededError(asked)
             case MaySpend(model=other, end=told):

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle
+from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.prompt import AgentPrompt
@@ -224,7 +224,9 @@ class LlmRun:
             return (await self._context.emit_all([together_with, event]))[-1]
 
         if [call.name for call in calls] != [REQUEST_BUDGET]:
-            match await self._context.take_tool_calls(len(calls) if together_with is not None else 0):
+            reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            await tell_of_budgets(self._spec, self._context, reply.warnings)
+            match reply:
                 case AskForMore(scope=scope, facts=facts):
                     asked = question(scope, new_event_id(), facts)
                     await self._context.emit_all([asked] if together_with is None else [together_with, asked])

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
@@ -73,10 +74,12 @@ class MaySpend(Message, frozen=True, kw_only=True):
     Attributes:
         model: the model that is to be called instead; "": the one that was asked for.
         end: what the model is to be told, since this is the agent's last call; of tools, what they answer without being run.
+        warnings: of budgets of which most is used; each comes once.
     """
 
     model: str = ""
     end: str = ""
+    warnings: Sequence[BudgetWarning] = ()
 
 
 class AskForMore(Message, frozen=True, kw_only=True):
@@ -85,10 +88,12 @@ class AskForMore(Message, frozen=True, kw_only=True):
     Attributes:
         scope: of the budget.
         facts: what the user is shown.
+        warnings: see MaySpend.
     """
 
     scope: str
     facts: JsonObject
+    warnings: Sequence[BudgetWarning] = ()
 
 
 class TellPartial(Message, frozen=True, kw_only=True):

@@ -17,10 +17,13 @@ import msgspec
 
 from actors.errors import NoPriceError
 from actors.messages.config import Budget
-from actors.messages.operating.usage import Price
-from actors.rules.accounting.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools
+from actors.messages.operating.usage import BudgetWarning, Price
+from actors.rules.accounting.budgets import Excess, LikelyCall, excess_of_call, excess_of_tools, used_of
 from actors.rules.accounting.prices import price_of
 from actors.rules.accounting.turn_usage import Spent
+
+WARNS_AT = 0.8
+"""The share of a budget at whose use plugins and operators hear of it."""
 
 
 class Account(NamedTuple):
@@ -124,6 +127,15 @@ def _stops(account: Account) -> bool:
         case "wrap_up":
             return account.has_ended
     return True
+
+
+def warning_of(account: Account, prices: Mapping[str, Price]) -> BudgetWarning | None:
+    """The warning for a budget of which most is used; None for any other."""
+    limits = account.budget.limits
+    for field, used in used_of(account.budget, account.spent, prices).items():
+        if used >= WARNS_AT * limits[field]:
+            return BudgetWarning(whose=account.whose, field=field, limit=limits[field], used=round(used, 6))
+    return None
 
 
 def raised(budget: Budget, more: Iterable[Budget | None]) -> Budget:

@@ -95,6 +95,20 @@ def excess_of_call(
     return None
 
 
+def used_of(budget: Budget, spent: Spent, prices: Mapping[str, Price]) -> dict[str, float]:
+    """The amounts that are used, by the fields that a budget limits. A model without a price costs nothing."""
+    used = _sum(spent.values())
+    amounts: dict[str, float] = {
+        "tokens": _tokens(used),
+        "llm_calls": used.llm_calls,
+        "tool_calls": used.tool_calls,
+        "seconds": used.us / US,
+    }
+    if budget.money is not None:
+        amounts["money"] = sum(_cost(model, each, prices) for (_, model), each in spent.items())
+    return {name: amounts[name] for name in budget.limits}
+
+
 def excess_of_tools(budget: Budget, spent: Spent, wanted: int) -> Excess | None:
     """The way in which calls of tools that are about to be run would exceed a budget; None if they may be.
 

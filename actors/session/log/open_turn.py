@@ -70,6 +70,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     losses: dict[str, int] = {}
     retried_seq: int = 0
     last_calls: dict[str, int] = {}
+    warned: tuple[str, ...] = ()
 
 
 class SessionTurn:
@@ -91,6 +92,7 @@ class SessionTurn:
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
         last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
+        warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
@@ -109,6 +111,7 @@ class SessionTurn:
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
         self.last_calls: dict[str, int] = {}
+        self.warned: dict[str, None] = {}
         self.before: Spent | None = None
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
@@ -121,6 +124,7 @@ class SessionTurn:
         turn.losses = dict(carried.losses)
         turn.retried_seq = carried.retried_seq
         turn.last_calls = dict(carried.last_calls)
+        turn.warned = dict.fromkeys(carried.warned)
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
@@ -164,7 +168,9 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.last_calls)
+        carried = _Carried(
+            self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.last_calls, tuple(self.warned)
+        )
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 

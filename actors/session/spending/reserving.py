@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from functools import partial
 
 from actors.errors import BudgetExceededError
@@ -12,7 +12,11 @@ from actors.messages.operating.usage import Price
 from actors.rules.accounting.at_limit import Allowed, Questioned, Refused, decide_call, decide_tools, end_text, facts_of
 from actors.rules.accounting.budgets import likely_call
 from actors.session.spending.accounts import BudgetAccounts, last_call_of
+from actors.session.spending.warnings import BudgetWarnings
 from actors.session.turns.lookup import TurnLookup
+
+COUNTED_OF_BUDGETS = ("budget_warnings", "budget_refusals", "budget_questions", "budget_wrap_ups", "budget_other_models")
+"""What is counted of budgets."""
 
 
 class TurnBudgets:
@@ -26,12 +30,17 @@ class TurnBudgets:
         lookup: finds turns.
         accounts: says how far budgets are used.
         prices: of tokens, by names of models or patterns.
+        counts: the actor's figures: warnings, and what happened where a budget was used up.
     """
 
-    def __init__(self, lookup: TurnLookup, accounts: BudgetAccounts, prices: Mapping[str, Price]) -> None:
+    def __init__(
+        self, lookup: TurnLookup, accounts: BudgetAccounts, prices: Mapping[str, Price], counts: MutableMapping[str, int]
+    ) -> None:
         self._lookup = lookup
         self._accounts = accounts
         self._prices = prices
+        self._counts = counts
+        self._warnings = BudgetWarnings(prices)
 
     async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
         """Reserve what a model call is likely to take, or let calls of tools be run; or say what is to be done instead.
@@ -53,15 +62,21 @@ class TurnBudgets:
             decision = decide_call(accounts, wanted, message.model, self._prices)
         else:
             decision = decide_tools(accounts, message.tool_calls)
+        warnings = self._warnings.new(message.turn.key, turn, accounts)
+        self._counts["budget_warnings"] += len(warnings)
         match decision:
             case Refused(account, (field, limit, used, more)):
+                self._counts["budget_refusals"] += 1
                 raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), account.whose)
             case Questioned(account):
-                return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent))
+                self._counts["budget_questions"] += 1
+                return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)
             case Allowed(call, wraps_up):
+                self._counts["budget_wrap_ups"] += len(wraps_up)
                 for account, _ in wraps_up:
                     turn.last_calls[last_call_of(account, message.agent)] = turn.responses_of(message.agent)
                 if call is not None and accounts:
                     turn.reserved[message.turn.run] = (call, at_s)
                 instead = call.model if call is not None and call.model != message.model else ""
-                return p.MaySpend(model=instead, end=end_text(wraps_up))
+                self._counts["budget_other_models"] += bool(instead)
+                return p.MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)
