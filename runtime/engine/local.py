@@ -232,6 +232,7 @@ class LocalEngine:
             deployment.settings.store_timeout_s,
             telemetry=self._telemetry,
             defined_s=self._defined_s,
+            daily_budget=deployment.settings.daily_budget,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)
