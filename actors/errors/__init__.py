@@ -49,6 +49,8 @@ from actors.errors.tree.requests import (
     TooManySchedulesError,
     UnknownAgentError,
     UnknownFunctionCallError,
+    UpdateConflictError,
+    UpdateRefusedError,
 )
 from actors.errors.tree.stores import (
     ArtifactError,
@@ -160,6 +162,8 @@ __all__ = [
     "UnknownAgentError",
     "UnknownFunctionCallError",
     "UnknownModelError",
+    "UpdateConflictError",
+    "UpdateRefusedError",
     "WorkflowConfigurationError",
     "WorkflowDataError",
     "WriterReplacedError",

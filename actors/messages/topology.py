@@ -17,6 +17,7 @@ from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 LLM = "llm"
 CUSTOM = "custom"
 GRAPH = "graph"
+FLOW = "flow"
 
 TASK = "task"
 """The mode of an agent that works on a task with the user."""

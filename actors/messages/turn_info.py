@@ -28,6 +28,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         begun_s: when it began, in seconds since the epoch of time; 0 while it waits in line.
         ended_s: when it ended, or was paused; 0 before.
         error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
+        version: of the tree, by which it runs or ran: see Runtime.update. "" while it waits in line, and where it is not known.
     """
 
     user_id: str
@@ -41,6 +42,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     begun_s: float = 0.0
     ended_s: float = 0.0
     error: str = ""
+    version: str = ""
 
 
 class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,11 +52,13 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         agent: that `TurnInfo.agent` names; "": any.
         error: a part of `TurnInfo.error`; "": any, and none.
         invocation: the beginning of the turn's id.
+        version: that `TurnInfo.version` names; "": any.
     """
 
     agent: str = ""
     error: str = ""
     invocation: str = ""
+    version: str = ""
 
 
 ANY_TURN = TurnMatch()

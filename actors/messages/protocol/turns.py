@@ -219,6 +219,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         progress: of a turn that continues after a pause; None for a new one.
         traceparent: the one with which the turn began.
         before: the events before the message that some agent has missed, if they are few.
+        version: of the tree, with which the turn began.
     """
 
     epoch: int
@@ -229,6 +230,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     progress: TurnProgress | None = None
     traceparent: str = ""
     before: Sequence[StoredEvent] = ()
+    version: str = ""
 
 
 class TurnJoined(Message, frozen=True, kw_only=True):
@@ -317,6 +319,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
         authors: the log's agents before the event, the most recent first, as far as they decide which agent is selected.
         progress: how far the turn is.
         traceparent: the one with which the turn began.
+        version: of the tree, with which the turn began, if the deployment has it; else the one that it goes on with.
     """
 
     epoch: int
@@ -328,6 +331,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     progress: TurnProgress
     traceparent: str = ""
+    version: str = ""
 
 
 class TurnKept(Message, frozen=True, kw_only=True):

@@ -128,6 +128,7 @@ class TurnListing:
             begun_s=row.begun_s,
             ended_s=row.ended_s,
             error=error,
+            version=row.version,
         )
 
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
