@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
@@ -50,6 +51,12 @@ def pack_version(tree: AgentTree, replace_model: ModelReplacement) -> PackedVers
 def pickled_plans(plans: Mapping[str, FlowPlan]) -> dict[str, bytes]:
     """The plans of flows, pickled. Raises DefinitionError."""
     return {flow: pickled_plan(flow, plan) for flow, plan in plans.items()}
+
+
+class Definitions(Protocol):
+    """The packed definitions of agents, by name."""
+
+    def __getitem__(self, name: str, /) -> bytes: ...
 
 
 class VersionDefinitions:

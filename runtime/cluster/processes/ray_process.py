@@ -12,7 +12,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
 from runtime.cluster.handle import Handle
-from runtime.cluster.packing.versions import VersionDefinitions
+from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import Prepared
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.link import last_line
@@ -39,7 +39,7 @@ class RayProcess:
         name: str,
         handle: Handle,
         links: ProcessLinks,
-        definitions: VersionDefinitions,
+        definitions: Definitions,
         modules: Sequence[str],
         start_timeout_s: float,
     ) -> None:

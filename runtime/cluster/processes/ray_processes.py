@@ -12,7 +12,7 @@ from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.handle import Handle
-from runtime.cluster.packing.versions import VersionDefinitions
+from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
 from runtime.cluster.processes.placing import is_free, ray_options, start_placed
@@ -40,7 +40,7 @@ class RayProcesses:
 
     def __init__(
         self,
-        definitions: VersionDefinitions,
+        definitions: Definitions,
         modules: Sequence[str],
         core: CoreHandles,
         wires: Wires,

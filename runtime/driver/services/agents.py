@@ -107,7 +107,7 @@ class DeployedTree:
     def __init__(self, client: EngineClient, tree: AgentTree | None) -> None:
         self._client = client
         self._tree = tree
-        self._known = {} if tree is None else {tree.version.id: tree}
+        self._given = [] if tree is None else [tree]
         self._asked: tuple[SessionRef, Topology, str] | None = None
 
     @property
@@ -121,9 +121,9 @@ class DeployedTree:
         Args:
             tree: its definitions; None: those that this program has given the deployment before, if it has.
         """
-        if tree is not None:
-            self._known[version] = tree
-        self._tree = self._known.get(version)
+        if tree is not None and tree not in self._given:
+            self._given.append(tree)
+        self._tree = next((given for given in self._given if given.version.id == version), None)
         self._asked = None
 
     def refresh(self) -> None:

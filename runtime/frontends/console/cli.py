@@ -36,7 +36,7 @@ from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
-from runtime.frontends.console.updates.commands import rollback, update, versions
+from runtime.frontends.console.updates.commands import history, rollback, update
 from runtime.frontends.console.usage import usage
 
 FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
@@ -51,7 +51,7 @@ _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     stop,
     update,
     rollback,
-    versions,
+    history,
     ps,
     top,
     ui,

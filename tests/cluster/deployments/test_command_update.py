@@ -1,4 +1,4 @@
-"""`raygrove update`, `rollback` and `versions`, on a deployment that other programs have joined."""
+"""`raygrove update`, `rollback` and `history`, on a deployment that other programs have joined."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_new_code_is_used_by_the_next_turn_and_told_before(folder: Path) -> None
         assert {name.partition("@")[0] for name in after} == {"clerk", "seller"}
         assert not set(after.values()) & set(pids.values())
         assert f"{NAME} has this tree already" in _again(second)
-        assert raygrove("versions", NAME).splitlines()[1].split()[1] == "current"
+        assert raygrove("history", NAME).splitlines()[1].split()[1] == "current"
 
 
 def _again(path: str) -> str:

@@ -1,4 +1,4 @@
-"""`raygrove update`, `rollback` and `versions`: a deployment gets another tree while it runs."""
+"""`raygrove update`, `rollback` and `history`: a deployment gets another tree while it runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rollback(name: Name, address: Address = None, json: Json = False) -> None:
         print(line)
 
 
-def versions(name: Name, address: Address = None, json: Json = False) -> None:
+def history(name: Name, address: Address = None, json: Json = False) -> None:
     """List the versions of its tree that a deployment keeps, the newest first."""
     from runtime.frontends.console.joining import joined
     from runtime.frontends.console.output import print_json, print_table
