@@ -32,6 +32,7 @@ from actors.errors.tree.models import (
 from actors.errors.tree.requests import (
     DrainingError,
     FlowNotFoundError,
+    InputSchemaError,
     InvalidIdError,
     InvalidMessageError,
     InvalidScheduleError,
@@ -111,6 +112,7 @@ __all__ = [
     "FlowStalledError",
     "ForkedProcessError",
     "GraphValidationError",
+    "InputSchemaError",
     "InvalidIdError",
     "InvalidMessageError",
     "InvalidScheduleError",

@@ -21,6 +21,7 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.rebuilding import RebuiltRequests
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
@@ -63,6 +64,7 @@ class RunnerActor(Actor):
         self._versions = versions = TurnVersions(environment, events, self._counts)
         self._requests = AgentRequests(table, versions)
         self._running = RunningTurns(table)
+        self._rebuilt = RebuiltRequests(versions, environment.defined_s)
         self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
@@ -92,6 +94,7 @@ class RunnerActor(Actor):
             p.LoadVersion: self._versions.load_version,
             p.UseVersions: self._versions.use_versions,
             p.GetRunningTurn: self._running.get_running_turn,
+            p.RebuildRequests: self._rebuilt.rebuild_requests,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -110,7 +113,8 @@ class RunnerActor(Actor):
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
         live = self._directory.live()
         asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
-        agents = [each for each in asked if isinstance(each, p.Statistics)]
+        losses = self._directory.losses()
+        agents = [_with_restarts(each, losses.get(each.agent, 0)) for each in asked if isinstance(each, p.Statistics)]
         own = self.figures()
         return msgspec.structs.replace(own, counts={**own.counts, "silent": asked.count(_SILENT)}, agents=agents)
 
@@ -151,3 +155,8 @@ class RunnerActor(Actor):
         await self._directory.close()
         await self._telemetry.flush()
         return p.Ack()
+
+
+def _with_restarts(agent: p.Statistics, restarts: int) -> p.Statistics:
+    """The figures of an agent, which does not know itself how often its process was lost."""
+    return msgspec.structs.replace(agent, counts={**agent.counts, "restarts": restarts})

@@ -63,6 +63,7 @@ class RunnerEnvironment:
         version: the name of the tree with which the deployment was started.
         versions: which versions it has got since then.
         trees: where these are kept; None: there are none.
+        defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
@@ -79,5 +80,6 @@ class RunnerEnvironment:
     version: str = ""
     versions: VersionRecord = NO_VERSIONS
     trees: TreeSource | None = None
+    defined_s: float = 0.0
     is_restarted: bool = False
     turns_opened_at_once: int = 64

@@ -16,6 +16,7 @@ from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.limiter.actor import LimiterActor
+from actors.messages.event import now_s
 from actors.messages.session import SessionKey, Shard
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef, McpServers
@@ -64,6 +65,7 @@ class LocalEngine:
         self.loop_clock = deployment.clock
         self.settings = deployment.settings
         self._deployment = deployment
+        self._defined_s = now_s()
         # Where the time stands still, nothing can be done from time to time.
         self._owner = StoreOwner(
             deployment.app_name,
@@ -99,7 +101,7 @@ class LocalEngine:
         self._threads = ToolThreads(settings.tool_threads)
         asyncio.get_running_loop().set_default_executor(self._threads)
         if settings.model_limits:
-            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits)))
+            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
         self.session = session_client([self._create_session(shard) for shard in all_shards(settings.session_shards)])
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
@@ -150,6 +152,7 @@ class LocalEngine:
             version=deployment.tree.version.id,
             versions=self.trees.newest,
             trees=LocalTrees(self.trees, directory, deployment.tree),
+            defined_s=self._defined_s,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

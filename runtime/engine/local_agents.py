@@ -101,6 +101,10 @@ class LocalDirectory:
             "lost": 0,
         }
 
+    def losses(self) -> Mapping[str, int]:
+        """None, as there are no other processes."""
+        return {}
+
     def spare_pids(self) -> Sequence[int]:
         """None, as there are no other processes."""
         return ()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.event import now_s
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import shard_name
@@ -46,6 +47,7 @@ class RunnerSpec:
         version: what tells the tree from later ones.
         kept: where these are kept.
         logs: what the processes of agents log.
+        defined_s: when it was made, in seconds since the epoch: a Runner that is started again has the same agents.
     """
 
     app_name: str
@@ -57,6 +59,7 @@ class RunnerSpec:
     kept: KeptVersions
     settings: Settings
     logs: LogOptions
+    defined_s: float = field(default_factory=now_s)
 
     @property
     def name(self) -> str:
@@ -98,6 +101,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         version=spec.version.id,
         versions=spec.kept.record(),
         trees=trees,
+        defined_s=spec.defined_s,
         is_restarted=is_restarted(),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)

@@ -61,6 +61,7 @@ class ProcessTable:
         activating: activations under way.
         events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`, `lost`.
         has_versions: the deployment was updated: an empty process that agents have lived in is of no use for all of them.
+        losses: how often the process of an agent was lost.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
@@ -73,6 +74,7 @@ class ProcessTable:
         self.activating: dict[Replica, asyncio.Task[None]] = {}
         self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
         self.has_versions = False
+        self.losses: Counter[Replica] = Counter()
         self.is_open = True
 
     def add(self, agent: HostedAgent) -> None:
@@ -149,6 +151,7 @@ class ProcessTable:
         for agent in self.all_agents():
             if link in (agent, agent.idle_link):
                 self.events["lost"] += 1
+                self.losses.update(agent.worker.agents.keys())
                 _tell_lost(agent.worker)
                 self.lose(agent.worker)
                 return
