@@ -168,8 +168,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         repeatable, only_waiting, subscriber: see StartTurn.
         event: the user's event, encoded.
         answers: the ids of the calls that it answers.
-        takes_words: see FindTurn.
-        awaits: the run for which the user's words are, as FindTurn has found it.
+        takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
         fingerprint: see StartTurn; `event` has it, too.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
