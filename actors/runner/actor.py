@@ -72,7 +72,8 @@ class RunnerActor(Actor):
         )
         self._recovery = TurnResumer(place, app, session, versions, table, tasks, drain)
         user_messages = UserMessages(environment, versions)
-        self._starter = TurnStarter(place, session, versions, user_messages, table, tasks, self._recovery, self._admission)
+        admission, budget = self._admission, environment.daily_budget
+        self._starter = TurnStarter(place, session, versions, user_messages, table, tasks, self._recovery, admission, budget)
         self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 

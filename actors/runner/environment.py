@@ -10,6 +10,7 @@ from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import AgentDirectory, Directory
+from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.topology import Topology
@@ -65,6 +66,7 @@ class RunnerEnvironment:
         trees: where these are kept; None: there are none.
         defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
+        daily_budget: for all turns of a day together, which each turn is given; None: there is none.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
 
@@ -82,4 +84,5 @@ class RunnerEnvironment:
     trees: TreeSource | None = None
     defined_s: float = 0.0
     is_restarted: bool = False
+    daily_budget: Budget | None = None
     turns_opened_at_once: int = 64

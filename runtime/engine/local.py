@@ -153,6 +153,7 @@ class LocalEngine:
             versions=self.trees.newest,
             trees=LocalTrees(self.trees, directory, deployment.tree),
             defined_s=self._defined_s,
+            daily_budget=deployment.settings.daily_budget,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

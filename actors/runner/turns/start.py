@@ -13,6 +13,7 @@ import msgspec
 from actors.errors import ActorRestartsError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
+from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
@@ -46,6 +47,7 @@ class TurnStarter:
         tasks: launches turns, and cancels those that are interrupted.
         recovery: resumes turns that are in the way, or that are joined, and lost.
         admission: says when each turn comes to be opened.
+        daily_budget: of the app, which every turn is given; None: there is none.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class TurnStarter:
         tasks: TurnTasks,
         recovery: TurnResumer,
         admission: TurnAdmission,
+        daily_budget: Budget | None = None,
     ) -> None:
         self._place = place
         self._session = session
@@ -67,6 +70,7 @@ class TurnStarter:
         self._tasks = tasks
         self._recovery = recovery
         self._admission = admission
+        self._daily_budget = daily_budget
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
@@ -75,7 +79,11 @@ class TurnStarter:
         Raises:
             OverloadedError: as much waits as may.
             TurnCancelledError: it was cancelled while it waited, here or in the line of its session.
+            UnknownAgentError: it has a budget for an agent that there is not.
         """
+        if self._daily_budget is not None:
+            config = msgspec.structs.replace(message.config, app_daily_budget=self._daily_budget)
+            message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
         with self._table.opening(key):
             async with self._admission.admitted(message) as place:
@@ -86,9 +94,10 @@ class TurnStarter:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
                 await self._versions.load()
-                content = messages.checked(
-                    message.content, may_be_empty=self._versions.current.routing.topology.root.kind == GRAPH
-                )
+                topology = self._versions.current.routing.topology
+                for name in message.config.agent_budgets or ():
+                    _ = topology[name]
+                content = messages.checked(message.content, may_be_empty=topology.root.kind == GRAPH)
                 saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.

@@ -22,6 +22,7 @@ from actors.messages.protocol.progress import TransferRecord, TurnProgress, Wait
 from actors.messages.turn_info import LostProcess
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
+from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -76,6 +77,8 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     losses: dict[str, int] = {}
     retried_seq: int = 0
     lost: tuple[LostProcess, ...] = ()
+    last_calls: dict[str, int] = {}
+    warned: tuple[str, ...] = ()
 
 
 def lost_processes(row: TurnRow) -> tuple[LostProcess, ...]:
@@ -103,6 +106,9 @@ class SessionTurn:
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
+        warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
+        raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
@@ -121,6 +127,8 @@ class SessionTurn:
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
+        self.last_calls: dict[str, int] = {}
+        self.warned: dict[str, None] = {}
         self.before: Spent | None = None
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
@@ -133,6 +141,8 @@ class SessionTurn:
         turn.losses = dict(carried.losses)
         turn.retried_seq = carried.retried_seq
         turn.lost_processes = carried.lost
+        turn.last_calls = dict(carried.last_calls)
+        turn.warned = dict.fromkeys(carried.warned)
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
@@ -172,10 +182,20 @@ class SessionTurn:
         self._handovers: list[TransferRecord] = []
         self._said: Counter[str] = Counter()
         self.usage = TurnUsage()
+        self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.lost_processes)
+        carried = _Carried(
+            self.temp,
+            self.config,
+            self.traceparent,
+            self.losses,
+            self.retried_seq,
+            self.lost_processes,
+            self.last_calls,
+            tuple(self.warned),
+        )
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
@@ -232,12 +252,14 @@ class SessionTurn:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
         for call_id, response in event.responses():
             if event.author == USER:
+                if scope := scope_of(call_id):
+                    self.raises.setdefault(scope, BudgetAnswers()).note(seq, event.answer(call_id))
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
             self._note_response(call_id, response, by_user=event.author == USER)
         if tool_root(event.branch) is None:
             self._note_waiting(event)
-        if event.content is not None and event.content.role == "model":
+        if event.content is not None and event.content.role == "model" and not any(map(scope_of, event.long_running_tool_ids)):
             self._said[event.author] += 1
         if event.actions.agent_state is not None:
             self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
@@ -277,6 +299,10 @@ class SessionTurn:
         for call_id, call in self.open_calls.items():
             if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
                 yield WaitingCall(call_id, call.author, call.branch)
+
+    def responses_of(self, agent: str) -> int:
+        """The number of responses of an agent's model that the log has of the turn."""
+        return self._said[agent]
 
     def count_losses(self, losses: Mapping[str, int], reason: str) -> bool:
         """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""
