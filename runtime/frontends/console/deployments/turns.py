@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId
+from runtime.frontends.console.bulk.options import OfAgent, OfVersion, OlderThan, Since, WithError, WithId
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
 
@@ -31,6 +31,7 @@ def turns(
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
+    version: OfVersion = None,
     limit: Limit = 100,
     address: Address = None,
     json: Json = False,
@@ -45,7 +46,7 @@ def turns(
     from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
     from runtime.frontends.console.output import is_terminal, print_json, print_table
 
-    choice = Choice(user, session, agent, error, with_id, since, older_than)
+    choice = Choice(user, session, agent, error, with_id, since, older_than, version)
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
         found = choice.turns(rt, states, limit)
