@@ -1,0 +1,47 @@
+"""The versions of the tree in a Session actor: a record that comes late changes nothing."""
+
+from __future__ import annotations
+
+from actors import LlmAgent
+from actors.definitions.tree import AgentTree
+from actors.messages import protocol as p
+from actors.messages.operating.versions import KeptVersion, VersionRecord
+from actors.refs.session import SessionRef
+from actors.session.actor import SessionActor
+from actors.session.environment import SessionEnvironment
+from actors.testing import PatternModel
+from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.local_agents import LocalLink
+from runtime.engine.local_versions import LocalVersions, first_record
+from runtime.stores.sql.sessions import SqlSessionStore
+
+
+def tree(says: str) -> AgentTree:
+    return AgentTree(LlmAgent(name="root", model=PatternModel([], default=says), description=says))
+
+
+async def test_the_newest_record_counts_in_whatever_order_they_come() -> None:
+    first, second, third = tree("first"), tree("second"), tree("third")
+    versions = LocalVersions("app", first, FlowRegistry({}))
+    for each in (second, third):
+        await versions.keep_tree(each)
+    environment = SessionEnvironment(
+        SqlSessionStore("sqlite://"),
+        first.topology,
+        version=first.version.id,
+        versions=first_record(first.version),
+        kept_versions=[first.version],
+        version_source=versions,
+    )
+    session = SessionRef(LocalLink(SessionActor(environment)))
+    records = [
+        VersionRecord(number=number, current=each.version.id, kept=(KeptVersion(each.version.id, 1.0),))
+        for number, each in ((1, second), (2, third))
+    ]
+    for record in reversed(records):
+        await session.use_versions(record)
+    found = await session.topology_after("")
+    assert (found.version, found.topology) == (third.version.id, third.topology)
+    # A program that knows it is not sent it again.
+    assert await session.topology_after(third.version.id) == p.TopologyReply(version=third.version.id)
+    await session.stop()
