@@ -66,11 +66,13 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         agent: that `TurnInfo.agent` names; "": any.
         error: a part of `TurnInfo.error`; "": any, and none.
         invocation: the beginning of the turn's id.
+        text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
     """
 
     agent: str = ""
     error: str = ""
     invocation: str = ""
+    text: str = ""
 
 
 ANY_TURN = TurnMatch()

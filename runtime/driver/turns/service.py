@@ -162,8 +162,8 @@ def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | N
     return user, checked_id("session id", session_id) if session_id is not None else None
 
 
-def _match(agent: str | None, error: str | None, invocation: str | None) -> TurnMatch:
-    given = {"agent": agent, "error": error, "invocation": invocation}
+def _match(agent: str | None, error: str | None, invocation: str | None, text: str | None) -> TurnMatch:
+    given = {"agent": agent, "error": error, "invocation": invocation, "text": text}
     return TurnMatch(**{name: checked_text(name, value) for name, value in given.items() if value is not None})
 
 
@@ -189,6 +189,7 @@ class TurnsService(_Turns):
         invocation: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last.
 
@@ -203,6 +204,8 @@ class TurnsService(_Turns):
             invocation: only turns whose ids begin with it.
             since: only turns that began at most so long ago, a timedelta or seconds; and those in line.
             older_than: only turns that began longer ago; none in line.
+            text: only turns in which the user or an agent has said this, in small or capital letters; none in line. The events of
+                all turns that fit otherwise are read for it.
 
         Raises:
             RequestError: an argument is wrong.
@@ -215,7 +218,7 @@ class TurnsService(_Turns):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation),
+                match=_match(agent, error, invocation, text),
                 since=since,
                 older_than=older_than,
             )
@@ -307,6 +310,7 @@ class AsyncTurnsService(_Turns):
         invocation: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
         return await self._client.run_async(
@@ -316,7 +320,7 @@ class AsyncTurnsService(_Turns):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation),
+                match=_match(agent, error, invocation, text),
                 since=since,
                 older_than=older_than,
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId
+from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId, WithText
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
 
@@ -28,6 +28,7 @@ def turns(
     session: Session = None,
     agent: OfAgent = None,
     error: WithError = None,
+    text: WithText = None,
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
@@ -45,7 +46,7 @@ def turns(
     from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
     from runtime.frontends.console.output import is_terminal, print_json, print_table
 
-    choice = Choice(user, session, agent, error, with_id, since, older_than)
+    choice = Choice(user, session, agent, error, with_id, since, older_than, text)
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
         found = choice.turns(rt, states, limit)

@@ -105,6 +105,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         invocation: the beginning of the turn's id.
         since: began at most so many seconds ago, or waits in line.
         older_than: began more than so many seconds ago.
+        text: the user or an agent has said this in it.
         q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
             and have a `next`.
     """
@@ -118,6 +119,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     invocation: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
+    text: _Text | None = None
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

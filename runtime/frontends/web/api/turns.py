@@ -251,6 +251,7 @@ async def list_turns(call: Call) -> TurnList:
         invocation=query.invocation,
         since=query.since,
         older_than=query.older_than,
+        text=query.text,
     )
     last: TurnInfo | None
     if query.q:
