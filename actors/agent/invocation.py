@@ -96,6 +96,7 @@ class Invocation:
         self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.record_call = self.writer.record_call
+        self.note_failed_call = self.writer.note_failed_call
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)
@@ -174,7 +175,8 @@ class Invocation:
 
     async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> p.AnyOutcome:
         """Run a child as a node, for a call: see Context."""
-        task = NodeTask(path=f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}", graph=name, data=data)
+        path = f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}"
+        task = NodeTask(path=path, graph=name, data=data, is_delegated=True)
         branch = delegate_branch(self.branch, name, call_id)
         outcome = await self.children.delegate(name, task, branch, resume=self.is_resumed)
         await self.reader.refresh_state(outcome.state_seq)

@@ -12,6 +12,7 @@ import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.lifecycle import KeepOutput, callback_context, tell_of_budgets
+from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
@@ -28,7 +29,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.protocol.log import AskForMore, MaySpend
+from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
 from actors.rules.checks import model_answer, user_message
 from actors.rules.checks.budget_question import question
 from actors.rules.prompt import instructions
@@ -102,6 +103,7 @@ class ModelCall:
         self._recorder = CallRecorder(spec, context)
         self._tools = tools
         self._keep_output = keep_output
+        self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
         self._planner = cast(LlmAgent, spec.definition).planner
 
     async def run(self) -> Event | None:
@@ -182,6 +184,7 @@ class ModelCall:
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
+            self._note_failed(request, error, loop.time() - began_s)
             replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
@@ -192,6 +195,10 @@ class ModelCall:
         draft = draft_of_response(response)
         replaced = await first_result(after, context, draft)
         return self._replacement(draft if replaced is None else replaced), answered
+
+    def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
+        model = request.model or self._model_name
+        self._context.note_failed_call(FailedCall(self._spec.name, model, type(error).__name__, took_s))
 
     def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
         """Return the response with the parts that the agent's planner makes of it."""
@@ -265,6 +272,8 @@ class ModelCall:
         )
         if self._keep_output is not None and event.is_final_response():
             self._keep_output(event, actions)
+        elif self._interim is not None:
+            self._interim.note(event, actions)
         frozen = actions.freeze()
         if event.long_running_tool_ids:
             confirmations = self._tools.confirmations(event.content)
