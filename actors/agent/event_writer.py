@@ -21,7 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
-from actors.messages.graph import NodeInfo, root_path
+from actors.messages.graph import NodeInfo, root_path, scope_of
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.topology import CHAT, TASK
@@ -76,6 +76,7 @@ class EventWriter:
         self._notes: Sequence[p.Note] = message.notes
         self._calls: list[PackedCall] = []
         self._parts: list[PackedPart] = []
+        self._failed_calls: list[p.FailedCall] = []
         self.has_escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -183,6 +184,10 @@ class EventWriter:
         self._calls.append(call)
         self._parts += parts
 
+    def note_failed_call(self, call: p.FailedCall) -> None:
+        """Have a failed model call counted with the next event."""
+        self._failed_calls.append(call)
+
     async def record_last_calls(self) -> None:
         """Store the records of calls after which the run has stored no event. Raises FencedError."""
         if self._calls and not self.is_stopped:
@@ -195,6 +200,9 @@ class EventWriter:
         if calls:
             self._calls, self._parts = [], []
             append = msgspec.structs.replace(append, calls=calls, parts=parts)
+        if self._failed_calls:
+            append = msgspec.structs.replace(append, failed_calls=self._failed_calls)
+            self._failed_calls = []
         try:
             appended = await self._session.append(append)
         except BaseException:
@@ -253,7 +261,8 @@ class EventWriter:
             return NodeInfo(path=self._node.path)
         if self._spec.mode == TASK:
             output_for = self._node.output_for if event.output is not None else ()
-            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=self._node.path)
+            scope = scope_of(self._node.path, is_delegate=self._node.is_delegated)
+            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope)
         output_for = self._node.output_for if says else ()
         return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=says and event.output is None)
 

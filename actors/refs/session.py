@@ -96,9 +96,9 @@ class SessionRef(Ref):
         """Deliver partial events. Raises FencedError."""
         return await self._ask(message, (p.Ack, p.TellAgain))
 
-    async def reserve(self, message: p.ReserveSpending) -> None:
-        """Reserve what a run is about to use of a budget. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
-        await self._ask(message, p.Ack)
+    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
+        """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
+        return await self._ask(message, (p.MaySpend, p.AskForMore))
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
@@ -260,6 +260,10 @@ class SessionRef(Ref):
     async def search_memory(self, message: p.SearchMemory) -> list[MemoryEntry]:
         """Search the memory of a user, the best match first. Raises NoMemoryError, StoreError."""
         return list((await self._ask(message, p.MemoriesReply)).entries)
+
+    async def get_state_before(self, message: p.GetStateBefore) -> p.StateBefore:
+        """The session's own state before an event. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.StateBefore)
 
     async def statistics(self) -> p.Statistics:
         """Its figures."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
+from actors.rules.accounting.tallies import Tallies
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
 from actors.session.draining import DrainNotes
@@ -32,9 +33,11 @@ from actors.session.memory import Memory
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
+from actors.session.spending.accounts import BudgetAccounts
+from actors.session.spending.day_sums import DaySums
+from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.turns.budgets import TurnBudgets
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -63,7 +66,7 @@ class SessionActor(Actor):
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
         self._topology = environment.topology
-        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
+        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED, *COUNTED_OF_BUDGETS), 0))
         self._access = access = StoreAccess(
             environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
         )
@@ -72,9 +75,10 @@ class SessionActor(Actor):
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
         self._queries = LogQueries(logs, reader)
         self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
-        writer, admission = LogWriter(logs, subscriptions, counts), Admission(limits)
-        self._due_times = due = DueTimes(access, shard, environment.now_s)
-        room = (writer, admission, user_holds, Runners(), due)
+        self._tallies = tallies = Tallies()
+        writer, admission = LogWriter(logs, subscriptions, counts, tallies), Admission(limits)
+        self._due_times = due = DueTimes(access, shard, environment.now_s, tallies)
+        room = (writer, admission, user_holds, Runners(), due, tallies)
         parts = SessionParts(self._topology, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
@@ -85,11 +89,12 @@ class SessionActor(Actor):
         self._opener = TurnOpener(parts, lookup, self._joiner, self._recovery)
         self._ender = TurnEnder(parts, lookup)
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
-        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._listing = TurnListing(parts, lookup)
         usage = StoredUsage(parts)
+        day = DaySums(usage, lookup.is_open, has_others=shard.of > 1)
+        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded, day.note)
         self._usage = UsageReports(usage, environment.prices)
-        self._budgets = TurnBudgets(lookup, usage, environment.prices)
+        self._budgets = TurnBudgets(lookup, BudgetAccounts(self._topology, usage, day), environment.prices, counts)
         self._services = SessionServices(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
@@ -116,6 +121,7 @@ class SessionActor(Actor):
             p.TellPartial: self._writer.tell_partial,
             p.ReserveSpending: self._budgets.reserve,
             p.Fetch: self._queries.fetch,
+            p.GetStateBefore: self._queries.get_state_before,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,
@@ -175,7 +181,9 @@ class SessionActor(Actor):
     def figures(self) -> p.Statistics:
         """The actor's figures."""
         counts = {**self._counts, **self._logs.counts, **self._subscriptions.counts}
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, connections=self.connections())
+        return p.Statistics(
+            actor=self.name, pid=os.getpid(), counts=counts, tallies=self._tallies.all(), connections=self.connections()
+        )
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, then close the stores."""

@@ -6,11 +6,34 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.json_types import StateDelta
+from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
+
+
+class GetStateBefore(Message, frozen=True, kw_only=True):
+    """Ask for the session's own state as it was before the event at a position. The reply is StateBefore."""
+
+    key: SessionKey
+    seq: int
+
+
+class StateBefore(Message, frozen=True, kw_only=True):
+    """The session's own state at one time, encoded; without that of its user and its app."""
+
+    state: bytes
+
+
+class FailedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A model call that has failed: of which agent, of which model, with which class of error, and how long it took."""
+
+    agent: str
+    model: str
+    error: str
+    took_s: float
 
 
 class Append(Message, frozen=True, kw_only=True):
@@ -23,6 +46,7 @@ class Append(Message, frozen=True, kw_only=True):
         notes: have to stand before the events; those that the log lacks are stored with them.
         calls: records of model calls to be stored with them; there may be no events then.
         parts: of the requests of these calls.
+        failed_calls: model calls of the run that have failed since its last event.
     """
 
     turn: TurnRef
@@ -33,6 +57,7 @@ class Append(Message, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
     calls: Sequence[PackedCall] = ()
     parts: Sequence[PackedPart] = ()
+    failed_calls: Sequence[FailedCall] = ()
 
 
 class Appended(Message, frozen=True, kw_only=True):
@@ -48,11 +73,12 @@ class Appended(Message, frozen=True, kw_only=True):
 
 
 class ReserveSpending(Message, frozen=True, kw_only=True):
-    """Ask whether the turn's budget has room for a model call, or for calls of tools.
+    """Ask whether the turn's budgets have room for a model call, or for calls of tools.
 
-    What the model call is likely to take is reserved until the run appends. The reply is Ack.
+    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore.
 
     Attributes:
+        branch: of the run.
         model: the one that the run is about to call; "": tools are about to be run.
         input_tokens: about how many the request has.
         tool_calls: so many of the calls are not in the log yet.
@@ -60,9 +86,38 @@ class ReserveSpending(Message, frozen=True, kw_only=True):
 
     turn: TurnRef
     agent: str
+    branch: str | None = None
     model: str = ""
     input_tokens: int = 0
     tool_calls: int = 0
+
+
+class MaySpend(Message, frozen=True, kw_only=True):
+    """What was asked for may be done.
+
+    Attributes:
+        model: the model that is to be called instead; "": the one that was asked for.
+        end: what the model is to be told, since this is the agent's last call; of tools, what they answer without being run.
+        warnings: of budgets of which most is used; each comes once.
+    """
+
+    model: str = ""
+    end: str = ""
+    warnings: Sequence[BudgetWarning] = ()
+
+
+class AskForMore(Message, frozen=True, kw_only=True):
+    """A budget has no room, and the user is to be asked for more.
+
+    Attributes:
+        scope: of the budget.
+        facts: what the user is shown.
+        warnings: see MaySpend.
+    """
+
+    scope: str
+    facts: JsonObject
+    warnings: Sequence[BudgetWarning] = ()
 
 
 class TellPartial(Message, frozen=True, kw_only=True):

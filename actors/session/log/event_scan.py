@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 from actors.rules.accounting.turn_usage import Amounts, amounts_of
+from actors.rules.checks.budget_question import scope_of
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -20,6 +22,7 @@ class _CallScan(msgspec.Struct, gc=False):
 
 class _ResponseScan(msgspec.Struct, gc=False):
     id: str | None = None
+    name: str = ""
     # Only its keys are looked at.
     response: dict[str, msgspec.Raw] = {}
 
@@ -64,6 +67,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     node_info: _NodeScan | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     model_version: str | None = None
+    error_code: str | None = None
     duration_s: float | None = None
     # No field of events has such a name.
     counted: Amounts | None = msgspec.field(default=None, name="@counted")
@@ -77,7 +81,8 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""
         if self.counted is None:
-            calls = len(self.calls()) if self.content is not None else 0
+            # A question about a budget is no call of a model.
+            calls = sum(not scope_of(call_id) for call_id in self.calls()) if self.content is not None else 0
             self.counted = amounts_of(self.model_version, self.usage, calls, self.duration_s)
         return self.counted
 
@@ -93,6 +98,19 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         """The ids of the calls to which the event has function responses, and the keys of these."""
         parts = self.content.parts if self.content is not None else ()
         return [(given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id]
+
+    def tool_results(self) -> list[tuple[str, bool]]:
+        """The names of the functions that have returned, and whether each has failed."""
+        parts = self.content.parts if self.content is not None else ()
+        results = (part.function_response for part in parts)
+        return [(given.name, given.response.keys() == {"error"}) for given in results if given is not None]
+
+    def answer(self, call_id: str) -> JsonObject:
+        """Its function response to a call, in full; empty without one."""
+        parts = self.content.parts if self.content is not None else ()
+        given = [part.function_response for part in parts if part.function_response is not None]
+        responses = [each.response for each in given if each.id == call_id]
+        return {key: decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)
