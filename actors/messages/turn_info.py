@@ -69,12 +69,14 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         error: a part of `TurnInfo.error`; "": any, and none.
         invocation: the beginning of the turn's id.
         version: that `TurnInfo.version` names; "": any.
+        text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
     """
 
     agent: str = ""
     error: str = ""
     invocation: str = ""
     version: str = ""
+    text: str = ""
 
 
 ANY_TURN = TurnMatch()

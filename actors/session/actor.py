@@ -30,6 +30,7 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
+from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
@@ -103,10 +104,15 @@ class SessionActor(Actor):
         self._archiving = Archiving(parts)
         self._drain = DrainNotes(subscriptions)
         self._schedules = Schedules(parts, limits)
+        self._line = QueryLine(limits)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
-        """The messages that the Session actor takes."""
+        """The messages that the Session actor takes. Those that only ask come through a line of their own."""
+        handlers = self._all_handlers()
+        return {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
+
+    def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
         return {
             p.GetTopology: self._versions.get_topology,
             p.GetVersions: self._versions.get_versions,

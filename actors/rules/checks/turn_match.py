@@ -1,4 +1,4 @@
-"""Which turns fit what is looked for, by what their records say: no event is read.
+"""Which turns fit what is looked for, by what their records say: no event is read, so what was said is not looked at.
 
 Rules of this file:
 

@@ -162,8 +162,8 @@ def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | N
     return user, checked_id("session id", session_id) if session_id is not None else None
 
 
-def _match(agent: str | None, error: str | None, invocation: str | None, version: str | None) -> TurnMatch:
-    given = {"agent": agent, "error": error, "invocation": invocation, "version": version}
+def _match(agent: str | None, error: str | None, invocation: str | None, version: str | None, text: str | None) -> TurnMatch:
+    given = {"agent": agent, "error": error, "invocation": invocation, "version": version, "text": text}
     return TurnMatch(**{name: checked_text(name, value) for name, value in given.items() if value is not None})
 
 
@@ -190,6 +190,7 @@ class TurnsService(_Turns):
         version: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last.
 
@@ -205,6 +206,8 @@ class TurnsService(_Turns):
             version: only turns that run or ran by this version of the tree: see Runtime.update.
             since: only turns that began at most so long ago, a timedelta or seconds; and those in line.
             older_than: only turns that began longer ago; none in line.
+            text: only turns in which the user or an agent has said this, in small or capital letters; none in line. The events of
+                all turns that fit otherwise are read for it.
 
         Raises:
             RequestError: an argument is wrong.
@@ -217,7 +220,7 @@ class TurnsService(_Turns):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation, version),
+                match=_match(agent, error, invocation, version, text),
                 since=since,
                 older_than=older_than,
             )
@@ -310,6 +313,7 @@ class AsyncTurnsService(_Turns):
         version: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
         return await self._client.run_async(
@@ -319,7 +323,7 @@ class AsyncTurnsService(_Turns):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation, version),
+                match=_match(agent, error, invocation, version, text),
                 since=since,
                 older_than=older_than,
             )

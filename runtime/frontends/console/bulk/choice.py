@@ -20,7 +20,7 @@ class Choice:
 
     Attributes:
         user, session: whose; None: of all.
-        agent, error, invocation, since, older_than, version: see the options of these names.
+        agent, error, invocation, since, older_than, version, text: see the options of these names.
     """
 
     user: str | None = None
@@ -31,6 +31,7 @@ class Choice:
     since: str | None = None
     older_than: str | None = None
     version: str | None = None
+    text: str | None = None
 
     def turns(self, rt: Runtime, states: Sequence[str | None], limit: int = ALL) -> list[TurnInfo]:
         """The turns in these states, in their order; None is any state.
@@ -54,6 +55,7 @@ class Choice:
                 version=self.version,
                 since=since_s,
                 older_than=older_than_s,
+                text=self.text,
             )
         ][:limit]
 

@@ -255,6 +255,7 @@ async def list_turns(call: Call) -> TurnList:
         version=query.version,
         since=query.since,
         older_than=query.older_than,
+        text=query.text,
     )
     last: TurnInfo | None
     if query.q:
