@@ -17,6 +17,7 @@ from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
+from actors.rules.prompt.instructions import CHANGED_BY_BUDGET
 from actors.rules.recording.packing import RequestPacker
 from actors.rules.routing.branches import TOOL_MARK, tool_root
 
@@ -125,6 +126,8 @@ class _View:
 def _inexact_here(event: Event) -> str:
     if event.flow is not None:
         return "it was a round of a flow"
+    if CHANGED_BY_BUDGET in (event.custom_metadata or {}):
+        return "a budget had another model asked, or told the model to end"
     if event.node_info is not None:
         return "the agent ran as a node of a graph"
     return ""

@@ -41,11 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(NamedTuple):
-    """A call that the model has answered: by which model, its tokens, and how long it took."""
+    """A call that was answered: by which model, its tokens, how long it took, and whether a budget changed its request."""
 
     model: str
     usage: Usage | None
     duration_s: float
+    is_changed: bool
 
 
 class _MoreIsNeededError(Exception):
@@ -164,13 +165,14 @@ class ModelCall:
         replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced), None
-        model = self._model
+        model, is_changed = self._model, False
         reply = await self._context.take_llm_call(request, request.model or self._model_name)
         await tell_of_budgets(self._spec, self._context, reply.warnings)
         match reply:
             case AskForMore() as asked:
                 raise _MoreIsNeededError(asked)
             case MaySpend(model=other, end=told):
+                is_changed = bool(other or told)
                 if other:
                     request.model, model = other, self._context.model_named(other)
                 request.system_instruction = instructions.join([request.system_instruction, told])
@@ -180,7 +182,7 @@ class ModelCall:
         try:
             response = await self._generate(model, request, event_id)
             name = response.model_version or request.model or self._model_name
-            answered = _AnsweredCall(name, response.usage, loop.time() - began_s)
+            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, is_changed)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -301,4 +303,9 @@ def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
     if answered is None:
         return event
     usage = answered.usage if event.usage is None else event.usage
+    if answered.is_changed:
+        # The log has to say it: the request cannot be built again from the rest.
+        event = msgspec.structs.replace(
+            event, custom_metadata={**(event.custom_metadata or {}), instructions.CHANGED_BY_BUDGET: True}
+        )
     return msgspec.structs.replace(event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None)

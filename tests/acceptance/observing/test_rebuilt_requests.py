@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import AgentTool, LlmAgent, LlmRequest, ParallelAgent, SequentialAgent, ToolContext, Toolset
+from actors import AgentTool, Budget, LlmAgent, LlmRequest, ParallelAgent, RunConfig, SequentialAgent, ToolContext, Toolset
 from actors.definitions.planners.plan_re_act import PlanReActPlanner
 from actors.definitions.tools.base import Tool
 from actors.messages.codec import encode
@@ -200,6 +200,17 @@ def test_turns_of_earlier_deployments_and_agents_that_are_gone_are_not_rebuilt(l
             "there is no agent 'first' any more",
             "the turn began before this deployment, whose agents may be others",
         }
+
+
+def test_a_request_that_a_budget_has_changed_is_not_guessed(local: Deploy) -> None:
+    call = {"call": "look_up", "args": {"order": "42"}}
+    model = ScriptedModel([call, call, "as far as I got"])
+    with local(LlmAgent(name="root", model=model, tools=[look_up])) as rt:
+        run_turn(rt, "go", run_config=RunConfig(budget=Budget(llm_calls=2, at_limit="wrap_up")))
+        calls = asked(rt)
+        assert [call.omitted for call in calls] == ["", "", "a budget had another model asked, or told the model to end"]
+        assert [encode(call.request) for call in calls[:2]] == [encode(request) for request in model.requests[:2]]
+        assert "End now" in model.requests[2].system_instruction
 
 
 def test_state_that_a_branch_beside_may_have_changed_is_not_guessed(local: Deploy) -> None:
