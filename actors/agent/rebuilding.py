@@ -11,13 +11,12 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import NotEncodableError, TemplateError
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
-from actors.messages.event import Event
+from actors.messages.event import BY_BUDGET, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
-from actors.rules.prompt.instructions import CHANGED_BY_BUDGET
 from actors.rules.recording.packing import RequestPacker
 from actors.rules.routing.branches import TOOL_MARK, tool_root
 
@@ -126,10 +125,10 @@ class _View:
 def _inexact_here(event: Event) -> str:
     if event.flow is not None:
         return "it was a round of a flow"
-    if CHANGED_BY_BUDGET in (event.custom_metadata or {}):
-        return "a budget had another model asked, or told the model to end"
     if event.node_info is not None:
         return "the agent ran as a node of a graph"
+    if BY_BUDGET in (event.custom_metadata or {}):
+        return "a budget that was used up has changed it"
     return ""
 
 

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Mapping
 from actors.errors import TemplateError
 from actors.messages.json_types import JsonMapping, JsonValue
 
-CHANGED_BY_BUDGET = "asked otherwise by a budget"
-"""In the custom metadata of an event: a budget had another model asked, or told the model to end."""
-
 _PLACEHOLDER = re.compile(
     r"[$\\]\{+[^{}]*\}*"  # ${x} and \{x} stay as they are
     r"|\{\{(?P<double>[^{}]*)\}\}"

@@ -142,6 +142,7 @@ class TurnListing:
             begun_s=row.begun_s,
             ended_s=row.ended_s,
             error=error,
+            version=row.version,
             lost=lost,
         )
 

@@ -186,6 +186,18 @@ def test_what_cannot_be_rebuilt_exactly_is_left_out_with_the_reason(local: Deplo
         assert (call.request, call.omitted, call.rebuilt) == (None, reason, True)
 
 
+def test_what_a_budget_has_changed_is_not_rebuilt(local: Deploy) -> None:
+    model = ScriptedModel([{"call": "look"}, {"call": "look"}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[look])) as rt:
+        run_turn(rt, "go", run_config=RunConfig(budget=Budget(llm_calls=2, at_limit="wrap_up")))
+        assert [call.omitted for call in asked(rt)] == ["", "", "a budget that was used up has changed it"]
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
 def test_turns_of_earlier_deployments_and_agents_that_are_gone_are_not_rebuilt(local: Deploy) -> None:
     def tree(*names: str) -> LlmAgent:
         model = PatternModel([("first", {"transfer": names[0]})] if names else [], default="hi")
@@ -200,17 +212,6 @@ def test_turns_of_earlier_deployments_and_agents_that_are_gone_are_not_rebuilt(l
             "there is no agent 'first' any more",
             "the turn began before this deployment, whose agents may be others",
         }
-
-
-def test_a_request_that_a_budget_has_changed_is_not_guessed(local: Deploy) -> None:
-    call = {"call": "look_up", "args": {"order": "42"}}
-    model = ScriptedModel([call, call, "as far as I got"])
-    with local(LlmAgent(name="root", model=model, tools=[look_up])) as rt:
-        run_turn(rt, "go", run_config=RunConfig(budget=Budget(llm_calls=2, at_limit="wrap_up")))
-        calls = asked(rt)
-        assert [call.omitted for call in calls] == ["", "", "a budget had another model asked, or told the model to end"]
-        assert [encode(call.request) for call in calls[:2]] == [encode(request) for request in model.requests[:2]]
-        assert "End now" in model.requests[2].system_instruction
 
 
 def test_state_that_a_branch_beside_may_have_changed_is_not_guessed(local: Deploy) -> None:

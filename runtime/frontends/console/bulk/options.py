@@ -13,6 +13,7 @@ WithText = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="On
 WithId = Annotated[
     str | None, typer.Option("--invocation", metavar="PREFIX", help="Only turns whose ids begin so, as those of a map do.")
 ]
+OfVersion = Annotated[str | None, typer.Option("--version", help="Only turns that run or ran by this version of the tree.")]
 Since = Annotated[
     str | None, typer.Option(metavar="AGE", help="Only turns that began at most so long ago, such as 2h, or wait in line.")
 ]

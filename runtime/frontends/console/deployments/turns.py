@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId, WithText
+from runtime.frontends.console.bulk.options import OfAgent, OfVersion, OlderThan, Since, WithError, WithId, WithText
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
 
@@ -33,6 +33,7 @@ def turns(
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
+    version: OfVersion = None,
     limit: Limit = 100,
     watch: Watch = False,
     address: Address = None,
@@ -49,7 +50,7 @@ def turns(
     from runtime.frontends.console.bulk.watching import TurnWatch, watch_turns
     from runtime.frontends.console.output import is_terminal, print_json, print_table
 
-    choice = Choice(user, session, agent, error, with_id, since, older_than, text)
+    choice = Choice(user, session, agent, error, with_id, since, older_than, version, text)
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
         if watch:
