@@ -22,6 +22,9 @@ from actors.messages.shown import Shown
 USER = "user"
 """The author of the user's messages."""
 
+AT_LIMIT_NOTE = "raygrove:budget"
+"""The key of what a budget has changed about a model call, in the custom metadata of the answer."""
+
 FINGERPRINT = "raygrove:fingerprint"
 """The key of a request's fingerprint in the custom_metadata of the user's event that began its turn."""
 

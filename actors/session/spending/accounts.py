@@ -113,7 +113,7 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
     return account._replace(
         budget=budget,
         is_declined=answers is not None and answers.declined_seq > turn.retried_seq,
-        has_ended=told_at is not None and turn.responses_of(message.agent) > told_at,
+        has_ended=told_at is not None and turn.said[message.agent] > told_at,
     )
 
 
