@@ -22,11 +22,12 @@ from actors.messages.shown import Shown
 USER = "user"
 """The author of the user's messages."""
 
-AT_LIMIT_NOTE = "raygrove:budget"
-"""The key of what a budget has changed about a model call, in the custom metadata of the answer."""
-
 FINGERPRINT = "raygrove:fingerprint"
 """The key of a request's fingerprint in the custom_metadata of the user's event that began its turn."""
+
+
+BY_BUDGET = "raygrove:by_budget"
+"""The key in the custom_metadata of a model's answer whose request a budget had changed: it is not what the log would give."""
 
 
 class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):

@@ -26,8 +26,7 @@ from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import AT_LIMIT_NOTE, NO_ACTIONS, Event, Usage, new_event_id
-from actors.messages.json_types import JsonObject
+from actors.messages.event import BY_BUDGET, NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
@@ -42,12 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(NamedTuple):
-    """A call that the model has answered: by which model, its tokens, how long it took, and what a budget changed about it."""
+    """A call that the model has answered: by which model, its tokens, how long it took, and whether a budget changed it."""
 
     model: str
     usage: Usage | None
     duration_s: float
-    note: JsonObject
+    by_budget: bool
 
 
 class _MoreIsNeededError(Exception):
@@ -167,7 +166,6 @@ class ModelCall:
         if replaced is not None:
             return self._replacement(replaced), None
         model = self._model
-        note: JsonObject = {}
         reply = await self._context.take_llm_call(request, request.model or self._model_name)
         await tell_of_budgets(self._spec, self._context, reply.warnings)
         match reply:
@@ -176,17 +174,15 @@ class ModelCall:
             case MaySpend(model=other, end=told):
                 if other:
                     request.model, model = other, self._context.model_named(other)
-                    note["model"] = other
-                if told:
-                    note["told"] = told
                 request.system_instruction = instructions.join([request.system_instruction, told])
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None
+        by_budget = isinstance(reply, MaySpend) and bool(reply.model or reply.end)
         try:
             response = await self._generate(model, request, event_id)
             name = response.model_version or request.model or self._model_name
-            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, note)
+            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, by_budget)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -307,7 +303,7 @@ def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
     if answered is None:
         return event
     usage = answered.usage if event.usage is None else event.usage
-    if answered.note:
-        metadata = {**(event.custom_metadata or {}), AT_LIMIT_NOTE: answered.note}
-        event = msgspec.structs.replace(event, custom_metadata=metadata)
-    return msgspec.structs.replace(event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None)
+    metadata = {**(event.custom_metadata or {}), BY_BUDGET: True} if answered.by_budget else event.custom_metadata
+    return msgspec.structs.replace(
+        event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None, custom_metadata=metadata
+    )

@@ -1,4 +1,4 @@
-"""Sums of turns as a report: by agent, model, user or day, and with what it costs."""
+"""Sums of turns as a report: by agent, model, user, day or version, and with what it costs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def day_of(begun_s: float) -> str:
 
 
 def groups_of(by: str) -> str:
-    """The word by which turns have to be told apart for a report: "user" or "day"; "" where the turns themselves say the rest."""
-    return by if by in ("user", "day") else ""
+    """The word by which turns have to be told apart for a report: "user", "day" or "version"; "" where they say the rest."""
+    return by if by in ("user", "day", "version") else ""
 
 
 class UsageCollector:
     """Adds up turns for a report.
 
     Args:
-        by: what to list them by: "agent", "model", "user" or "day"; "" for the sum of all.
+        by: what to list them by: "agent", "model", "user", "day" or "version"; "" for the sum of all.
         prices: of tokens, by names of models or patterns.
     """
 

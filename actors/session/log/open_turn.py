@@ -107,8 +107,8 @@ class SessionTurn:
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
         last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
+        responses: the number of responses that the log has of each agent's model.
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
-        said: by agent, how many responses of its model the log has.
         raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
@@ -181,7 +181,7 @@ class SessionTurn:
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
-        self.said: Counter[str] = Counter()
+        self.responses: Counter[str] = Counter()
         self.usage = TurnUsage()
         self.raises: dict[str, BudgetAnswers] = {}
 
@@ -261,7 +261,7 @@ class SessionTurn:
         if tool_root(event.branch) is None:
             self._note_waiting(event)
         if event.content is not None and event.content.role == "model" and not any(map(scope_of, event.long_running_tool_ids)):
-            self.said[event.author] += 1
+            self.responses[event.author] += 1
         if event.actions.agent_state is not None:
             self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
@@ -324,7 +324,7 @@ class SessionTurn:
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             waiting=tuple(self._waiting()),
-            model_calls=dict(self.said),
+            model_calls=dict(self.responses),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
             config=self.config if self.config.budgets else None,

@@ -74,7 +74,7 @@ class TurnBudgets:
             case Allowed(call, wraps_up):
                 self._counts["budget_wrap_ups"] += len(wraps_up)
                 for account, _ in wraps_up:
-                    turn.last_calls[last_call_of(account, message.agent)] = turn.said[message.agent]
+                    turn.last_calls[last_call_of(account, message.agent)] = turn.responses[message.agent]
                 if call is not None and accounts:
                     turn.reserved[message.turn.run] = (call, at_s)
                 instead = call.model if call is not None and call.model != message.model else ""

@@ -43,7 +43,7 @@ class StoredUsage:
                 yield group, turns
             for turn in page.unsummed:
                 if (turn.key, turn.invocation_id) not in without:
-                    named = {"user": turn.key.user, "day": day_of(turn.begun_s)}
+                    named = {"user": turn.key.user, "day": day_of(turn.begun_s), "version": turn.version}
                     yield named.get(wanted.groups, ""), [await self._of_events(turn)]
             if page.next is None:
                 return

@@ -222,8 +222,7 @@ def test_a_request_that_a_budget_has_changed_is_not_rebuilt(local: Deploy) -> No
         [turn] = rt.turns.list()
         calls = rt.turns.requests("ada", "s1", turn.invocation_id, rebuild=True)
         assert [bool(call.omitted) for call in calls] == [False, False, True]
-        assert "a budget was used up" in calls[-1].omitted
-        assert "End now" in str(stored(rt)[-1].custom_metadata)
+        assert "a budget that was used up" in calls[-1].omitted
 
 
 def test_what_an_agent_does_after_it_was_told_to_end_is_refused(deploy: Deploy) -> None:
