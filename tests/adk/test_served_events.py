@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
 from google.adk.events import Event as AdkEvent
 
 from actors import START, Graph, LlmAgent

@@ -160,8 +160,9 @@ turns = Table(
     # Not updated when a turn ends: an update of an indexed column would write its indexes again.
     Column("begun_s", Double, nullable=False, server_default="0", info={FIXED: True}),
     Column("ended_s", Double, nullable=False, server_default="0"),
-    Column("version", _TEXT, nullable=False, server_default=""),
     Column("usage", LargeBinary, nullable=False),
+    # Behind the others, where the migration adds it.
+    Column("version", _TEXT, nullable=False, server_default=""),
     PrimaryKeyConstraint("sid", "invocation_id"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
