@@ -66,11 +66,12 @@ if TYPE_CHECKING:
         tool,
         url_context,
     )
+    from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
     from actors.interfaces.context import InvocationContext
     from actors.interfaces.model import Model
     from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-    from actors.messages.event import Event, EventActions, Usage
+    from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.graph import NodeInfo
     from actors.messages.limits import ModelLimits
@@ -104,6 +105,8 @@ __all__ = [
     "Edge",
     "Event",
     "EventActions",
+    "EventCompaction",
+    "EventsCompactionConfig",
     "Example",
     "ExampleTool",
     "Failed",
@@ -122,6 +125,7 @@ __all__ = [
     "InvocationContext",
     "JoinNode",
     "LlmAgent",
+    "LlmEventSummarizer",
     "LlmRequest",
     "LlmResponse",
     "LongRunningFunctionTool",
@@ -193,6 +197,8 @@ _MODULES = {
     "Edge": "actors.definitions.graphs",
     "Event": "actors.messages.event",
     "EventActions": "actors.messages.event",
+    "EventCompaction": "actors.messages.event",
+    "EventsCompactionConfig": "actors.definitions.tree.compaction",
     "Example": "actors.definitions.tools",
     "ExampleTool": "actors.definitions.tools",
     "Failed": "actors.messages.protocol.outcomes",
@@ -211,6 +217,7 @@ _MODULES = {
     "InvocationContext": "actors.interfaces.context",
     "JoinNode": "actors.definitions.graphs",
     "LlmAgent": "actors.definitions.agents",
+    "LlmEventSummarizer": "actors.definitions.tree.compaction",
     "LlmRequest": "actors.messages.llm.model",
     "LlmResponse": "actors.messages.llm.model",
     "LongRunningFunctionTool": "actors.definitions.tools",

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
@@ -67,6 +68,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
         islands: for google-adk only: its own Runner runs what has no counterpart here, such as graphs of `Workflow`. By default
             that is refused.
+        events_compaction_config: when conversations are summarised, so that requests to models stay short; None: never.
 
     Raises:
         DefinitionError: an argument is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -94,6 +96,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         mask_requests: Callable[[str], str] | None = None,
         clock: LoopClock | None = None,
         islands: bool = False,
+        events_compaction_config: EventsCompactionConfig | None = None,
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
@@ -102,10 +105,12 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
 
             adapted = from_adk(root_agent, app_name=app_name, islands=islands)
             root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+            events_compaction_config = events_compaction_config or adapted.events_compaction_config
         elif islands:
             raise DefinitionError("islands goes with agents of google-adk only: leave it out")
         root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-        tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
+        recording = Recording(settings.record_requests, mask_requests)
+        tree = AgentTree(root, plugins, settings.limits, recording, events_compaction_config)
         check_models(tree)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(

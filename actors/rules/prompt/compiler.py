@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
+from actors.rules.compaction.shown import place_of
 from actors.rules.routing.branches import call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -32,6 +33,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         long_running: those of `calls` that may stay without a response.
         responses: responses in it to the agent's own calls.
         opens: the slice of include_contents="none" may begin here.
+        seq: the place of the event in the log; 0 for one that no summary covers.
     """
 
     invocation_id: str
@@ -42,6 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     long_running: frozenset[str] = frozenset()
     responses: tuple[FunctionResponse, ...] = ()
     opens: bool = False
+    seq: int = 0
 
 
 class Compiler:
@@ -114,6 +117,7 @@ class Compiler:
             calls=calls,
             long_running=frozenset(event.long_running_tool_ids),
             responses=responses,
+            seq=place_of(event),
         )
 
     def _user(self, event: Event, content: Content) -> Entry:
@@ -124,6 +128,7 @@ class Compiler:
             by_user=True,
             responses=responses,
             opens=any(part.function_response is None for part in content.parts),
+            seq=place_of(event),
         )
 
     def _note_renamed(self, calls: Iterable[str]) -> None:
@@ -165,6 +170,7 @@ class Compiler:
             invocation_id=event.invocation_id,
             content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *quoted]),
             opens=not _is_transfer(event, content),
+            seq=place_of(event),
         )
 
     def _is_quoted(self, event: Event, part: Part) -> bool:

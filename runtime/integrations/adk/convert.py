@@ -22,9 +22,12 @@ from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.integrations.adk.aliens import is_delegate, node_of, without_counterpart
+from runtime.integrations.adk.apps.compaction import own_compaction
+from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -38,7 +41,6 @@ from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.graphs.reader import GraphReader, is_graph
 from runtime.integrations.adk.islands import Island
 from runtime.integrations.adk.models import own_model
-from runtime.integrations.adk.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.tools import AdkTool
 from runtime.integrations.adk.toolsets import AdkToolset
 
@@ -56,12 +58,14 @@ class Adapted:
     Attributes:
         root_agent: the tree, for `Runtime(root_agent, …)`.
         plugins: those of the App, for `Runtime(…, plugins=…)`.
+        events_compaction_config: that of the App, for `Runtime(…, events_compaction_config=…)`; None without one.
         notes: what is done in another way than by ADK, a sentence each; empty for most trees.
     """
 
     root_agent: BaseAgent
     plugins: Sequence[Plugin] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    events_compaction_config: EventsCompactionConfig | None = None
 
 
 def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
@@ -89,7 +93,9 @@ def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) ->
         converter.check_app(agent_or_app)
     tree = converter.top(root)
     plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
-    return Adapted(tree, plugins, tuple(converter.notes))
+    given = agent_or_app.events_compaction_config if is_app else None
+    compaction = own_compaction(given, root) if given is not None else None
+    return Adapted(tree, plugins, tuple(converter.notes), compaction)
 
 
 class _Converter:
@@ -106,9 +112,8 @@ class _Converter:
         self._alone: set[str] = set()
 
     def check_app(self, app: App) -> None:
-        for name in ("events_compaction_config", "context_cache_config"):
-            if getattr(app, name, None) is not None:
-                raise DefinitionError(f"{name} of an App is not carried over: leave it out")
+        if getattr(app, "context_cache_config", None) is not None:
+            raise DefinitionError("context_cache_config of an App is not carried over: leave it out")
         if getattr(app, "resumability_config", None) is not None:
             self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
 
