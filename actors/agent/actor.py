@@ -25,6 +25,7 @@ from actors.behaviours.flow.round import run_round
 from actors.behaviours.graph.run import run_graph
 from actors.behaviours.lifecycle import known_failure, run_lifecycle
 from actors.behaviours.llm.compaction import Compactor
+from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
@@ -154,7 +155,12 @@ class AgentActor(Actor):
         kind = spec.definition.kind
         if kind == "llm":
             model = self._limited_model(run, message)
-            spec = await self._environment.toolsets.resolved(spec, run, self)
+            resolved = await self._environment.toolsets.resolved(spec, run, self)
+            if not isinstance(resolved, AgentSpec):
+                return await ask_for_credentials(resolved, run, can_wait=message.work is None)
+            spec = resolved
+            # They are no part of what the agent has done: it begins when its tools are known.
+            forget_requests(run)
             if message.work is None:
                 return await run_llm(spec, model, run, self._compactor(run, message, model))
             assert isinstance(run, RoundInvocation)

@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.messages.event import Event
+import msgspec
+
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.rules.checks.credentials import REQUEST_CREDENTIAL, asks_credential
 from actors.rules.compaction.shown import is_of_conversation, standing
 from actors.rules.compaction.sizes import is_worth_it
 from actors.rules.compaction.triggers import CompactionRule, Trigger
@@ -46,7 +50,28 @@ def window(rule: CompactionRule, trigger: Trigger, log: Iterable[Event], turn: s
     found = _of_turns(known, rule.overlap_size) if trigger == Trigger.ENDED_BY_NUMBER else _but_newest(known, rule)
     if found is None or not is_worth_it(known, found.start_seq, found.end_seq):
         return None
-    return found
+    return found._replace(events=_without_answers(found.events, known))
+
+
+def _without_answers(events: Sequence[Event], known: Sequence[Event]) -> Sequence[Event]:
+    """The events without what the user has told tools and toolsets in the middle of calls, such as credentials."""
+    asked = {call_id for event in known for call_id in event.actions.requested_inputs}
+    asked |= {call.id or "" for event in known for call in event.function_calls() if call.name == REQUEST_CREDENTIAL}
+    if not asked:
+        return events
+    return [_without(event, asked) if event.author == USER or asks_credential(event) else event for event in events]
+
+
+def _without(event: Event, asked: Collection[str]) -> Event:
+    if event.content is None:
+        return event
+    parts = [
+        part
+        for part in event.content.parts
+        if (part.function_response is None or part.function_response.id not in asked)
+        and (part.function_call is None or part.function_call.name != REQUEST_CREDENTIAL)
+    ]
+    return msgspec.structs.replace(event, content=Content(role=event.content.role, parts=parts))
 
 
 def _of_turns(known: Sequence[Event], overlap_size: int) -> CompactionWindow | None:

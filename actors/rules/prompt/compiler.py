@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
+from actors.rules.checks.credentials import asks_credential
 from actors.rules.compaction.shown import place_of
 from actors.rules.routing.branches import call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
@@ -86,6 +87,9 @@ class Compiler:
         """The event as the agent sees it; None when the agent does not see it."""
         content = event.content
         if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
+            return None
+        if event.long_running_tool_ids and asks_credential(event):
+            self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
             return None
         if event.node_info is not None and self._is_of_delegate(event):
             self._unseen_calls.update(call.id for call in content.function_calls() if call.id)

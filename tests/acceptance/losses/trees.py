@@ -13,9 +13,11 @@ from actors import (
     BaseAgent,
     CallbackContext,
     Content,
+    CredentialRequest,
     Event,
     FunctionCall,
     FunctionNode,
+    FunctionTool,
     Graph,
     JoinNode,
     LlmAgent,
@@ -274,6 +276,29 @@ class BrokenToolset(Toolset):
         raise ConnectionError("no server there")
 
 
+class LockedToolset(Toolset):
+    """Has its tools when the user has given a key."""
+
+    per_run = True
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
+        if await self.credential_answer(context, "vault") is None:
+            return CredentialRequest("vault", {"message": "Which key?"})
+        return [FunctionTool(count)]
+
+
+def asking_for_a_key() -> BaseAgent:
+    """A toolset asks the user before the agent can begin; what stands after it waits."""
+    call = {"call": "count", "args": {"key": "h"}}
+    wait = talker("h", ("tool:", "h has counted"), (".*", call), tools=[LockedToolset()], before_agent_callback=begin)
+    return seq("s", counter("a"), wait, counter("b"))
+
+
+def begin(context: CallbackContext) -> None:
+    """Count how often the agent begins."""
+    context.state["begun"] = context.state.get("begun", 0) + 1
+
+
 def without_tools() -> BaseAgent:
     """An agent fails before its model is called, since its tools cannot be had; it is left out."""
     return seq("root", seq("s", talker("a", tools=[BrokenToolset()]), supervision=SKIP), counter("b"))
@@ -339,6 +364,7 @@ TREES: dict[str, Tree] = {
         side_by_side,
         pausing,
         questioning,
+        asking_for_a_key,
         supervised,
         supervised_side_by_side,
         asking,

@@ -2,7 +2,8 @@
 
 A call that needs confirmation pauses a turn here. ADK makes a second call for it, `adk_request_confirmation`, which its clients
 answer. So it is shown beside the call, under the call's id with `:confirm` behind it, and answers to that id are answers to the
-call: nothing has to be remembered in between.
+call: nothing has to be remembered in between. A tool of google-adk that asks for a credential is shown in the same way, by a call
+of `adk_request_credential` with `:credential` behind the id.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
+from actors.rules.checks.credentials import REQUEST_CREDENTIAL
 from runtime.frontends.web import redaction
+
+AUTH_CONFIG = "authConfig"
+"""The key of a question that asks for a credential of google-adk."""
+
+CREDENTIAL_SUFFIX = ":credential"
+"""Stands behind the id of a call in the id of the `adk_request_credential` for it."""
 
 _ACTIONS = frozenset(
     {
@@ -29,7 +37,7 @@ _ACTIONS = frozenset(
 
 def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
     """The events of a session. Answers to confirmations are shown as answers to `adk_request_confirmation`."""
-    confirmations: set[str] = set()
+    asked: dict[str, tuple[str, str]] = {}
     calls: dict[str, FunctionCall] = {}
     found = []
     for event in events:
@@ -37,15 +45,16 @@ def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObjec
         if event.author == USER:
             for part in shown.get("content", {}).get("parts", ()):
                 response = part.get("functionResponse", {})
-                if response.get("id") in confirmations:
-                    response.update(id=f"{response['id']}{SUFFIX}", name=REQUEST_CONFIRMATION)
-        confirmations.update(event.actions.requested_tool_confirmations)
+                if (names := asked.get(response.get("id", ""))) is not None:
+                    response.update(id=f"{response['id']}{names[1]}", name=names[0])
+        asked.update(dict.fromkeys(event.actions.requested_tool_confirmations, (REQUEST_CONFIRMATION, SUFFIX)))
+        asked.update(dict.fromkeys(_credentials(event), (REQUEST_CREDENTIAL, CREDENTIAL_SUFFIX)))
         found.append(shown)
     return found
 
 
 def adk_event(event: Event, calls: dict[str, FunctionCall], *, for_operator: bool) -> JsonObject:
-    """An event, with calls of `adk_request_confirmation` for those that need confirmation.
+    """An event, with calls of `adk_request_confirmation` and `adk_request_credential` for those that need one or the other.
 
     Args:
         calls: those of earlier events, by id, for tools that ask in the middle of a call; gets those of this one.
@@ -56,17 +65,26 @@ def adk_event(event: Event, calls: dict[str, FunctionCall], *, for_operator: boo
     for part in shown.get("content", {}).get("parts", ()):
         _complete(part)
     actions = {name: value for name, value in shown.get("actions", {}).items() if name in _ACTIONS}
-    shown["actions"] = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, **actions}
-    wanted = event.actions.requested_tool_confirmations
-    if wanted:
+    wanted, credentials = event.actions.requested_tool_confirmations, _credentials(event)
+    shown["actions"] = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": credentials, **actions}
+    if wanted or credentials:
+        requests = [_request(call_id, calls[call_id], wanted[call_id]) for call_id in wanted if call_id in calls]
+        requests += [_credential_request(call_id, config) for call_id, config in credentials.items()]
+        shown.setdefault("content", {"role": "model", "parts": []})["parts"] += [{"functionCall": each} for each in requests]
         ids = [each for each in event.long_running_tool_ids if each not in wanted]
-        for call_id in wanted:
-            if (call := calls.get(call_id)) is not None:
-                parts = shown.setdefault("content", {"role": "model", "parts": []})["parts"]
-                parts.append({"functionCall": _request(call_id, call.name or "", call.args or {}, wanted)})
-                ids.append(f"{call_id}{SUFFIX}")
-        shown["longRunningToolIds"] = ids
+        shown["longRunningToolIds"] = [*ids, *(str(each["id"]) for each in requests)]
     return shown
+
+
+def _credentials(event: Event) -> dict[str, JsonValue]:
+    """The credentials that calls ask for in the event, by their ids."""
+    asked = event.actions.requested_inputs.items()
+    return {call_id: each.question[AUTH_CONFIG] for call_id, each in asked if AUTH_CONFIG in each.question}
+
+
+def _credential_request(call_id: str, config: JsonValue) -> JsonObject:
+    args: JsonObject = {"functionCallId": call_id, AUTH_CONFIG: config}
+    return {"id": f"{call_id}{CREDENTIAL_SUFFIX}", "name": REQUEST_CREDENTIAL, "args": args}
 
 
 def _complete(part: JsonObject) -> None:
@@ -77,13 +95,13 @@ def _complete(part: JsonObject) -> None:
         response.setdefault("response", {})
 
 
-def _request(call_id: str, name: str, args: Mapping[str, object], wanted: Mapping[str, JsonObject]) -> JsonObject:
+def _request(call_id: str, call: FunctionCall, wanted: JsonObject) -> JsonObject:
     return {
         "id": f"{call_id}{SUFFIX}",
         "name": REQUEST_CONFIRMATION,
         "args": {
-            "originalFunctionCall": {"id": call_id, "name": name, "args": args},
-            "toolConfirmation": {"hint": "", "confirmed": False, **wanted[call_id]},
+            "originalFunctionCall": {"id": call_id, "name": call.name or "", "args": call.args or {}},
+            "toolConfirmation": {"hint": "", "confirmed": False, **wanted},
         },
     }
 
@@ -98,7 +116,7 @@ def frames_of(shown: JsonObject, *, splits: bool) -> list[JsonObject]:
 
 
 def answered(message: JsonObject, pending: Iterable[PendingCall]) -> JsonObject:
-    """A message of a client, in which answers to `adk_request_confirmation` are answers to the calls themselves.
+    """A message of a client, in which answers to the calls that are made for it are answers to the calls themselves.
 
     Args:
         message: a content with camelCase or snake_case keys.
@@ -118,10 +136,10 @@ def _answered_part(part: object, names: Mapping[str, str]) -> object:
     response = part.get(key)
     if not isinstance(response, dict):
         return part
-    call_id = str(response.get("id", ""))
-    if not call_id.endswith(SUFFIX):
+    given_id = str(response.get("id", ""))
+    call_id = given_id.removesuffix(SUFFIX).removesuffix(CREDENTIAL_SUFFIX)
+    if call_id == given_id:
         return part
-    call_id = call_id.removesuffix(SUFFIX)
     name = names.get(call_id, response.get("name"))
     given = response.get("response")
     given = unwrapped(given) if isinstance(given, dict) else given
