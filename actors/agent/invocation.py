@@ -170,7 +170,8 @@ class Invocation:
 
     async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> p.AnyOutcome:
         """Run a child as a node, for a call: see Context."""
-        task = NodeTask(path=f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}", graph=name, data=data)
+        path = f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}"
+        task = NodeTask(path=path, graph=name, data=data, is_delegated=True)
         branch = delegate_branch(self.branch, name, call_id)
         outcome = await self.children.delegate(name, task, branch, resume=self.is_resumed)
         await self.reader.refresh_state(outcome.state_seq)

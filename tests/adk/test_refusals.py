@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -23,11 +24,15 @@ from tests.support.runtimes import Deploy
 class Fancy(LlmAgent):  # type: ignore[misc]
     """A subclass."""
 
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        async for event in super()._run_async_impl(ctx):
+            yield event
+
 
 @pytest.mark.parametrize(
     ("root", "named"),
     [
-        (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent"),
+        (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent with _run_async_impl of its own"),
         (LlmAgent(name="task", mode="task"), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
         ("no agent", "str is no tree of agents"),

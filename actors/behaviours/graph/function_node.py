@@ -24,14 +24,11 @@ from actors.interfaces.context import GraphContext
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
-from actors.messages.graph import NodeInfo, Route
+from actors.messages.graph import REQUEST_INPUT, NodeInfo, Route
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.messages.protocol.outcomes import Failed
 from actors.rules.graph.progress import Given
 from actors.rules.recovery.failures import failure_event
-
-REQUEST_INPUT = "adk_request_input"
-"""The function that the user answers when a node has asked something; google-adk's name."""
 
 INPUT = "node_input"
 """The parameter that takes what the node before has given."""

@@ -12,6 +12,7 @@ import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
 from actors.behaviours.lifecycle import KeepOutput, callback_context
+from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
@@ -91,6 +92,7 @@ class ModelCall:
         self._recorder = CallRecorder(spec, context)
         self._tools = tools
         self._keep_output = keep_output
+        self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
         self._planner = cast(LlmAgent, spec.definition).planner
 
     async def run(self) -> Event | None:
@@ -240,6 +242,8 @@ class ModelCall:
         )
         if self._keep_output is not None and event.is_final_response():
             self._keep_output(event, actions)
+        elif self._interim is not None:
+            self._interim.note(event, actions)
         frozen = actions.freeze()
         if event.long_running_tool_ids:
             confirmations = self._tools.confirmations(event.content)

@@ -133,6 +133,11 @@ class FunctionNode:
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
 
+    @property
+    def input_class(self) -> type[BaseModel] | None:
+        """The pydantic class of the parameter `node_input`; None: it has another type, or none."""
+        return _model_class(self.parameters["node_input"].annotation) if "node_input" in self.parameters else None
+
     def checked_output(self, output: object) -> object:
         """The output, as the pydantic class that the function says that it returns. Raises ValidationError (pydantic)."""
         if self._returns is None:
@@ -330,10 +335,13 @@ def _form(function: UserFunction) -> Literal["async generator", "generator", "co
 
 def _returned_class(function: UserFunction) -> type[BaseModel] | None:
     try:
-        returned = typing.get_type_hints(function).get("return")
+        return _model_class(typing.get_type_hints(function).get("return"))
     except (NameError, TypeError):
         return None
-    return returned if isinstance(returned, type) and issubclass(returned, BaseModel) else None
+
+
+def _model_class(given: object) -> type[BaseModel] | None:
+    return given if isinstance(given, type) and issubclass(given, BaseModel) else None
 
 
 def _parameters(name: str, function: UserFunction) -> tuple[str | None, dict[str, NodeParameter]]:

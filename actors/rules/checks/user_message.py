@@ -9,14 +9,17 @@ from actors.messages.event import USER
 from actors.rules.checks import confirmation
 
 
-def checked(content: Content) -> Content:
+def checked(content: Content, *, may_be_empty: bool = False) -> Content:
     """The message with the role `user`, as a copy.
+
+    Args:
+        may_be_empty: an empty text is a message, too: a graph may need no words to begin.
 
     Raises:
         InvalidMessageError: it has no parts or only empty ones, calls a function, has a function response without the id of its
             call, or holds a value that is no JSON where JSON has to be.
     """
-    if not content.parts or content.is_empty():
+    if content.is_empty() and not (may_be_empty and any(part.text is not None for part in content.parts)):
         raise InvalidMessageError("message has no parts: give at least one with text, data or a function response")
     if (wrong := content_flaw(content)) is not None:
         raise InvalidMessageError(f"message cannot be sent: {wrong}")

@@ -16,6 +16,7 @@ from actors.messages.codec import encode_event
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
+from actors.messages.topology import GRAPH
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
@@ -85,7 +86,7 @@ class TurnStarter:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
                 await self._routing.load()
-                content = messages.checked(message.content)
+                content = messages.checked(message.content, may_be_empty=self._routing.topology.root.kind == GRAPH)
                 saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
@@ -135,7 +136,7 @@ class TurnStarter:
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        event = user_event(message, content, invocation_id, actions, found.awaits)
+        event = user_event(message, content, invocation_id, actions, self._user_messages.addressed(found.awaits))
         raw = encode_event(event)
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.

@@ -252,10 +252,10 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
     Raises:
         NotCarriedOverError: it asked for something that raygrove has no counterpart for.
     """
-    if isinstance(context, UnreadContext):
-        return
     if (refused := vars(context).get("_refused")) is not None:
         raise refused
+    if isinstance(context, UnreadContext):
+        return
     actions = context.actions
     carry_state(context._invocation_context, ours)
     written = ours.actions.state_delta

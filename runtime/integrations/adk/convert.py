@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
-from google.adk.agents.llm_agent import LlmAgent as AdkLlmAgent
 from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
 from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
@@ -17,7 +16,7 @@ from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
-from google.adk.workflow import BaseNode
+from google.adk.workflow import START, BaseNode, Workflow
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
@@ -25,7 +24,7 @@ from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
-from runtime.integrations.adk.aliens import is_delegate, node_of, without_counterpart
+from runtime.integrations.adk.aliens import is_delegate, node_of, runs_model, without_counterpart
 from runtime.integrations.adk.apps.compaction import own_compaction
 from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.callbacks import (
@@ -136,13 +135,15 @@ class _Converter:
         """Convert an agent with all that is below it; `is_node`: it is a node of a graph, or works for calls."""
         if is_graph(agent):
             return self._graph(agent)
+        if is_lone_node(agent):
+            return self._graph(Workflow(name=agent.name, edges=[(START, agent)]))
         if (alien := without_counterpart(agent, is_node=is_node)) is not None:
             if not self._islands:
                 self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
             return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
-        if type(agent) is AdkLlmAgent:
+        if runs_model(agent):
             return self._llm(agent, has_model_above, is_node)
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
@@ -286,6 +287,11 @@ class _Converter:
             known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
             self._has_plugins = above
         return AgentTool(known, skip_summarization=tool.skip_summarization)
+
+
+def is_lone_node(agent: Any) -> bool:
+    """True for a node that is no agent and no graph, where an agent is expected: it is a graph of one node."""
+    return not isinstance(agent, AdkBaseAgent | Workflow)
 
 
 def _is_child(agent: Any, other: Any) -> bool:

@@ -17,9 +17,9 @@ ASKED = Event(
 
 def test_a_tool_that_asks_for_a_credential_is_shown_by_a_call_beside_its_own() -> None:
     given = Part(function_response=FunctionResponse(id="c1", name="read", response={"api_key": "x"}))
-    _, asked, answer = adk_events([event("me", call("c1", "read")), ASKED, event("user", given)], for_operator=True)
+    _, asks, asked, answer = adk_events([event("me", call("c1", "read")), ASKED, event("user", given)], for_operator=True)
     assert asked["actions"]["requestedAuthConfigs"] == {"c1": CONFIG}
-    assert asked["content"]["parts"] == [
+    assert asks["content"]["parts"] == [
         {
             "functionCall": {
                 "id": "c1:credential",
@@ -28,7 +28,7 @@ def test_a_tool_that_asks_for_a_credential_is_shown_by_a_call_beside_its_own() -
             }
         }
     ]
-    assert asked["longRunningToolIds"] == ["c1:credential"]
+    assert asks["longRunningToolIds"] == ["c1:credential"]
     [part] = answer["content"]["parts"]
     assert (part["functionResponse"]["id"], part["functionResponse"]["name"]) == ("c1:credential", "adk_request_credential")
 
