@@ -26,6 +26,7 @@ from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
 from runtime.integrations.adk.aliens import is_delegate, node_of, runs_model, without_counterpart
 from runtime.integrations.adk.apps.compaction import own_compaction
+from runtime.integrations.adk.apps.context_cache import caching_model
 from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.callbacks import (
     AfterModel,
@@ -107,12 +108,12 @@ class _Converter:
         self._asked: dict[tuple[int, bool], BaseAgent] = {}
         self._sources: dict[str, Source] = {}
         self._has_plugins = True
+        self._cache: Any = None
         # The agents whose runs plugins do not hear of.
         self._alone: set[str] = set()
 
     def check_app(self, app: App) -> None:
-        if getattr(app, "context_cache_config", None) is not None:
-            raise DefinitionError("context_cache_config of an App is not carried over: leave it out")
+        self._cache = app.context_cache_config
         if getattr(app, "resumability_config", None) is not None:
             self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
 
@@ -221,7 +222,7 @@ class _Converter:
         tools = [self._tool(source, tool) for tool in agent.tools if not _is_child(agent, getattr(tool, "agent", None))]
         return LlmAgent(
             **self._shared(agent, source, True),
-            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model), agent.output_schema),
+            model=self._model(agent, has_model_above),
             instruction=_instruction(source, agent.instruction),
             global_instruction=_instruction(source, agent.global_instruction),
             static_instruction=self._static(agent),
@@ -243,6 +244,15 @@ class _Converter:
             after_tool_callback=_one(ToolCallback, source, agent.after_tool_callback, last="tool_response"),
             on_tool_error_callback=_one(ToolCallback, source, agent.on_tool_error_callback, last="error"),
         )
+
+    def _model(self, agent: Any, has_model_above: bool) -> Any:
+        given = agent.model or ("" if has_model_above else agent.canonical_model.model)
+        if self._cache is None:
+            return own_model(given, agent.output_schema)
+        model, uncached = caching_model(given, agent.output_schema, self._cache)
+        if uncached:
+            self.notes.append(f"agent {agent.name!r}: {uncached!r} is not cached by context_cache_config, which is for Gemini")
+        return model
 
     def _config(self, agent: Any) -> dict[str, Any]:
         config = agent.generate_content_config
