@@ -34,6 +34,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         has_paused: the function waits for the user, because a run below it does.
         is_note: the event says nothing but that: readers may leave it out.
         isolation_scope: of an agent that works on a task with the user: see scope_of. Other agents do not see the event.
+        is_alone: no graph is around the node: clients of ADK are shown its own name as the author.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
     """
 
@@ -45,6 +46,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     has_paused: bool = False
     is_note: bool = False
     isolation_scope: str = ""
+    is_alone: bool = False
     handed_on: JsonValue = None
 
 

@@ -9,11 +9,16 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.event import now_s
+from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 
 
 class RunnerRef(Ref):
     """A client of the Runner actor."""
+
+    def number_of(self, key: SessionKey) -> int:
+        """The number of the Runner that serves a session, from 0."""
+        return 0
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""
@@ -67,6 +72,10 @@ class RunnerRef(Ref):
     async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
         """Tell which runs of a turn are under way there."""
         return await self._ask(message, p.RunningTurnReply)
+
+    async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
+        """Build requests of model calls again. Raises ActorLostError, ClusterError, SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.ModelCallsReply)
 
     async def resume_turns(self) -> None:
         """Go on with all turns that an earlier deployment has left open. Raises DrainingError, StoreError."""

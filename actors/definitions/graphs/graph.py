@@ -42,6 +42,7 @@ class Graph(BaseAgent):
     """
 
     kind: ClassVar[Literal["graph"]] = "graph"
+    is_function: ClassVar[bool] = False
 
     edges: Sequence[Any] = ()
     max_concurrency: int | None = Field(default=None, ge=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Never, overload
+from typing import Any, Final, Literal, Never, overload
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -82,6 +82,12 @@ class NodeParameter(typing.NamedTuple):
     is_required: bool
 
 
+ParameterBinding = Literal["state", "node_input"]
+
+INPUT_BINDING: Final = "node_input"
+"""The binding with which a function gets all its parameters from the input."""
+
+
 class FunctionNode:
     """A node that calls a function: sync, async, or a generator of either kind.
 
@@ -98,6 +104,7 @@ class FunctionNode:
             default: the answer is its output.
         require_confirmation: the user is asked before it is called; without consent its output says that it was rejected.
         wait_for_output: a run that gives neither an output nor a route leads to no other node; default False.
+        parameter_binding: "state", the default, or "node_input": all parameters are taken from the input, a dictionary.
 
     Raises:
         DefinitionError: it cannot be called so; the message says why.
@@ -114,6 +121,7 @@ class FunctionNode:
         rerun_on_resume: bool | None = None,
         require_confirmation: bool = False,
         wait_for_output: bool = False,
+        parameter_binding: ParameterBinding = "state",
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
@@ -129,6 +137,9 @@ class FunctionNode:
         self.rerun_on_resume = bool(rerun_on_resume)
         self.require_confirmation = require_confirmation
         self.wait_for_output = wait_for_output
+        if parameter_binding not in ("state", INPUT_BINDING):
+            raise DefinitionError(f"node {self.name!r}: parameter_binding is 'state' or 'node_input', not {parameter_binding!r}")
+        self.parameter_binding = parameter_binding
         self.form = _form(func)
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
@@ -236,6 +247,7 @@ def node(
     timeout: float | None = ...,
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
+    parameter_binding: ParameterBinding = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Any: ...
@@ -247,6 +259,7 @@ def node(
     timeout: float | None = ...,
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
+    parameter_binding: ParameterBinding = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Callable[[UserFunction], FunctionNode | ParallelWorker]: ...
@@ -260,6 +273,7 @@ def node(
     timeout: float | None = None,
     rerun_on_resume: bool | None = None,
     require_confirmation: bool = False,
+    parameter_binding: ParameterBinding = "state",
     parallel_worker: bool = False,
     max_parallel_workers: int | None = None,
 ) -> Any:
@@ -300,6 +314,7 @@ def node(
                 timeout=timeout,
                 rerun_on_resume=rerun_on_resume,
                 require_confirmation=require_confirmation,
+                parameter_binding=parameter_binding,
             )
         return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
 

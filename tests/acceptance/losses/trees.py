@@ -13,11 +13,9 @@ from actors import (
     BaseAgent,
     CallbackContext,
     Content,
-    CredentialRequest,
     Event,
     FunctionCall,
     FunctionNode,
-    FunctionTool,
     Graph,
     JoinNode,
     LlmAgent,
@@ -35,6 +33,7 @@ from actors import (
 from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
+from tests.support.agents.locked_toolset import LockedToolset, count_begin
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
 from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent
@@ -276,27 +275,11 @@ class BrokenToolset(Toolset):
         raise ConnectionError("no server there")
 
 
-class LockedToolset(Toolset):
-    """Has its tools when the user has given a key."""
-
-    per_run = True
-
-    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
-        if await self.credential_answer(context, "vault") is None:
-            return CredentialRequest("vault", {"message": "Which key?"})
-        return [FunctionTool(count)]
-
-
 def asking_for_a_key() -> BaseAgent:
     """A toolset asks the user before the agent can begin; what stands after it waits."""
     call = {"call": "count", "args": {"key": "h"}}
-    wait = talker("h", ("tool:", "h has counted"), (".*", call), tools=[LockedToolset()], before_agent_callback=begin)
+    wait = talker("h", ("tool:", "h has counted"), (".*", call), tools=[LockedToolset(count)], before_agent_callback=count_begin)
     return seq("s", counter("a"), wait, counter("b"))
-
-
-def begin(context: CallbackContext) -> None:
-    """Count how often the agent begins."""
-    context.state["begun"] = context.state.get("begun", 0) + 1
 
 
 def without_tools() -> BaseAgent:
@@ -356,6 +339,25 @@ def delegating_to_graph() -> BaseAgent:
     return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[graph])
 
 
+def delegating_to_function() -> BaseAgent:
+    """A function works for a call: it runs others, one of which asks the user."""
+
+    def asks() -> RequestInput:
+        return RequestInput(interrupt_id="h", message="Which?")
+
+    def counts(ctx: NodeContext, node_input: str) -> str:
+        ctx.state["times"] = ctx.state.get("times", 0) + 1
+        return f"{node_input} {ctx.state['times']}"
+
+    async def h(ctx: NodeContext, request: str) -> str:
+        """Find out."""
+        before = await ctx.run_node(counts, request)
+        chosen = await ctx.run_node(asks)
+        return f"{await ctx.run_node(counts, chosen)} after {before}"
+
+    return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[FunctionNode(h, rerun_on_resume=True)])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -378,6 +380,7 @@ TREES: dict[str, Tree] = {
         graph_refusing,
         delegating,
         delegating_to_graph,
+        delegating_to_function,
         without_tools,
     )
 }

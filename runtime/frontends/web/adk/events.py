@@ -15,7 +15,7 @@ import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeInfo
+from actors.messages.graph import NodeInfo, node_at
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
@@ -87,6 +87,8 @@ class AdkEvents:
         if info.isolation_scope:
             self._scopes.add(info.isolation_scope)
             shown["isolationScope"] = info.isolation_scope
+        if info.is_alone:
+            shown["author"] = node_at(info.path)
         if any(response.id in self._scopes for response in event.function_responses()):
             # ADK has the user say what has come of a task.
             shown["author"] = USER

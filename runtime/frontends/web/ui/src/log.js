@@ -1,6 +1,6 @@
 /** What a log says: pure functions over events. */
 
-/** @import { Event, FunctionCall, FunctionResponse, Usage } from "./types.js" */
+/** @import { Event, FunctionCall, FunctionResponse, LostProcess, Usage } from "./types.js" */
 
 export const USER = "user";
 
@@ -53,7 +53,7 @@ function related(one, other) {
 }
 
 /**
- * @typedef {{ kind: "model" | "tool" | "wait" | "error", from: number, to: number, label: string, seq: number, usage?: Usage }} Tick
+ * @typedef {{ kind: "model" | "tool" | "wait" | "error" | "lost", from: number, to: number, label: string, seq: number, usage?: Usage }} Tick
  * @typedef {{ agent: string, branch: string, from: number, to: number, seq: number, ticks: Tick[], transfer?: string }} Run
  */
 
@@ -63,9 +63,10 @@ function related(one, other) {
  * An event has one time, that of its end: a model's answer began with the event before it, and a tool with its call.
  *
  * @param {Event[]} events of the turn
+ * @param {LostProcess[]} lost processes of it
  * @returns {{ from: number, to: number, runs: Run[], waits: Tick[] }}
  */
-export function timeline(events) {
+export function timeline(events, lost = []) {
   const from = events[0]?.timestamp ?? 0;
   let to = from;
   /** @type {Run[]} */
@@ -121,7 +122,17 @@ export function timeline(events) {
     }
     if (event.actions?.transferToAgent) run.transfer = event.actions.transferToAgent;
   }
+  for (const each of lost) markLoss(runs, each);
   return { from, to, runs, waits };
+}
+
+/** Marks a loss in the run that was disturbed: the last one of its agent, or of any, that had begun by then. @param {Run[]} runs @param {LostProcess} lost */
+function markLoss(runs, { agent = "", lostS = 0, reason = "" }) {
+  const own = runs.filter((run) => !agent || run.agent === agent);
+  const run = own.findLast((each) => each.from <= lostS) ?? own[0];
+  const what = agent ? "its process was lost" : "the Runner was lost";
+  const at = run ? Math.min(Math.max(lostS, run.from), run.to) : lostS;
+  run?.ticks.push({ kind: "lost", from: at, to: at, label: reason ? `${what}: ${reason}` : what, seq: run.seq });
 }
 
 /**

@@ -17,7 +17,9 @@
  *   nodeInfo?: { path?: string }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
- *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string }} Turn
+ *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,
+ *   lost?: LostProcess[] }} Turn
+ * @typedef {{ agent?: string, lostS?: number, reason?: string }} LostProcess
  * @typedef {{ userId: string, sessionId: string, invocationId: string, callId: string, name: string,
  *   args?: Record<string, unknown>, agent?: string, isConfirmation?: boolean, question?: Record<string, unknown>,
  *   seq?: number, askedS?: number }} PendingCall

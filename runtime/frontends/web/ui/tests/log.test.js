@@ -13,6 +13,21 @@ const text = (said) => ({ text: said });
 const call = (name, id) => ({ functionCall: { name, id, args: {} } });
 const response = (name, id) => ({ functionResponse: { name, id, response: {} } });
 
+test("a lost process is marked in the run that it disturbed", () => {
+  const events = [
+    event(1, "user", 100, [text("hi")]),
+    event(2, "desk", 101, [], { actions: { transferToAgent: "billing" } }),
+    event(3, "billing", 109, [text("done")]),
+  ];
+  const { runs } = timeline(events, [
+    { agent: "billing", lostS: 105, reason: "killed" },
+    { lostS: 90 },
+    { agent: "gone", lostS: 104 },
+  ]);
+  const marks = runs.map((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => [tick.from, tick.label]));
+  assert.deepEqual(marks, [[[100, "the Runner was lost"]], [[105, "its process was lost: killed"]]]);
+});
+
 test("a turn has a run for each agent, and models and tools begin where their events tell", () => {
   const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 2 };
   const { from, to, runs, waits } = timeline([
