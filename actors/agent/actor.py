@@ -189,6 +189,7 @@ class AgentActor(Actor):
             return self._model
         model = limiter.limited(self._model, message.turn.key)
         run.give_back = model.give_back
+        run.model_named = lambda name: model.limited(self._environment.resolve(self._spec.name, name))
         return model
 
     def _compactor(self, run: Invocation, message: p.Invoke, model: Model) -> Compactor | None:

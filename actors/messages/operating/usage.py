@@ -9,10 +9,11 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.errors import DefinitionError
+from actors.errors.checked_struct import CheckedStruct
 from actors.errors.validation import problems
 from actors.messages.shown import Shown
 
-UsageBy = Literal["agent", "model", "user", "day"]
+UsageBy = Literal["agent", "model", "user", "day", "version"]
 USAGE_BY: tuple[str, ...] = get_args(UsageBy)
 """What usage can be listed by."""
 
@@ -51,8 +52,8 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
 
     Attributes:
         total: the sums of everything that was asked for.
-        groups: the sums by agent, model, user or day, as was asked for, in the order of their names. The model "" stands for what
-            was done without a model, such as tools.
+        groups: the sums by agent, model, user, day or version, as was asked for, in the order of their names.
+            The model "" stands for what was done without a model, such as tools.
         currency: of `money`; "" where no model has a price.
         unpriced: models that have used tokens and have no price: `money` is without theirs.
     """
@@ -61,6 +62,22 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
     groups: dict[str, UsageSums] = {}
     currency: str = ""
     unpriced: Sequence[str] = ()
+
+
+class BudgetWarning(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel"):
+    """Most of a budget is used.
+
+    Attributes:
+        whose: whose budget it is, in words, such as "user 'ada' today".
+        field: the field of Budget that is nearly used up.
+        limit: that field.
+        used: how much of it is used.
+    """
+
+    whose: str
+    field: str
+    limit: float
+    used: float
 
 
 PER = 1_000_000

@@ -1,4 +1,4 @@
-"""Sums of turns as a report: by agent, model, user or day, and with what it costs."""
+"""Sums of turns as a report: by agent, model, user, day or version, and with what it costs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from actors.messages.operating.usage import Price, UsageReport, UsageSums
 from actors.rules.accounting.prices import cost, currency_of, price_of
-from actors.rules.accounting.turn_usage import US, Amounts, Spent, sum_of_packed
+from actors.rules.accounting.turn_usage import US, Amounts, models_of_packed, sum_of_packed
 
 DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
@@ -19,44 +19,55 @@ def day_of(begun_s: float) -> str:
 
 
 def groups_of(by: str) -> str:
-    """The word by which turns have to be told apart for a report: "user" or "day"; "" where the turns themselves say the rest."""
-    return by if by in ("user", "day") else ""
+    """The word by which turns have to be told apart for a report: "user", "day" or "version"; "" where they say the rest."""
+    return by if by in ("user", "day", "version") else ""
 
 
 class UsageCollector:
     """Adds up turns for a report.
 
     Args:
-        by: what to list them by: "agent", "model", "user" or "day"; "" for the sum of all.
+        by: what to list them by: "agent", "model", "user", "day" or "version"; "" for the sum of all.
         prices: of tokens, by names of models or patterns.
     """
 
     def __init__(self, by: str, prices: Mapping[str, Price]) -> None:
         self._by = by
         self._prices = prices
-        self._total: dict[str, Amounts] = {}
         self._by_model: dict[str, dict[str, Amounts]] = {}
 
     def add(self, group: str, turns: Sequence[bytes]) -> None:
         """Add what turns of one group have used, each in packed form: see `groups_of`."""
-        self._add_spent(group, sum_of_packed(turns))
+        if self._by == "agent":
+            for (agent, model), amounts in sum_of_packed(turns).items():
+                self._add(agent, model, amounts)
+            return
+        for model, amounts in models_of_packed(turns).items():
+            self._add(model if self._by == "model" else group, model, amounts)
 
-    def _add_spent(self, group: str, spent: Spent) -> None:
-        for (agent, model), amounts in spent.items():
-            name = {"agent": agent, "model": model}.get(self._by, group)
-            for models in (self._total, self._by_model.setdefault(name, {})):
-                before = models.get(model)
-                models[model] = amounts if before is None else before.plus(amounts)
+    def _add(self, name: str, model: str, amounts: Amounts) -> None:
+        models = self._by_model.setdefault(name, {})
+        before = models.get(model)
+        models[model] = amounts if before is None else before.plus(amounts)
+
+    def _total(self) -> Mapping[str, Amounts]:
+        total: dict[str, Amounts] = {}
+        for models in self._by_model.values():
+            for model, amounts in models.items():
+                before = total.get(model)
+                total[model] = amounts if before is None else before.plus(amounts)
+        return total
 
     def report(self) -> UsageReport:
         """The report of all that was added so far."""
+        total = self._total()
         groups = {name: self._sums(self._by_model[name]) for name in sorted(self._by_model)} if self._by else {}
         unpriced = [
             model
-            for model, amounts in sorted(self._total.items())
+            for model, amounts in sorted(total.items())
             if amounts.input_tokens + amounts.output_tokens + amounts.reasoning_tokens and price_of(model, self._prices) is None
         ]
-        return UsageReport(total=self._sums(self._total), groups=groups, currency=currency_of(self._prices), unpriced=unpriced)
+        return UsageReport(total=self._sums(total), groups=groups, currency=currency_of(self._prices), unpriced=unpriced)
 
     def _sums(self, models: Mapping[str, Amounts]) -> UsageSums:
         whole = Amounts()

@@ -21,9 +21,11 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.reader import HubReader
 from runtime.cluster.packing.chunks import pickled_plan
+from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.plans import keep_plan
@@ -53,6 +55,9 @@ class DeployedEngine:
 
     session: SessionRef
     runner: RunnerRef
+    kept: KeptVersions
+    trees: KeptTrees
+    settings: Settings | None = None
     limiter: LimiterRef | None = None
     loop_clock = None
     has_ended = False
@@ -152,6 +157,17 @@ class DeployedEngine:
         if name not in self._mcp:
             self._mcp[name] = McpRef(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
         return self._mcp[name]
+
+    def keep_versions_as(self, deployment: str, settings: Settings, replace_model: ModelReplacement) -> None:
+        """Find the versions of the tree, and keep them, under the id of a deployment.
+
+        Args:
+            settings: the deployment's.
+            replace_model: gives what travels instead of a model.
+        """
+        self.settings = settings
+        self.kept = KeptVersions(settings.namespace, self._app_name, deployment)
+        self.trees = KeptTrees(self.kept, replace_model, settings)
 
     async def rejoin(self) -> None:
         """Nothing: this program ends with its deployment, or has ended it."""

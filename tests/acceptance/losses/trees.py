@@ -32,8 +32,8 @@ from actors import (
 )
 from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel
+from tests.support.agents.conversation_tools import LockedToolset, count_begin
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
-from tests.support.agents.locked_toolset import LockedToolset, count_begin
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
 from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent

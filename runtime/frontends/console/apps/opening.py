@@ -59,6 +59,13 @@ def open_app(where: Where, **options: Any) -> Runtime:
     )
 
 
+def load_tree(path: str, app_name: str) -> tuple[object, dict[str, Any]]:
+    """The tree of an app's code for a deployment on a cluster, and the options that go with it. Raises what `load_app` raises."""
+    app = load_app(path)
+    _prepare_modules(app, is_cluster=True)
+    return _tree(app.root, app_name)
+
+
 def _tree(root: object, app_name: str) -> tuple[object, dict[str, Any]]:
     """The tree for a Runtime, and the options that go with it.
 

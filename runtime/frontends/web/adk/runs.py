@@ -57,6 +57,7 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
         # As ADK's Runner does: what has failed is run on, and what has not is joined.
         return runtime.retry(**place, on_leave="continue") if turn.state == "failed" else runtime.attach(**place)
     call.principal.check_state(given.state_delta)
+    call.principal.check_message(given.new_message)
     message, is_answer = given.new_message, has_answers(given.new_message)
     if is_answer:
         # The session has to be there: an answer needs a call.

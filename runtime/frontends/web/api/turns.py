@@ -52,6 +52,7 @@ async def start_turn(call: Call) -> Response:
     query = call.query(PartialsQuery)
     given = await call.body(NewTurn)
     call.principal.check_state(given.state_delta)
+    call.principal.check_message(given.message)
     repeat_key = call.request.headers.get("idempotency-key")
     return await _followed(
         call,
@@ -79,6 +80,8 @@ async def answer_calls(call: Call) -> Response:
     """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
     query = call.query(PartialsQuery)
     given = await call.body(NewAnswers)
+    for call_id, answer in given.answers.items():
+        call.principal.check_answer(call_id, answer)
     waiting = await _pending(call)
     foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
     if foreign:
@@ -249,8 +252,10 @@ async def list_turns(call: Call) -> TurnList:
         agent=query.agent,
         error=query.error,
         invocation=query.invocation,
+        version=query.version,
         since=query.since,
         older_than=query.older_than,
+        text=query.text,
     )
     last: TurnInfo | None
     if query.q:

@@ -28,7 +28,11 @@ _is_unsummed = (turns.c.status == RUNNING) | (turns.c.usage == UNSUMMED)
 _place = (turns.c.begun_s, turns.c.sid, turns.c.invocation_id)
 # Each column costs a millisecond where there are ten thousand turns, and so does one with a type to convert from.
 _summed = type_coerce(case((_is_unsummed, null()), else_=turns.c.usage), NULLTYPE).label("packed")
-_groups: Mapping[str, ColumnElement[Any]] = {"user": sessions.c.user, "day": turns.c.begun_s}
+_groups: Mapping[str, ColumnElement[Any]] = {
+    "user": sessions.c.user,
+    "day": turns.c.begun_s,
+    "version": turns.c.version,
+}
 
 
 @cache
@@ -50,7 +54,7 @@ def unsummed_list(scope: Scope, *, after_another: bool = False, until: bool = Fa
     """The turns without sums: see `usage_list`; with `until` those up to `until_begun_s`, `until_sid`, `until_invocation_id`."""
     last_seq = case((turns.c.status == RUNNING, literal_column("0")), else_=turns.c.last_seq).label("last_seq")
     columns = (sessions.c.app, sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.first_seq, last_seq)
-    query = _wanted([*columns, turns.c.begun_s], scope, after_another=after_another).where(_is_unsummed)
+    query = _wanted([*columns, turns.c.begun_s, turns.c.version], scope, after_another=after_another).where(_is_unsummed)
     return query.where(tuple_(*_place) <= _bound("until")) if until else query
 
 
@@ -91,8 +95,8 @@ def usage_page(ask: Callable[..., Rows], scope: Scope, groups: str, after: Usage
         by_value: dict[Any, list[bytes]] = {}
         for row in rows:
             if row[0] is not None:
-                by_value.setdefault(row[1] if groups == "user" else row[1] // DAY_S, []).append(row[0])
-        found = {value if groups == "user" else day_of(value * DAY_S): packed for value, packed in by_value.items()}
+                by_value.setdefault(row[1] // DAY_S if groups == "day" else row[1], []).append(row[0])
+        found = {day_of(value * DAY_S) if groups == "day" else value: packed for value, packed in by_value.items()}
     unsummed: list[UnsummedTurn] = []
     if sum(map(len, found.values())) < len(rows):
         query = unsummed_list(scope, after_another=after is not None, until=following is not None)
