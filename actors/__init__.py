@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         BuiltInCodeExecutor,
         BuiltInTool,
         CallbackContext,
+        CredentialRequest,
         Example,
         ExampleTool,
         FunctionTool,
@@ -66,11 +67,12 @@ if TYPE_CHECKING:
         tool,
         url_context,
     )
+    from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
     from actors.interfaces.context import InvocationContext
     from actors.interfaces.model import Model
     from actors.messages.config import Budget, RunConfig
     from actors.messages.content import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
-    from actors.messages.event import Event, EventActions, Usage
+    from actors.messages.event import Event, EventActions, EventCompaction, Usage
     from actors.messages.flow import FlowMark, TaskChange, TaskNode
     from actors.messages.graph import NodeInfo
     from actors.messages.limits import ModelLimits
@@ -101,10 +103,13 @@ __all__ = [
     "CallbackContext",
     "Cancelled",
     "Content",
+    "CredentialRequest",
     "CustomAgent",
     "Edge",
     "Event",
     "EventActions",
+    "EventCompaction",
+    "EventsCompactionConfig",
     "Example",
     "ExampleTool",
     "Failed",
@@ -123,6 +128,7 @@ __all__ = [
     "InvocationContext",
     "JoinNode",
     "LlmAgent",
+    "LlmEventSummarizer",
     "LlmRequest",
     "LlmResponse",
     "LongRunningFunctionTool",
@@ -190,11 +196,14 @@ _MODULES = {
     "CallbackContext": "actors.definitions.tools",
     "Cancelled": "actors.messages.protocol.outcomes",
     "Content": "actors.messages.content",
+    "CredentialRequest": "actors.definitions.tools",
     "CustomAgent": "actors.definitions.agents",
     "DEFAULT_ROUTE": "actors.definitions.graphs",
     "Edge": "actors.definitions.graphs",
     "Event": "actors.messages.event",
     "EventActions": "actors.messages.event",
+    "EventCompaction": "actors.messages.event",
+    "EventsCompactionConfig": "actors.definitions.tree.compaction",
     "Example": "actors.definitions.tools",
     "ExampleTool": "actors.definitions.tools",
     "Failed": "actors.messages.protocol.outcomes",
@@ -213,6 +222,7 @@ _MODULES = {
     "InvocationContext": "actors.interfaces.context",
     "JoinNode": "actors.definitions.graphs",
     "LlmAgent": "actors.definitions.agents",
+    "LlmEventSummarizer": "actors.definitions.tree.compaction",
     "LlmRequest": "actors.messages.llm.model",
     "LlmResponse": "actors.messages.llm.model",
     "LongRunningFunctionTool": "actors.definitions.tools",

@@ -25,6 +25,8 @@ from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
 from actors.behaviours.graph.run import run_graph
 from actors.behaviours.lifecycle import known_failure, run_lifecycle
+from actors.behaviours.llm.compaction import Compactor
+from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
 from actors.definitions.tree.spec import AgentSpec
@@ -38,6 +40,7 @@ from actors.messages import protocol as p
 from actors.messages.topology import GRAPH
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import failure, failure_event
+from actors.rules.routing.branches import tool_root
 from actors.rules.tracing.ids import parse_traceparent
 
 logger = logging.getLogger(__name__)
@@ -160,9 +163,14 @@ class AgentActor(Actor):
         kind = spec.definition.kind
         if kind == "llm":
             model = self._limited_model(run, message)
-            spec = await self._environment.toolsets.resolved(spec, run, self)
+            resolved = await self._environment.toolsets.resolved(spec, run, self)
+            if not isinstance(resolved, AgentSpec):
+                return await ask_for_credentials(resolved, run, can_wait=message.work is None)
+            spec = resolved
+            # They are no part of what the agent has done: it begins when its tools are known.
+            forget_requests(run)
             if message.work is None:
-                return await run_llm(spec, model, run)
+                return await run_llm(spec, model, run, self._compactor(run, message, model))
             assert isinstance(run, RoundInvocation)
             plan = await self._environment.plans(message.work.definition)
             return await run_round(spec, model, run, message.work, plan)
@@ -183,6 +191,20 @@ class AgentActor(Actor):
         run.give_back = model.give_back
         run.model_named = lambda name: model.limited(self._environment.resolve(self._spec.name, name))
         return model
+
+    def _compactor(self, run: Invocation, message: p.Invoke, model: Model) -> Compactor | None:
+        """Make the Compactor of a run in the conversation; None for any other run, and where nothing asks for summaries."""
+        config = self._spec.compaction
+        if config is None or message.node is not None or tool_root(run.branch) is not None:
+            return None
+        if config.model:
+            summarizer = self._environment.resolve(self._spec.name, config.model)
+            limiter = self._environment.limiter
+            if limiter is not None:
+                summarizer = limited = limiter.limited(summarizer, message.turn.key)
+                run.give_back = _both(run.give_back, limited.give_back)
+            model = summarizer
+        return Compactor(self._spec, config, model, run)
 
     async def _fail(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
         """Store the one event of the failure, and log it."""
@@ -233,6 +255,14 @@ class AgentActor(Actor):
         await self._environment.toolsets.release(self)
         await self._environment.hand_on_logs()
         return p.Ack()
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:

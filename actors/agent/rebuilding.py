@@ -127,6 +127,8 @@ def _inexact_here(event: Event) -> str:
         return "it was a round of a flow"
     if event.node_info is not None:
         return "the agent ran as a node of a graph"
+    if event.actions.compaction is not None:
+        return "it asked for a summary of the conversation"
     if BY_BUDGET in (event.custom_metadata or {}):
         return "a budget that was used up has changed it"
     return ""

@@ -14,7 +14,7 @@ from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tools.requests.find_tools import FindToolsTool
-from actors.definitions.tools.toolset import Toolset
+from actors.definitions.tools.toolset import CredentialRequest, Toolset
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import DefinitionError
 from actors.interfaces.context import Context
@@ -44,8 +44,8 @@ class OpenToolsets:
     def __init__(self) -> None:
         self._open: dict[int, _Open] = {}
 
-    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec:
-        """The spec of an LLM agent with tools in place of its toolsets.
+    async def resolved(self, spec: AgentSpec, context: Context, user: object) -> AgentSpec | Sequence[CredentialRequest]:
+        """The spec of an LLM agent with tools in place of its toolsets; or what these ask the user before.
 
         Args:
             context: the run for which they are asked.
@@ -61,11 +61,17 @@ class OpenToolsets:
         facts = ReadonlyContext(**facts_for_user_code(context))
         tools: list[Tool] = []
         searched: dict[str, Sequence[Tool]] = {}
+        asked: list[CredentialRequest] = []
         for tool in agent.tools:
             given = await self._tools(tool, agent.name, facts, user) if isinstance(tool, Toolset) else [tool]
+            if isinstance(given, CredentialRequest):
+                asked.append(given)
+                continue
             tools += given
             if isinstance(tool, Toolset) and tool.searchable:
                 searched[tool.name] = [*searched.get(tool.name, ()), *given]
+        if asked:
+            return asked
         tools += _search(searched, spec.limits.max_listed_tools)
         try:
             check_tools(tools)
@@ -73,14 +79,20 @@ class OpenToolsets:
             raise DefinitionError(f"the toolsets of agent {agent.name!r}: {error}") from error
         return replace(spec, definition=agent.model_copy(update={"tools": tuple(tools)}))
 
-    async def _tools(self, toolset: Toolset, agent: str, facts: ReadonlyContext, user: object) -> Sequence[Tool]:
+    async def _tools(
+        self, toolset: Toolset, agent: str, facts: ReadonlyContext, user: object
+    ) -> Sequence[Tool] | CredentialRequest:
         used = self._open.setdefault(id(toolset), _Open(toolset))
         used.users.add(user)
         if toolset.per_run:
-            return _checked(await toolset.tools(facts), toolset, agent)
+            given = await toolset.tools(facts)
+            return given if isinstance(given, CredentialRequest) else _checked(given, toolset, agent)
         async with used.lock:
             if used.tools is None:
-                used.tools = _checked(await toolset.tools(facts), toolset, agent)
+                given = await toolset.tools(facts)
+                if isinstance(given, CredentialRequest):
+                    return given
+                used.tools = _checked(given, toolset, agent)
             return used.tools
 
     async def release(self, user: object) -> None:

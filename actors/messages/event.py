@@ -44,6 +44,22 @@ class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="c
     is_confirmation: bool = False
 
 
+class EventCompaction(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A summary that agents are shown in place of earlier events. The log keeps these.
+
+    Attributes:
+        start_seq, end_seq: the places in the log of the first and the last event that it stands for.
+        start_timestamp, end_timestamp: their times, in seconds since the epoch.
+        compacted_content: the summary.
+    """
+
+    start_seq: int
+    end_seq: int
+    start_timestamp: float = 0.0
+    end_timestamp: float = 0.0
+    compacted_content: Content
+
+
 class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What an event does besides being read.
 
@@ -60,6 +76,7 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
             calls whose tools ask for that. A function response of the user decides about such a call, and is not its result.
         requested_inputs: by id, the calls of the agent, in this event or earlier, that wait for the user's answer to a question.
             A function response of the user is the answer, and not the result of the call.
+        compaction: the summary of earlier events, of an event that has nothing else; None for every other event.
     """
 
     state_delta: StateDelta = {}
@@ -72,6 +89,7 @@ class EventActions(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="cam
     route: Route | list[Route] | None = None
     requested_tool_confirmations: dict[str, JsonObject] = {}
     requested_inputs: dict[str, RequestedInput] = {}
+    compaction: EventCompaction | None = None
 
 
 class Usage(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -188,6 +206,8 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         """True when the agent's run ends with this event (semantics.md 5.1)."""
         if self.actions.skip_summarization or self.long_running_tool_ids or self.actions.requested_inputs:
             return True
+        if self.actions.compaction is not None:
+            return False
         return not self.partial and not any(self.function_calls()) and not any(self.function_responses())
 
     def to_json(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, ResultType, Task
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
@@ -67,6 +68,7 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         clock: on the local engine, the clock of a test: see runtime.testing.FrozenClock.
         islands: for google-adk only: its own Runner runs what has no counterpart here, such as graphs of `Workflow`. By default
             that is refused.
+        events_compaction_config: when conversations are summarised, so that requests to models stay short; None: never.
 
     Raises:
         DefinitionError: an argument is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -94,10 +96,12 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         mask_requests: Callable[[str], str] | None = None,
         clock: LoopClock | None = None,
         islands: bool = False,
+        events_compaction_config: EventsCompactionConfig | None = None,
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
-        tree = checked_tree(root_agent, app_name, plugins, settings, mask_requests, islands=islands)
+        compaction = events_compaction_config
+        tree = checked_tree(root_agent, app_name, plugins, settings, mask_requests, islands=islands, compaction=compaction)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
             app_name=app_name,

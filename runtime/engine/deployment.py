@@ -51,6 +51,8 @@ def check_models(tree: AgentTree) -> None:
     """Check that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
     for agent, model in _distinct_models(tree):
         resolve(agent, model)
+    if tree.summary_model:
+        resolve(tree.root.name, tree.summary_model)
 
 
 class ModelCheck(NamedTuple):

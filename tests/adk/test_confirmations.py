@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -114,6 +115,10 @@ def test_a_callback_may_ask_for_a_tool(deploy: Deploy, confirmed: bool, said: st
 class Own(LlmAgent):  # type: ignore[misc]
     """A subclass, which ADK's own Runner runs."""
 
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        async for event in super()._run_async_impl(ctx):
+            yield event
+
 
 def test_an_island_asks_in_its_own_way(local: Deploy) -> None:
     model = programs.Scripted(model="gemini-2.5-flash", steps=[("leave", {"days": 5}), "done"])
@@ -130,16 +135,10 @@ def another(days: int, tool_context: Any) -> str:
     return "asked"
 
 
-def credential(days: int, tool_context: Any) -> str:
-    """Log in."""
-    tool_context.request_credential(None)
-    return "in"
-
-
-def hidden(days: int, tool_context: Any) -> str:
-    """Log in, and go on if that fails."""
+async def hidden(days: int, tool_context: Any) -> str:
+    """Run an agent by hand, and go on if that fails."""
     try:
-        tool_context.request_credential(None)
+        await tool_context.run_node(programs.agent("other", "hi"))
     except Exception:
         return "anyway"
     return "in"
@@ -165,8 +164,7 @@ def unexpected(tool: Any, args: Any, tool_context: Any, error: Exception) -> dic
 @pytest.mark.parametrize(
     ("tool", "named"),
     [
-        (credential, "request_credential"),
-        (hidden, "request_credential"),
+        (hidden, "run_node"),
         (another, "request_confirmation for another call"),
         (node, "run_node"),
         (listed, "custom_metadata of an artifact"),
@@ -186,7 +184,7 @@ def test_what_is_not_carried_over_fails_the_turn(local: Deploy, tool: Any, named
 
 def test_it_fails_the_turn_also_of_an_agent_that_is_asked_as_a_tool(deploy: Deploy) -> None:
     root = programs.agent("root", ("asker", {"request": "go"}), "show:last", tools=[AgentTool(asker("hidden", tools=[hidden]))])
-    with deploy(root) as rt, pytest.raises(NotCarriedOverError, match="request_credential of google-adk"):
+    with deploy(root) as rt, pytest.raises(NotCarriedOverError, match="run_node of google-adk"):
         rt.run(user_id="u", session_id="s", message="hi").result()
 
 

@@ -23,6 +23,7 @@ from runtime.adk import from_adk
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import AdkContext, UnreadContext
 from runtime.integrations.adk.state import may_read_events
+from tests.adk import told_events
 from tests.adk.programs import Scripted
 from tests.support.runtimes import Deploy, run_turn
 
@@ -151,10 +152,23 @@ def elsewhere(module_function: Any) -> Any:
     return looks
 
 
+async def of_another_module(callback_context: Any) -> str:
+    return told_events.newest(callback_context)
+
+
+async def of_an_object(callback_context: Any) -> str:
+    return READER.newest(callback_context)
+
+
+READER = told_events.Reader()
+
+
 def test_events_are_read_before_code_that_names_them_and_before_no_other() -> None:
     assert may_read_events(async_tool)
     assert may_read_events(Counter("counter").after_run_callback)
     assert may_read_events(elsewhere(count))
+    assert may_read_events(of_another_module)
+    assert may_read_events(of_an_object)
     assert may_read_events(partial(async_tool, tool_context=None))
     assert not may_read_events(elsewhere(print))
     assert not may_read_events(Counter("counter").on_event_callback)

@@ -77,6 +77,10 @@ def second_tool() -> str:
 class Fancy(LlmAgent):  # type: ignore[misc]
     """A subclass."""
 
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        async for event in super()._run_async_impl(ctx):
+            yield event
+
 
 fancy = Fancy(
     name="fancy",
@@ -140,7 +144,7 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         request.getfixturevalue("local_ray")
     adapted = from_adk(router, islands=True)
     assert [note.partition(",")[0] for note in adapted.notes] == [
-        "agent 'fancy': Fancy is a subclass of LlmAgent",
+        "agent 'fancy': Fancy is a subclass of LlmAgent with _run_async_impl of its own",
     ]
     with Deploy(request.param, tmp_path_factory.mktemp("islands"))(adapted.root_agent) as runtime:
         yield runtime
@@ -209,5 +213,8 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
 
 
 def test_without_islands_it_is_refused() -> None:
-    with pytest.raises(DefinitionError, match=r"agent 'graph': OwnWorkflow is a node of a graph, .* Runtime\(…, islands=True\)"):
+    with pytest.raises(
+        DefinitionError,
+        match=r"agent 'graph': OwnWorkflow is a graph that runs in a way of its own, .* Runtime\(…, islands=True\)",
+    ):
         from_adk(graph)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -125,6 +125,10 @@ def pausing() -> BaseAgent:
 
 class Fancy(LlmAgent):  # type: ignore[misc]
     """Runs as an island."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        async for event in super()._run_async_impl(ctx):
+            yield event
 
 
 def island() -> BaseAgent:

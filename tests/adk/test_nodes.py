@@ -169,7 +169,9 @@ def test_a_toolset_that_gives_a_node_fails_the_turn(local: Deploy) -> None:
 
 
 def test_a_runtime_takes_islands_of_adk_only(local: Deploy) -> None:
-    with pytest.raises(DefinitionError, match=r"OwnWorkflow is a node of a graph, .* Runtime\(…, islands=True\)"):
+    with pytest.raises(
+        DefinitionError, match=r"OwnWorkflow is a graph that runs in a way of its own, .* Runtime\(…, islands=True\)"
+    ):
         local(own_greeting)
     with pytest.raises(DefinitionError, match="islands goes with agents of google-adk"):
         local(from_adk(agent([])).root_agent, islands=True)

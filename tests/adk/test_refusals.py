@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -23,11 +24,15 @@ from tests.support.runtimes import Deploy
 class Fancy(LlmAgent):  # type: ignore[misc]
     """A subclass."""
 
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        async for event in super()._run_async_impl(ctx):
+            yield event
+
 
 @pytest.mark.parametrize(
     ("root", "named"),
     [
-        (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent"),
+        (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent with _run_async_impl of its own"),
         (LlmAgent(name="task", mode="task"), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
         ("no agent", "str is no tree of agents"),
@@ -61,7 +66,7 @@ def test_trees_pickle_without_the_agents_around_them() -> None:
     assert any(isinstance(tool, AgentTool) for tool in pickle.loads(pickle.dumps(asker)).tools)
 
 
-def test_events_are_there_in_callbacks_and_refused_by_name_where_another_module_reads_them(local: Deploy) -> None:
+def test_events_are_there_in_callbacks_and_refused_by_name_where_no_code_names_them(local: Deploy) -> None:
     def look(callback_context: Any) -> None:
         callback_context.state["seen"] = len(callback_context.session.events)
 
@@ -80,5 +85,5 @@ def test_events_are_there_in_callbacks_and_refused_by_name_where_another_module_
 
     with local(programs.agent("looking", "hi", before_agent_callback=look_from_afar)) as rt:
         turn = rt.run(user_id="u", session_id="s", message="hi")
-        with pytest.raises(DefinitionError, match="async code of another module looks at of google-adk is not carried over"):
+        with pytest.raises(DefinitionError, match="async code looks at without naming them of google-adk is not carried over"):
             turn.result()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from actors.agent.views.first_sights import FirstSights, SightKey, Sights
-from actors.agent.views.session_view import AgentView
+from actors.agent.views.session_view import AgentView, MakeHistory
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
+from actors.rules.compaction.triggers import CompactionLedger
+from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 from actors.rules.routing.branches import tool_root
@@ -91,7 +93,9 @@ class SessionViews:
         key = _key(message)
         view = self._views.get(key)
         if view is None:
-            compiled = History if message.work is None else TaskHistory
+            compiled: MakeHistory = (
+                TaskHistory if message.work is not None else History if self._spec.compaction is None else _watched
+            )
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
             sights = None
             if message.work is None and tool_root(message.branch) is None:
@@ -124,6 +128,13 @@ class SessionViews:
             self._memory.drop_view(self, key)
         self._views.clear()
         self._weights.clear()
+
+
+def _watched(agent: str, branch: str | None, warn: Warn) -> History:
+    """An empty history that tells when the conversation is to be summarised."""
+    history = History(agent, branch, warn)
+    history.ledger = CompactionLedger()
+    return history
 
 
 def _key(message: p.Invoke) -> ViewKey:

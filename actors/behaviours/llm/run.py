@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets
+from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.own_tools import own_tools
@@ -29,20 +30,25 @@ from actors.rules.checks import user_message
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
 
-async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
-    """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause."""
-    return await LlmRun(spec, model, context).run()
+async def run_llm(spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> AnyOutcome:
+    """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause.
+
+    Args:
+        compactor: summarises the conversation where that is due; None: nothing does.
+    """
+    return await LlmRun(spec, model, context, compactor).run()
 
 
 class LlmRun:
     """The steps of one run: each is a model call and the tools that the model calls."""
 
-    def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
+    def __init__(self, spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> None:
         agent = cast(LlmAgent, spec.definition)
         self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
         self._spec = spec
         self._context = context
         self._tools = ToolCalls(spec, context, own_tools(spec, self._finish, asks_for_more=context.run_config.asks_for_more))
+        self._compactor = compactor
         self._has_asked = False
         self._keep_output = output_keeper(spec) if self._finish is None else None
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
@@ -147,6 +153,8 @@ class LlmRun:
 
     async def _step(self) -> AnyOutcome | None:
         """Call the model, and run the tools that it calls; None if the model is to be called again."""
+        if self._compactor is not None:
+            await self._compactor.before_call()
         response = await self._model_call.run()
         if response is None:
             return Finished()

@@ -19,13 +19,14 @@ from actors.definitions.tools.requests.examples import Example, ExampleTool
 from actors.definitions.tools.requests.preload_memory import PreloadMemoryTool, preload_memory
 from actors.definitions.tools.state import State
 from actors.definitions.tools.tasks import create_tasks
-from actors.definitions.tools.toolset import Toolset
+from actors.definitions.tools.toolset import CredentialRequest, Toolset
 
 __all__ = [
     "Actions",
     "BuiltInCodeExecutor",
     "BuiltInTool",
     "CallbackContext",
+    "CredentialRequest",
     "Example",
     "ExampleTool",
     "FunctionTool",

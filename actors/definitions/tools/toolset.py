@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
+from actors.messages.json_types import JsonObject
+from actors.rules.checks.credentials import credential_answers
+
+
+class CredentialRequest(NamedTuple):
+    """A toolset's answer if it needs a credential of the user before it can say which tools it has.
+
+    Attributes:
+        toolset: names the toolset in the call, for those who answer it.
+        question: what the user is asked, for people and programs.
+    """
+
+    toolset: str
+    question: JsonObject
 
 
 class Toolset(ABC):
@@ -33,8 +48,11 @@ class Toolset(ABC):
         return f"{type(self).__name__}()"
 
     @abstractmethod
-    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
         """Return the tools; plain functions do as well. No agent can be among them.
+
+        Or a CredentialRequest: the turn pauses with a call of `adk_request_credential`. When the user has answered it, the
+        toolset is asked again, and finds the answer by `credential_answer`.
 
         Args:
             context: the run for which they are asked.
@@ -42,6 +60,10 @@ class Toolset(ABC):
         Raises:
             Exception: fails the agent's run; the next run asks again.
         """
+
+    async def credential_answer(self, context: ReadonlyContext, toolset: str) -> JsonObject | None:
+        """Return what the user has answered in this turn to a CredentialRequest of that name; None without an answer."""
+        return credential_answers(await context.session.read_events(), context.invocation_id).get(toolset)
 
     async def aclose(self) -> None:  # noqa: B027 - few hold anything
         """Release what the toolset holds: the last agent that has it leaves the process. It may be asked again afterwards."""

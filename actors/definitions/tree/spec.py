@@ -11,6 +11,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.agents.workflow import LoopAgent
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model
 from actors.messages.limits import DEFAULT_LIMITS, Limits
@@ -32,6 +33,7 @@ class AgentSpec:
         plugins: the deployment's.
         limits: how large its events may be, and how many targets its model gets by name.
         recording: which of its model calls are recorded.
+        compaction: when it summarises the conversation; None: it never does.
     """
 
     definition: BaseAgent
@@ -43,6 +45,7 @@ class AgentSpec:
     plugins: tuple[Plugin, ...] = ()
     limits: Limits = DEFAULT_LIMITS
     recording: Recording = NO_RECORDING
+    compaction: EventsCompactionConfig | None = None
 
     @property
     def name(self) -> str:

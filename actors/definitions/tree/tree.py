@@ -12,6 +12,7 @@ from actors.definitions.agents.plugin import Plugin, checked
 from actors.definitions.agents.workflow import Controller
 from actors.definitions.graphs.graph import Graph
 from actors.definitions.tools.tasks import refuse_taken_name
+from actors.definitions.tree.compaction import EventsCompactionConfig, with_model_of
 from actors.definitions.tree.index import AgentIndex
 from actors.definitions.tree.process_groups import process_groups
 from actors.definitions.tree.recording import NO_RECORDING, Recording
@@ -23,6 +24,7 @@ from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import GRAPH, LLM, AgentNode, Topology
+from actors.rules.compaction.summarisers import summarises
 from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
 
@@ -35,6 +37,7 @@ class AgentTree:
         plugins: for every agent.
         limits: how large events may be, and how many transfer targets a model gets by name.
         recording: which model calls are recorded.
+        compaction: when conversations are summarised; None: they never are.
 
     Attributes:
         topology: the shape of the tree, without the definitions.
@@ -42,7 +45,7 @@ class AgentTree:
 
     Raises:
         AgentTreeError: the agents form no tree; the message names the agent.
-        DefinitionError: there is no root, or a plugin is none.
+        DefinitionError: there is no root, a plugin is none, or `compaction` is of another kind.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class AgentTree:
         plugins: Sequence[Plugin] = (),
         limits: Limits = DEFAULT_LIMITS,
         recording: Recording = NO_RECORDING,
+        compaction: EventsCompactionConfig | None = None,
     ) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
@@ -60,6 +64,7 @@ class AgentTree:
         self.plugins = checked(plugins)
         self.limits = limits
         self.recording = recording
+        self.compaction = with_model_of(root, compaction)
         self._index = AgentIndex(root)
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
@@ -165,6 +170,7 @@ class AgentTree:
             plugins=self.plugins,
             limits=self.limits,
             recording=self.recording,
+            compaction=self.compaction if self.compaction is not None and summarises(self.topology, name) else None,
         )
 
     def global_instruction(self, name: str) -> Instruction:
@@ -188,6 +194,11 @@ class AgentTree:
         if not model:
             raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
         return model
+
+    @property
+    def summary_model(self) -> str | Model:
+        """The model that writes summaries, where it is not that of the agent; else ""."""
+        return self.compaction.model if self.compaction is not None else ""
 
     @cached_property
     def models(self) -> Mapping[str, str | Model]:

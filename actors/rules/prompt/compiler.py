@@ -9,6 +9,8 @@ import msgspec
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
 from actors.rules.checks.budget_question import scope_of
+from actors.rules.checks.credentials import asks_credential
+from actors.rules.compaction.shown import place_of
 from actors.rules.routing.branches import call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -33,6 +35,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         long_running: those of `calls` that may stay without a response.
         responses: responses in it to the agent's own calls.
         opens: the slice of include_contents="none" may begin here.
+        seq: the place of the event in the log; 0 for one that no summary covers.
     """
 
     invocation_id: str
@@ -43,6 +46,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     long_running: frozenset[str] = frozenset()
     responses: tuple[FunctionResponse, ...] = ()
     opens: bool = False
+    seq: int = 0
 
 
 class Compiler:
@@ -85,6 +89,9 @@ class Compiler:
         content = event.content
         if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
             return None
+        if event.long_running_tool_ids and asks_credential(event):
+            self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
+            return None
         if event.node_info is not None and self._is_of_delegate(event):
             self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
             return None
@@ -115,6 +122,7 @@ class Compiler:
             calls=calls,
             long_running=frozenset(event.long_running_tool_ids),
             responses=responses,
+            seq=place_of(event),
         )
 
     def _user(self, event: Event, content: Content) -> Entry:
@@ -125,6 +133,7 @@ class Compiler:
             by_user=True,
             responses=responses,
             opens=any(part.function_response is None for part in content.parts),
+            seq=place_of(event),
         )
 
     def _note_renamed(self, calls: Iterable[str]) -> None:
@@ -168,6 +177,7 @@ class Compiler:
             invocation_id=event.invocation_id,
             content=Content(role=USER, parts=[Part(text=FOREIGN_MARK), *quoted]),
             opens=not _is_transfer(event, content),
+            seq=place_of(event),
         )
 
     def _is_quoted(self, event: Event, part: Part) -> bool:

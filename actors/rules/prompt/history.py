@@ -14,8 +14,12 @@ from typing import ClassVar, NamedTuple
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import Event, RequestedInput
 from actors.rules.checks.budget_question import scope_of, without_questions
+from actors.rules.compaction.shown import is_of_conversation
+from actors.rules.compaction.triggers import CompactionLedger
 from actors.rules.prompt.arrange import IncludeContents, append_contents, arrange, latest_slice, turn_start
 from actors.rules.prompt.compiler import Compiler, Entry, Warn
+from actors.rules.prompt.summaries import Summaries
+from actors.rules.routing.branches import TOOL_MARK
 from actors.rules.routing.pending import is_interim
 
 WAITED_FOR = 1_000
@@ -46,6 +50,9 @@ class History:
         agent: the agent that sees the log.
         branch: its branch; None outside of any.
         warn: called for every function response that is dropped; None ignores them.
+
+    Attributes:
+        ledger: tells when the conversation is to be summarised; None where nothing asks for that.
     """
 
     compiler: ClassVar[type[Compiler]] = Compiler
@@ -68,6 +75,8 @@ class History:
         self._contents: list[Content] = []
         self._newest_start = 0
         self._is_arranged = True
+        self._summaries: Summaries | None = None
+        self.ledger: CompactionLedger | None = None
 
     def for_newcomer(self, agent: str, warn: Warn | None = None) -> History | None:
         """The same log for another agent, which shares what is compiled; this one stays as it is.
@@ -87,6 +96,8 @@ class History:
         made._entries, made._contents = self._entries.copy(), self._contents.copy()
         made._newest_start, made._is_arranged = self._newest_start, self._is_arranged
         made._cut_turns = self._cut_turns.copy()
+        made._summaries = self._summaries.copy() if self._summaries is not None else None
+        made.ledger = self.ledger.copy() if self.ledger is not None else None
         return made
 
     def __len__(self) -> int:
@@ -94,6 +105,11 @@ class History:
 
     def add(self, event: Event) -> None:
         """Add the next event of the log."""
+        if self.ledger is not None:
+            self.ledger.add(event)
+        if event.actions.compaction is not None:
+            self._summarise(event)
+            return
         is_reused = any(call.id in self._compiler.own_calls for call in event.function_calls())
         self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
@@ -101,6 +117,9 @@ class History:
         self._note_waiting(event, entry)
         if entry is None:
             return
+        if self._summaries is not None and entry.responses and (again := self._summaries.brought_back(entry)):
+            self._entries += again
+            self._is_arranged = False
         before = self._entries[-1] if self._entries else None
         self._entries.append(entry)
         if not self._is_arranged:
@@ -113,6 +132,14 @@ class History:
         else:
             self._newest_start = len(self._contents)
             append_contents(self._contents, entry, {})
+
+    def _summarise(self, event: Event) -> None:
+        """Put a summary in place of what it covers."""
+        if not is_of_conversation(event) or (self._branch is not None and TOOL_MARK in self._branch):
+            return
+        self._summaries = self._summaries or Summaries()
+        self._entries = self._summaries.put(event, self._entries)
+        self._is_arranged = False
 
     def _note_inputs(self, event: Event, entry: Entry | None) -> None:
         """Take in what tools ask the user in the middle of calls, and what ends the waiting for an answer."""

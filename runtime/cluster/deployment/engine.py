@@ -86,7 +86,7 @@ class RayEngine(DeployedEngine):
         """Connect to Ray, or start it, and pack the definitions meanwhile. Raises ClusterError, StoreError."""
         check_artifact_folder(self._deployment.artifact_store)
         tree = self._deployment.tree
-        if ray.is_initialized() or any(map(is_shared, tree.models.values())):
+        if ray.is_initialized() or any(map(is_shared, (*tree.models.values(), tree.summary_model))):
             # Connecting takes no time, or packing has to start the actors of models and needs Ray for that.
             self._connection.open()
             return

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree import AgentSpec, AgentTree
+from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
@@ -28,6 +29,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.limits import Limits
 from actors.messages.topology import Topology
 from actors.rules.capacity.lru import LruDict
+from actors.rules.compaction.summarisers import summarises
 from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
@@ -77,6 +79,7 @@ class AgentPackage(msgspec.Struct, frozen=True, array_like=True):
     targets: tuple[Target, ...]
     tool_agents: tuple[str, ...]
     sources: dict[str, str] = {}
+    summarises: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,17 @@ class SharedCode:
     plugins: tuple[Plugin, ...]
     limits: Limits
     recording: Recording
+    compaction: EventsCompactionConfig | None
 
     def parts(self) -> Mapping[str, object]:
         """The parts of the definition, by the names that users know."""
         own = {} if self.definition is None else {"definition": self.definition}
-        also = {"global_instruction": self.global_instruction, "plugins": self.plugins, "mask_requests": self.recording.mask}
+        also = {
+            "global_instruction": self.global_instruction,
+            "plugins": self.plugins,
+            "mask_requests": self.recording.mask,
+            "events_compaction_config": self.compaction,
+        }
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
 
 
@@ -147,7 +156,8 @@ class PackedDefinitions(Mapping[str, bytes]):
         assert number is not None
         row = decode(self.rows[number], AgentRow)
         code, sources = self.codes[self.code_of[row.code]], self.sources[self.sources_of[row.code]]
-        return encode(AgentPackage(row, code, self.models[row.code], node.children, targets, node.tool_agents, sources))
+        model, does = self.models[row.code], summarises(self.topology, agent)
+        return encode(AgentPackage(row, code, model, node.children, targets, node.tool_agents, sources, does))
 
 
 @dataclass(frozen=True)
@@ -230,6 +240,7 @@ def unpack(packed: bytes) -> AgentSpec:
         plugins=code.plugins,
         limits=code.limits,
         recording=code.recording,
+        compaction=code.compaction if package.summarises else None,
     )
 
 
@@ -257,6 +268,7 @@ class _Packer:
         self._numbers: dict[tuple[Hashable, ...], int] = {}
         self._codes: LruDict[tuple[Hashable, ...], _Code] = LruDict(KEPT)
         self._warned: set[int] = set()
+        self._compaction = _travelling(tree.compaction, replace_model)
 
     def row(self, agent: BaseAgent) -> AgentRow:
         """The row of an agent. A start waits for ten thousand of them, so fields with the default object are not looked at."""
@@ -327,7 +339,17 @@ class _Packer:
             plugins=tree.plugins,
             limits=tree.limits,
             recording=tree.recording,
+            compaction=self._compaction,
         )
+
+
+def _travelling(
+    compaction: EventsCompactionConfig | None, replace_model: Callable[[str | Model], str | Model]
+) -> EventsCompactionConfig | None:
+    """The settings with what travels instead of their model."""
+    if compaction is None or not isinstance(compaction.summarizer, LlmEventSummarizer):
+        return compaction
+    return replace(compaction, summarizer=replace(compaction.summarizer, model=replace_model(compaction.model)))
 
 
 def _definition(code: SharedCode, row: AgentRow) -> BaseAgent:

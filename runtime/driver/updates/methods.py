@@ -15,6 +15,7 @@ import msgspec
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import RequestError, UpdateRefusedError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.event import now_s
@@ -60,6 +61,7 @@ class UpdateMethods(ScriptMethods):
         share: float | None = None,
         force: bool = False,
         dry_run: bool = False,
+        events_compaction_config: EventsCompactionConfig | None = None,
     ) -> UpdateReport:
         """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
 
@@ -72,6 +74,7 @@ class UpdateMethods(ScriptMethods):
             plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
             mask_requests: see Runtime; None: as it is.
             islands: see Runtime.
+            events_compaction_config: see Runtime; None: as it is, which only the program knows that has given it.
             share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
                 until the next update or `rollback`.
             force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
@@ -95,7 +98,7 @@ class UpdateMethods(ScriptMethods):
         if settings is None:
             raise self._client.not_open()
         record, current = self._client.run(_current(self._client))
-        tree = self._made(root_agent, plugins, mask_requests, settings, current, islands=islands)
+        tree = self._made(root_agent, plugins, mask_requests, settings, current, events_compaction_config, islands=islands)
         after = tree.version
         difference = tree_difference(current, after)
         _refuse_changed_flows(self.app_name, current, after, difference)
@@ -149,15 +152,16 @@ class UpdateMethods(ScriptMethods):
         mask: Callable[[str], str] | None,
         settings: Settings,
         current: TreeVersion,
+        compaction: EventsCompactionConfig | None,
         *,
         islands: bool,
     ) -> AgentTree:
         """The new tree, with what it takes over of the old one. Raises UpdateRefusedError where that is not known here."""
         own = self._tree.definitions
         if own is not None:
-            mask = mask or own.recording.mask
+            mask, compaction = mask or own.recording.mask, compaction or own.compaction
             plugins = own.plugins if plugins is None and not islands else plugins
-        tree = checked_tree(root_agent, self.app_name, plugins or (), settings, mask, islands=islands)
+        tree = checked_tree(root_agent, self.app_name, plugins or (), settings, mask, islands=islands, compaction=compaction)
         if current.is_masked and mask is None:
             reason = "what is recorded of its requests is masked, by a function that this program does not have"
             raise UpdateRefusedError(self.app_name, reason, "Give mask_requests")

@@ -8,6 +8,7 @@ from typing import cast
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError
 from runtime.engine.deployment import check_models
@@ -22,6 +23,7 @@ def checked_tree(
     mask_requests: Callable[[str], str] | None,
     *,
     islands: bool = False,
+    compaction: EventsCompactionConfig | None = None,
 ) -> AgentTree:
     """The tree below a root agent, a flow, or an agent or App of google-adk.
 
@@ -33,10 +35,11 @@ def checked_tree(
 
         adapted = from_adk(root_agent, app_name=app_name, islands=islands)
         root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+        compaction = compaction or adapted.events_compaction_config
     elif islands:
         raise DefinitionError("islands goes with agents of google-adk only: leave it out")
     root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-    tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
+    tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests), compaction)
     check_models(tree)
     return tree
 

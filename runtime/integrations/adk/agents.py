@@ -70,6 +70,7 @@ class AdkRun:
             and event.invocation_id == self._ours.invocation_id
             and event.author in subtree
             and event.actions.agent_state is None
+            and event.actions.compaction is None
             and tool_root(event.branch) == tool_root(self._ours.branch)
         ]
         self._taken.update(event.seq for event in news)

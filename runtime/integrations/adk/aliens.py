@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 from google.adk.agents.base_agent import BaseAgent
@@ -13,6 +14,12 @@ from google.adk.workflow import BaseNode, FunctionNode
 from runtime.integrations.adk.graphs.reader import is_graph
 
 _DELEGATED = ("task", "single_turn")
+
+_CALLS_FLOW = frozenset({"super", "_llm_flow", "LlmAgent"})
+"""Names by which code of a subclass has LlmAgent run, too."""
+
+_OF_MAKING = frozenset({"model_config", "model_fields", "model_computed_fields", "model_post_init", "config_type"})
+"""Names of a class that say how its objects are made."""
 
 
 class Alien(NamedTuple):
@@ -30,14 +37,16 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
     """
     kind = type(agent).__name__
     if not isinstance(agent, BaseAgent):
-        return Alien(f"{kind} is a node of a graph", "write a subclass of BaseAgent, or a Flow of raygrove")
-    if not isinstance(agent, LlmAgent):
+        return Alien(f"{kind} is a graph that runs in a way of its own", "write a subclass of BaseAgent, or a Flow of raygrove")
+    if not runs_model(agent):
         delegates = [child for child in agent.sub_agents if is_delegate(child)]
         if delegates:
             return Alien(f"it delegates to {delegates[0].name!r} by mode={delegates[0].mode!r}", "put an LlmAgent between both")
         return None
-    if type(agent) is not LlmAgent:
-        return Alien(f"{kind} is a subclass of LlmAgent", "use callbacks, or a subclass of BaseAgent")
+    if changed := changed_methods(agent):
+        return Alien(
+            f"{kind} is a subclass of LlmAgent with {changed[0]} of its own", "use callbacks, or a subclass of BaseAgent"
+        )
     if agent.mode in _DELEGATED and not is_node:
         return Alien(f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
     if agent.parallel_worker:
@@ -49,6 +58,25 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
     if nodes:
         return Alien(f"the node {nodes[0].name!r} ({type(nodes[0]).__name__}) among its tools", "give a function or an AgentTool")
     return None
+
+
+def runs_model(agent: Any) -> bool:
+    """True for an LlmAgent; False for a subclass that has code of its own in place of what an LlmAgent does."""
+    return isinstance(agent, LlmAgent) and not _has_own_run(type(agent))
+
+
+def _has_own_run(kind: type) -> bool:
+    """True for a class of LlmAgents whose `_run_async_impl` stands for itself."""
+    own = inspect.unwrap(vars(kind).get("_run_async_impl", kind._run_async_impl))  # type: ignore[attr-defined]
+    is_own = own is not LlmAgent._run_async_impl and not set(changed_methods(kind)) - {"_run_async_impl"}
+    return is_own and not _CALLS_FLOW & set(own.__code__.co_names)
+
+
+def changed_methods(agent: Any) -> list[str]:
+    """The methods and properties of LlmAgent that a subclass has in its own way; without any it runs like an LlmAgent."""
+    kind = agent if isinstance(agent, type) else type(agent)
+    own = [name for each in kind.__mro__[: kind.__mro__.index(LlmAgent)] for name in vars(each)]
+    return [name for name in own if name not in _OF_MAKING and not name.startswith(("__", "_abc_")) and hasattr(LlmAgent, name)]
 
 
 def node_of(tool: Any) -> Any:

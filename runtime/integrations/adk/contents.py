@@ -8,12 +8,13 @@ import msgspec
 from google.adk.events.event import Event as AdkEvent
 from google.adk.events.event import NodeInfo
 from google.adk.events.event_actions import EventActions as AdkActions
+from google.adk.events.event_actions import EventCompaction as AdkCompaction
 from google.adk.models.llm_response import LlmResponse as AdkResponse
 from google.genai import types
 
 import runtime.models  # noqa: F401 - Content.to_genai needs it
 from actors.messages.content import Content, Part
-from actors.messages.event import Event, EventActions, Usage
+from actors.messages.event import Event, EventActions, EventCompaction, Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmResponse
 
@@ -142,8 +143,19 @@ def adk_event(event: Event) -> AdkEvent:
             escalate=actions.escalate,
             skip_summarization=actions.skip_summarization,
             route=actions.route,
+            compaction=_adk_compaction(actions.compaction),
         ),
         **_of_node(event),
+    )
+
+
+def _adk_compaction(given: EventCompaction | None) -> AdkCompaction | None:
+    if given is None:
+        return None
+    return AdkCompaction(
+        start_timestamp=given.start_timestamp,
+        end_timestamp=given.end_timestamp,
+        compacted_content=genai_content(given.compacted_content),
     )
 
 

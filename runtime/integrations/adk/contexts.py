@@ -30,7 +30,8 @@ from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.integrations.adk.contents import adk_event, genai_content
-from runtime.integrations.adk.services import Artifacts, RunMemory, Sessions, refuse
+from runtime.integrations.adk.services.credentials import question_of
+from runtime.integrations.adk.services.runs import Artifacts, RunMemory, Sessions, refuse
 from runtime.integrations.adk.state import LiveState, StateCopy, may_read_events
 
 _RUN_CONFIG = RunConfig()
@@ -94,15 +95,11 @@ class Source:
         self._fields = self._now()
 
 
-_CREDENTIALS = "raygrove asks no user for credentials: give the tool its credentials by configuration"
+_CREDENTIALS = "only the call of a tool asks the user for one"
 
 
 class AdkContext(Context):  # type: ignore[misc]
     """ADK's context of a callback or a tool; what raygrove has no counterpart for is refused by name."""
-
-    def request_credential(self, auth_config: Any) -> None:
-        """Refused: raygrove asks no user for credentials."""
-        self._refuse("request_credential", _CREDENTIALS)
 
     async def run_node(self, node: Any, *args: Any, **more: Any) -> Any:
         """Refused: what runs is an actor of the tree."""
@@ -167,8 +164,8 @@ class ContextSession(Session):  # type: ignore[misc]
             given = self._ours.session.events
         except RequestError:
             refuse(
-                "session.events that async code of another module looks at",
-                "look at them in the callback or tool itself, which has them, or in a sync one",
+                "session.events that async code looks at without naming them",
+                "name them in the callback or tool itself, which has them then, or look in a sync one",
             )
         events = self.__dict__["events"] = LazyList(given, Event, adk_event)
         return events
@@ -255,10 +252,10 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
     Raises:
         NotCarriedOverError: it asked for something that raygrove has no counterpart for.
     """
-    if isinstance(context, UnreadContext):
-        return
     if (refused := vars(context).get("_refused")) is not None:
         raise refused
+    if isinstance(context, UnreadContext):
+        return
     actions = context.actions
     carry_state(context._invocation_context, ours)
     written = ours.actions.state_delta
@@ -267,8 +264,11 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
         if key not in written or written[key] != value:
             ours.state[key] = value
     # What ADK's own code has asked for, past the methods of the context.
-    if actions.requested_auth_configs:
-        refuse("request_credential", _CREDENTIALS)
+    for call_id, config in actions.requested_auth_configs.items():
+        if not isinstance(ours, ToolContext) or call_id != ours.function_call_id:
+            refuse("request_credential outside of a call", _CREDENTIALS)
+        question = question_of(config, f"agent {ours.agent_name!r}")
+        ours.request_input(question, question)
     for call_id, asked in actions.requested_tool_confirmations.items():
         if not isinstance(ours, ToolContext) or call_id != ours.function_call_id:
             refuse("request_confirmation for another call", "a tool asks for its own call only")

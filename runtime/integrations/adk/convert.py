@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
-from google.adk.agents.llm_agent import LlmAgent as AdkLlmAgent
 from google.adk.agents.loop_agent import LoopAgent as AdkLoopAgent
 from google.adk.agents.parallel_agent import ParallelAgent as AdkParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent as AdkSequentialAgent
@@ -17,14 +16,18 @@ from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
-from google.adk.workflow import BaseNode
+from google.adk.workflow import START, BaseNode, Workflow
 from google.genai import types
 
 from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
+from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
-from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, without_counterpart
+from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, runs_model, without_counterpart
+from runtime.integrations.adk.apps.compaction import own_compaction
+from runtime.integrations.adk.apps.context_cache import caching_model
+from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -38,7 +41,6 @@ from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, refuse_attempts
 from runtime.integrations.adk.islands import Island
 from runtime.integrations.adk.models import own_model
-from runtime.integrations.adk.plugins import adk_plugin, hooks_inside, uncalled
 from runtime.integrations.adk.tools import AdkTool
 from runtime.integrations.adk.toolsets import AdkToolset
 
@@ -56,12 +58,14 @@ class Adapted:
     Attributes:
         root_agent: the tree, for `Runtime(root_agent, …)`.
         plugins: those of the App, for `Runtime(…, plugins=…)`.
+        events_compaction_config: that of the App, for `Runtime(…, events_compaction_config=…)`; None without one.
         notes: what is done in another way than by ADK, a sentence each; empty for most trees.
     """
 
     root_agent: BaseAgent
     plugins: Sequence[Plugin] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    events_compaction_config: EventsCompactionConfig | None = None
 
 
 def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
@@ -89,7 +93,9 @@ def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) ->
         converter.check_app(agent_or_app)
     tree = converter.top(root)
     plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
-    return Adapted(tree, plugins, tuple(converter.notes))
+    given = agent_or_app.events_compaction_config if is_app else None
+    compaction = own_compaction(given, root) if given is not None else None
+    return Adapted(tree, plugins, tuple(converter.notes), compaction)
 
 
 class _Converter:
@@ -102,13 +108,12 @@ class _Converter:
         self._asked: dict[tuple[int, bool], BaseAgent] = {}
         self._sources: dict[str, Source] = {}
         self._has_plugins = True
+        self._cache: Any = None
         # The agents whose runs plugins do not hear of.
         self._alone: set[str] = set()
 
     def check_app(self, app: App) -> None:
-        for name in ("events_compaction_config", "context_cache_config"):
-            if getattr(app, name, None) is not None:
-                raise DefinitionError(f"{name} of an App is not carried over: leave it out")
+        self._cache = app.context_cache_config
         if getattr(app, "resumability_config", None) is not None:
             self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
 
@@ -131,13 +136,15 @@ class _Converter:
         """Convert an agent with all that is below it; `is_node`: it is a node of a graph, or works for calls."""
         if is_graph(agent):
             return self._graph(agent, is_node=is_node)
+        if is_lone_node(agent):
+            return self._graph(Workflow(name=agent.name, edges=[(START, agent)]))
         if (alien := without_counterpart(agent, is_node=is_node)) is not None:
             if not self._islands:
                 self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
             return self._island(agent, alien.what)
         if type(agent) in _WORKFLOWS:
             return self._workflow(agent, has_model_above)
-        if type(agent) is AdkLlmAgent:
+        if runs_model(agent):
             return self._llm(agent, has_model_above, is_node)
         if type(agent)._run_async_impl is AdkBaseAgent._run_async_impl:
             self._refuse(agent, f"{type(agent).__name__} has no _run_async_impl", "write one")
@@ -217,7 +224,7 @@ class _Converter:
         tools = [self._tool(source, tool) for tool in agent.tools if not _is_child(agent, getattr(tool, "agent", None))]
         return LlmAgent(
             **self._shared(agent, source, True),
-            model=own_model(agent.model or ("" if has_model_above else agent.canonical_model.model), agent.output_schema),
+            model=self._model(agent, has_model_above),
             instruction=_instruction(source, agent.instruction),
             global_instruction=_instruction(source, agent.global_instruction),
             static_instruction=self._static(agent),
@@ -239,6 +246,15 @@ class _Converter:
             after_tool_callback=_one(ToolCallback, source, agent.after_tool_callback, last="tool_response"),
             on_tool_error_callback=_one(ToolCallback, source, agent.on_tool_error_callback, last="error"),
         )
+
+    def _model(self, agent: Any, has_model_above: bool) -> Any:
+        given = agent.model or ("" if has_model_above else agent.canonical_model.model)
+        if self._cache is None:
+            return own_model(given, agent.output_schema)
+        model, uncached = caching_model(given, agent.output_schema, self._cache)
+        if uncached:
+            self.notes.append(f"agent {agent.name!r}: {uncached!r} is not cached by context_cache_config, which is for Gemini")
+        return model
 
     def _config(self, agent: Any) -> dict[str, Any]:
         config = agent.generate_content_config
@@ -288,6 +304,11 @@ class _Converter:
             known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
             self._has_plugins = above
         return AgentTool(known, skip_summarization=tool.skip_summarization)
+
+
+def is_lone_node(agent: Any) -> bool:
+    """True for a node that is no agent and no graph, where an agent is expected: it is a graph of one node."""
+    return not isinstance(agent, AdkBaseAgent | Workflow)
 
 
 def _is_child(agent: Any, other: Any) -> bool:

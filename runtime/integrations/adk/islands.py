@@ -21,7 +21,7 @@ from actors.messages.event import USER, Event
 from actors.rules.routing.branches import tool_root
 from runtime.integrations.adk.contents import ADK_FIELDS, adk_event, genai_content, own_event
 from runtime.integrations.adk.contexts import adk_run_config
-from runtime.integrations.adk.services import Artifacts, RunMemory
+from runtime.integrations.adk.services.runs import Artifacts, RunMemory
 
 _UNKEPT = {"content", "usage_metadata"}
 """Fields of an ADK event that raygrove's event has, so they need not be kept twice."""

@@ -44,17 +44,25 @@ class AdkModel:
         theirs = RequestView(request, schema=self._schema).adk
         theirs.model = theirs.model or self.model
         theirs.contents = list(theirs.contents)
+        self.prepare(theirs)
         whole: LlmResponse | None = None
         async with aclosing(self._adk.generate_content_async(theirs, stream=stream)) as responses:
             async for response in responses:
                 if response.partial:
                     yield own_response(response)
                 else:
+                    self.note(response)
                     # Some models of ADK end with a response that says only that the turn is over.
                     given = own_response(response)
                     whole = given if whole is None or given.content is not None else whole
         whole = whole or LlmResponse()
         yield whole if stream else _told(whole)
+
+    def prepare(self, request: Any) -> None:
+        """Complete a request of ADK, before the model gets it; for subclasses."""
+
+    def note(self, response: Any) -> None:
+        """Take in a complete response of ADK; for subclasses."""
 
 
 def own_model(given: Any, schema: Any = None) -> Any:

@@ -6,9 +6,10 @@ Async code cannot wait for the events when it looks at `session.events`. So they
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,9 @@ _MISSING = object()
 
 _READ = frozenset({"events", "get_events", "_get_events"})
 """Names by which code reads a session's events."""
+
+MOST_FUNCTIONS = 500
+"""Of code that refers to more functions than these no one is looked at: reading the events once costs less."""
 
 _known: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
@@ -209,9 +213,10 @@ class LiveState(StateCopy):
 
 
 def may_read_events(code: Any) -> bool:
-    """True when a function, or code that it refers to in its own module or class, names the events of a session.
+    """True when a function, or code that it refers to, in whatever module, names the events of a session.
 
-    A name that means something else costs a read. A function that reads them by code of another module is not found.
+    A name that means something else costs a read, and so does code that refers to very much. A method of an object that the
+    function is only given is not found.
     """
     key = code.__func__ if isinstance(code, MethodType) else code
     try:
@@ -238,11 +243,17 @@ def _names_events(code: Any) -> bool:
             each = getattr(owner, "__call__", None)  # noqa: B004
         if isinstance(each, FunctionType) and id(each) not in seen:
             seen.add(id(each))
+            if len(seen) > MOST_FUNCTIONS:
+                return True
             names = {name for nested in _nested(each.__code__) for name in nested.co_names}
             if names & _READ:
                 return True
             left += _referred(each, names, owner)
     return False
+
+
+def _is_pythons(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in sys.stdlib_module_names
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -253,14 +264,23 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _referred(function: FunctionType, names: Iterable[str], owner: type | None) -> Iterator[tuple[Any, type | None]]:
-    """Functions of the same module and methods of the same class that it names, and functions that it encloses."""
+    """Functions that it names, of modules and of classes too, and functions that it encloses; none of Python's own."""
+    classes = {owner} if owner is not None else set()
+    modules: list[ModuleType] = []
     for name in names:
         value = function.__globals__.get(name)
-        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
+        if isinstance(value, FunctionType):
             yield value, None
-        method = getattr(owner, name, None)
-        if isinstance(method, FunctionType) and method.__module__ == function.__module__:
-            yield method, owner
+        elif isinstance(value, ModuleType):
+            modules.append(value)
+        elif value is not None:
+            classes.add(value if isinstance(value, type) else type(value))
+    for name in names:
+        # Past what a module may do when it is asked for a name that it has not imported yet.
+        of_modules = [(vars(module).get(name), None) for module in modules]
+        for found, of_class in [*of_modules, *((getattr(each, name, None), each) for each in classes)]:
+            if isinstance(found, FunctionType) and not _is_pythons(found.__module__):
+                yield found, of_class
     for cell in function.__closure__ or ():
         try:
             value = cell.cell_contents

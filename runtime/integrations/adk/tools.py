@@ -16,11 +16,16 @@ from pydantic import BaseModel
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.errors.user_code import in_thread
+from actors.messages.event import RequestedInput
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView, own_declaration
+from runtime.integrations.adk.services.credentials import ASKS_CREDENTIAL, credential_state
+
+NO_QUESTION = RequestedInput(question={})
+"""Stands for the question of a call that asks nothing."""
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +94,8 @@ class AdkTool(Tool):
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        if (given := context.input) is not None and ASKS_CREDENTIAL in given.memo:
+            theirs.state.update(await credential_state(given.memo, given.response, context.function_call_id))
         if self.credentials:
             theirs._invocation_context.credential_by_key.update(self.credentials)
         if self._blocks:
@@ -98,6 +105,9 @@ class AdkTool(Tool):
             result = await self.adk.run_async(args=args, tool_context=theirs)
         self._source.check_unchanged()
         contexts.carry_back(theirs, context)
+        if ASKS_CREDENTIAL in context.actions.requested_inputs.get(context.function_call_id, NO_QUESTION).question:
+            # What it says while it waits is not its result.
+            return None
         # ADK wraps whatever is no dictionary.
         return {"result": result} if isinstance(result, BaseModel) else result
 

@@ -13,13 +13,16 @@ from google.adk.tools.base_toolset import BaseToolset
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
-from actors.definitions.tools.toolset import Toolset
-from actors.errors import NotCarriedOverError
+from actors.definitions.tools.toolset import CredentialRequest, Toolset
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView
+from runtime.integrations.adk.services.credentials import credential_state, question_of
+
+TOOLSET_PREFIX = "_adk_toolset_auth_"
+"""Begins the names by which ADK's clients know that a toolset asks."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +54,14 @@ class AdkToolset(Toolset):
         self._adk._cached_invocation_id = self._adk._cached_prefixed_tools = None
         return {**vars(self), "_kept": None}
 
-    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
-        """Ask ADK's toolset. If it fails, the agent does without its tools in this run, as in ADK."""
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
+        """Ask ADK's toolset, or the user for its credential. If it fails, the agent does without its tools in this run."""
         if self._kept is not None:
             return self._kept
         theirs = contexts.invocation_context(self._source.agent, context, self._source.app_name)
-        await self._authenticate(theirs)
+        asked, is_users = await self._authenticate(theirs, context)
+        if asked is not None:
+            return asked
         try:
             given = await self._adk.get_tools_with_prefix(AdkReadonlyContext(theirs))
         except Exception:
@@ -68,28 +73,39 @@ class AdkToolset(Toolset):
                 tool.credentials = theirs.credential_by_key  # type: ignore[attr-defined]
         if type(self._adk).process_llm_request is not BaseToolset.process_llm_request:
             tools.insert(0, _ToolsetRequest(self._source, self._adk))
-        if self._is_fixed:
+        if self._is_fixed and not is_users:
             self._kept = tools
         return tools
 
-    async def _authenticate(self, theirs: Any) -> None:
+    async def _authenticate(self, theirs: Any, context: ReadonlyContext) -> tuple[CredentialRequest | None, bool]:
+        """Give ADK's context the credential. Returns what the user is to be asked, and whether the credential is the user's."""
         config = self._adk.get_auth_config()
         if not config:
-            return
+            return None, False
         # It brings fastapi and clients of OAuth: a quarter of what the adapter takes to import.
+        from google.adk.auth.auth_handler import AuthHandler
         from google.adk.auth.credential_manager import CredentialManager
 
+        asked: CredentialRequest | None = None
+        is_users = False
         try:
             credential = await CredentialManager(config.model_copy(deep=True)).get_auth_credential(Context(theirs))
+            if credential is None:
+                is_users = True
+                # A copy, of which ADK keeps nothing.
+                wanted = AuthHandler(config.model_copy(deep=True)).generate_auth_request()
+                asked = CredentialRequest(f"{TOOLSET_PREFIX}{self.name}", question_of(wanted, f"toolset {self.name}"))
+                answer = await self.credential_answer(context, asked.toolset)
+                if answer is not None:
+                    theirs.session.state.update(await credential_state(asked.question, answer, asked.toolset))
+                    credential = await CredentialManager(config.model_copy(deep=True)).get_auth_credential(Context(theirs))
         except ValueError as error:
             logger.warning("toolset %s of agent %r has no credential: %s", self.name, theirs.agent.name, error)
-            return
+            return None, is_users
         if credential is None:
-            raise NotCarriedOverError(
-                f"toolset {self.name} of agent {theirs.agent.name!r} asks users for credentials, which is not carried over: "
-                "give it an auth_credential that needs no user"
-            )
+            return asked, True
         theirs.credential_by_key[config.credential_key] = credential
+        return None, is_users
 
     async def aclose(self) -> None:
         """Close ADK's toolset."""

@@ -32,6 +32,7 @@ from actors import (
 )
 from actors.errors import DynamicNodeFailError
 from actors.testing import PatternModel
+from tests.support.agents.conversation_tools import LockedToolset, count_begin
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
 from tests.support.models.metered_model import MeteredModel
@@ -274,6 +275,13 @@ class BrokenToolset(Toolset):
         raise ConnectionError("no server there")
 
 
+def asking_for_a_key() -> BaseAgent:
+    """A toolset asks the user before the agent can begin; what stands after it waits."""
+    call = {"call": "count", "args": {"key": "h"}}
+    wait = talker("h", ("tool:", "h has counted"), (".*", call), tools=[LockedToolset(count)], before_agent_callback=count_begin)
+    return seq("s", counter("a"), wait, counter("b"))
+
+
 def without_tools() -> BaseAgent:
     """An agent fails before its model is called, since its tools cannot be had; it is left out."""
     return seq("root", seq("s", talker("a", tools=[BrokenToolset()]), supervision=SKIP), counter("b"))
@@ -358,6 +366,7 @@ TREES: dict[str, Tree] = {
         side_by_side,
         pausing,
         questioning,
+        asking_for_a_key,
         supervised,
         supervised_side_by_side,
         asking,

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import Any, Never
 
+import pydantic_core
 from google.adk import errors as adk_errors
 from google.adk.agents.run_config import StreamingMode
 from google.adk.runners import Runner
@@ -213,13 +214,24 @@ def _programs_own(failed: AgentFailedError | PluginFailedError) -> BaseException
     """The exception of the program that ended the turn, which ADK raises as it is."""
     name, message = str(failed.args[1]), str(failed.args[2])
     kinds = [vars(builtins).get(name), getattr(adk_errors, name, None), *_subclasses(Exception, name)]
-    for kind in kinds:
+    if name == "ValidationError":
+        # The programs' own are of pydantic.
+        return pydantic_core.ValidationError.from_exception_data(message, [])
+    # Of several classes of one name that of the test, which was made last.
+    kinds.reverse()
+    for kind in sorted(kinds, key=_is_ours):
         if isinstance(kind, type) and issubclass(kind, BaseException):
             try:
                 return kind(message)
             except TypeError:
-                continue
+                made = kind.__new__(kind, message)
+                BaseException.__init__(made, message)
+                return made
     return failed
+
+
+def _is_ours(kind: Any) -> bool:
+    return str(getattr(kind, "__module__", "")).partition(".")[0] in ("actors", "runtime", "msgspec")
 
 
 def _subclasses(kind: type[BaseException], name: str) -> Iterator[type[BaseException]]:

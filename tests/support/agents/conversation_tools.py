@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from typing import Any
 from actors import (
     CallbackContext,
     Content,
+    CredentialRequest,
     FunctionTool,
     LlmRequest,
     Part,
+    ReadonlyContext,
     Tool,
     ToolContext,
+    Toolset,
     tool,
 )
 from actors.messages.llm.model import FunctionDeclaration
@@ -207,3 +211,27 @@ class RequestCounter(Tool):
 
 
 request_counter = RequestCounter()
+
+
+class LockedToolset(Toolset):
+    """Has its tool when the user has given a key in the turn.
+
+    Args:
+        function: the tool.
+    """
+
+    per_run = True
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool] | CredentialRequest:
+        """Return the tool, or ask."""
+        if await self.credential_answer(context, "vault") is None:
+            return CredentialRequest("vault", {"message": "Which key?"})
+        return [FunctionTool(self._function)]
+
+
+def count_begin(context: CallbackContext) -> None:
+    """Count how often the agent begins."""
+    context.state["begun"] = context.state.get("begun", 0) + 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RequestError
 from runtime.driver.runtime import Runtime
 from runtime.frontends.loading.app import LoadedApp, is_adk, load_app
@@ -45,38 +44,41 @@ def open_app(where: Where, **options: Any) -> Runtime:
     if where.store is not None:
         options["session_store"] = where.store
     app_name = where.app_name or app.name
-    root, plugins = _tree(app.root, app_name)
+    root, made = _tree(app.root, app_name)
     settings = app.settings(on_ray=on_ray)
     if where.records:
         settings = settings.model_copy(update={"record_requests": 1.0})
     return Runtime(
         root,
         app_name=app_name,
-        plugins=plugins,
         engine="ray" if on_ray else "local",
         address=where.address,
         settings=settings,
+        **made,
         **options,
     )
 
 
-def load_tree(path: str, app_name: str) -> tuple[object, Sequence[Plugin]]:
-    """The tree of an app's code for a deployment on a cluster, and its plugins. Raises what `load_app` raises."""
+def load_tree(path: str, app_name: str) -> tuple[object, dict[str, Any]]:
+    """The tree of an app's code for a deployment on a cluster, and the options that go with it. Raises what `load_app` raises."""
     app = load_app(path)
     _prepare_modules(app, is_cluster=True)
     return _tree(app.root, app_name)
 
 
-def _tree(root: object, app_name: str) -> tuple[object, Sequence[Plugin]]:
-    """The tree for a Runtime. What google-adk has as the root runs with islands, and what that changes is said."""
+def _tree(root: object, app_name: str) -> tuple[object, dict[str, Any]]:
+    """The tree for a Runtime, and the options that go with it.
+
+    A tree of google-adk runs with islands, and notes say what that changes.
+    """
     if not is_adk(root):
-        return root, ()
+        return root, {}
     from runtime.integrations.adk.convert import from_adk
 
     adapted = from_adk(root, app_name=app_name, islands=True)
     for note in adapted.notes:
         print(f"note: {note}", file=sys.stderr)
-    return adapted.root_agent, adapted.plugins
+    return adapted.root_agent, {"plugins": adapted.plugins, "events_compaction_config": adapted.events_compaction_config}
 
 
 @contextmanager

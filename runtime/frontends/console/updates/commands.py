@@ -41,9 +41,16 @@ def update(
     from runtime.frontends.console.joining import joined
     from runtime.frontends.console.output import print_json
 
-    root, plugins = load_tree(path, name)
+    root, made = load_tree(path, name)
     with joined(name, address) as rt:
-        report = rt.update(root, plugins=plugins or None, share=share, force=force, dry_run=dry_run)
+        report = rt.update(
+            root,
+            plugins=made.get("plugins") or None,
+            events_compaction_config=made.get("events_compaction_config"),
+            share=share,
+            force=force,
+            dry_run=dry_run,
+        )
     if json:
         print_json([report])
         return

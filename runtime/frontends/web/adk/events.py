@@ -3,7 +3,8 @@
 A call that needs confirmation pauses a turn here. ADK makes a second call for it, `adk_request_confirmation`, which its clients
 answer, and answers the first one for the time being. So two more events are shown behind that of the call. The second call has
 the id of the first with `:confirm` behind it, and answers to that id are answers to the call: nothing has to be remembered in
-between.
+between. A tool of google-adk that asks for a credential is shown in the same way, by `adk_request_credential` with `:credential`
+behind the id.
 """
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ import msgspec
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
 from actors.messages.graph import NodeInfo, node_at
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
+from actors.rules.checks.credentials import REQUEST_CREDENTIAL
 from runtime.frontends.web import redaction
+
+AUTH_CONFIG = "authConfig"
+"""The key of a question that asks for a credential of google-adk."""
+
+CREDENTIAL_SUFFIX = ":credential"
+"""Stands behind the id of a call in the id of the `adk_request_credential` for it."""
 
 _ACTIONS = frozenset(
     {
@@ -44,7 +52,8 @@ class AdkEvents:
     def __init__(self, *, for_operator: bool) -> None:
         self._for_operator = for_operator
         self._calls: dict[str, FunctionCall] = {}
-        self._confirmations: set[str] = set()
+        # By call: the name and the suffix of the call that ADK's clients answer.
+        self._asked_by: dict[str, tuple[str, str]] = {}
         self._scopes: set[str] = set()
 
     def shown(self, event: Event) -> list[JsonObject]:
@@ -62,9 +71,12 @@ class AdkEvents:
         if info is not None:
             self._show_node(shown, event, info)
         if event.author == USER:
-            self._name_confirmations(shown)
-        wanted = event.actions.requested_tool_confirmations
-        self._confirmations.update(wanted)
+            self._name_answers(shown)
+        wanted, credentials = event.actions.requested_tool_confirmations, _credentials(event)
+        self._asked_by.update(dict.fromkeys(wanted, (REQUEST_CONFIRMATION, SUFFIX)))
+        self._asked_by.update(dict.fromkeys(credentials, (REQUEST_CREDENTIAL, CREDENTIAL_SUFFIX)))
+        if credentials:
+            return [*self._asked_for_credentials(shown, event, credentials), shown]
         return [shown, *self._asked(shown, event, wanted)] if wanted else [shown]
 
     def _show_node(self, shown: JsonObject, event: Event, info: NodeInfo) -> None:
@@ -81,12 +93,26 @@ class AdkEvents:
             # ADK has the user say what has come of a task.
             shown["author"] = USER
 
-    def _name_confirmations(self, shown: JsonObject) -> None:
-        """Show answers to confirmations as answers to `adk_request_confirmation`."""
+    def _name_answers(self, shown: JsonObject) -> None:
+        """Show answers to confirmations as answers to `adk_request_confirmation`, and those with credentials in the same way."""
         for part in shown.get("content", {}).get("parts", ()):
             response = part.get("functionResponse", {})
-            if response.get("id") in self._confirmations:
-                response.update(id=f"{response['id']}{SUFFIX}", name=REQUEST_CONFIRMATION)
+            if (names := self._asked_by.get(response.get("id", ""))) is not None:
+                response.update(id=f"{response['id']}{names[1]}", name=names[0])
+
+    def _asked_for_credentials(self, shown: JsonObject, event: Event, credentials: Mapping[str, JsonValue]) -> list[JsonObject]:
+        """The event before that of calls that ask for credentials, with the calls that clients answer."""
+        shown["actions"]["requestedAuthConfigs"] = dict(credentials)
+        requests = [_credential_request(call_id, config) for call_id, config in credentials.items()]
+        said = {name: shown[name] for name in _OF_EVERY_EVENT if name in shown}
+        asks = {
+            **said,
+            "id": f"{event.id}{ASKS}",
+            "content": {"role": "user", "parts": [{"functionCall": each} for each in requests]},
+            "longRunningToolIds": [each["id"] for each in requests],
+            "actions": dict(_NO_ACTIONS),
+        }
+        return [asks]
 
     def _asked(self, shown: JsonObject, event: Event, wanted: Mapping[str, JsonObject]) -> list[JsonObject]:
         """The two events behind that of calls that need confirmation; takes what they say out of that one."""
@@ -97,7 +123,7 @@ class AdkEvents:
             shown["longRunningToolIds"] = rest
         calls = {call_id: call for call_id in wanted if (call := self._calls.get(call_id)) is not None}
         said = {name: shown[name] for name in _OF_EVERY_EVENT if name in shown}
-        requests = [_request(call_id, call.name or "", call.args or {}, wanted) for call_id, call in calls.items()]
+        requests = [_request(call_id, call, wanted[call_id]) for call_id, call in calls.items()]
         asks = {
             **said,
             "id": f"{event.id}{ASKS}",
@@ -126,6 +152,17 @@ def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObjec
     return [shown for event in events for shown in view.shown(event)]
 
 
+def _credentials(event: Event) -> dict[str, JsonValue]:
+    """The credentials that calls ask for in the event, by their ids."""
+    asked = event.actions.requested_inputs.items()
+    return {call_id: each.question[AUTH_CONFIG] for call_id, each in asked if AUTH_CONFIG in each.question}
+
+
+def _credential_request(call_id: str, config: JsonValue) -> JsonObject:
+    args: JsonObject = {"functionCallId": call_id, AUTH_CONFIG: config}
+    return {"id": f"{call_id}{CREDENTIAL_SUFFIX}", "name": REQUEST_CREDENTIAL, "args": args}
+
+
 def _complete(part: JsonObject) -> None:
     """Put in what raygrove leaves out when it is empty: clients read the arguments of each call."""
     if (call := part.get("functionCall")) is not None and not (call.get("partialArgs") or call.get("willContinue")):
@@ -134,13 +171,13 @@ def _complete(part: JsonObject) -> None:
         response.setdefault("response", {})
 
 
-def _request(call_id: str, name: str, args: Mapping[str, object], wanted: Mapping[str, JsonObject]) -> JsonObject:
+def _request(call_id: str, call: FunctionCall, wanted: JsonObject) -> JsonObject:
     return {
         "id": f"{call_id}{SUFFIX}",
         "name": REQUEST_CONFIRMATION,
         "args": {
-            "originalFunctionCall": {"id": call_id, "name": name, "args": args},
-            "toolConfirmation": {"hint": "", "confirmed": False, **wanted[call_id]},
+            "originalFunctionCall": {"id": call_id, "name": call.name or "", "args": call.args or {}},
+            "toolConfirmation": {"hint": "", "confirmed": False, **wanted},
         },
     }
 
@@ -155,7 +192,7 @@ def frames_of(shown: JsonObject, *, splits: bool) -> list[JsonObject]:
 
 
 def answered(message: JsonObject, pending: Iterable[PendingCall]) -> JsonObject:
-    """A message of a client, in which answers to `adk_request_confirmation` are answers to the calls themselves.
+    """A message of a client, in which answers to the calls that are made for it are answers to the calls themselves.
 
     Args:
         message: a content with camelCase or snake_case keys.
@@ -175,10 +212,10 @@ def _answered_part(part: object, names: Mapping[str, str]) -> object:
     response = part.get(key)
     if not isinstance(response, dict):
         return part
-    call_id = str(response.get("id", ""))
-    if not call_id.endswith(SUFFIX):
+    given_id = str(response.get("id", ""))
+    call_id = given_id.removesuffix(SUFFIX).removesuffix(CREDENTIAL_SUFFIX)
+    if call_id == given_id:
         return part
-    call_id = call_id.removesuffix(SUFFIX)
     name = names.get(call_id, response.get("name"))
     given = response.get("response")
     given = unwrapped(given) if isinstance(given, dict) else given

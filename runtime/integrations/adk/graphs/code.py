@@ -30,7 +30,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from runtime.integrations.adk.contents import genai_content, own_content, own_event
 from runtime.integrations.adk.contexts import AdkContext, carry_back, invocation_context, read_events_for
-from runtime.integrations.adk.services import refuse
+from runtime.integrations.adk.services.runs import refuse
 
 REQUEST_INPUT = "adk_request_input"
 """The function of ADK's questions."""

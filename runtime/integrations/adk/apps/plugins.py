@@ -92,6 +92,9 @@ class _Hooks(AdkPlugin):
 
     async def on_event_callback(self, context: CallbackContext, event: Event) -> Event | None:
         """Call ADK's; an event that it changes in place counts as well."""
+        if event.actions.compaction is not None:
+            # ADK stores summaries past its plugins.
+            return None
         theirs = adk_event(event)
         before = theirs.model_copy(deep=True)
         result = await self._call_turn("on_event_callback", context, event=theirs)

@@ -1,0 +1,84 @@
+"""What requests show of a log with summaries: each stands at the end of what it covers, in place of that.
+
+Rules of this file:
+
+- A summary that covers all that another one covers takes its place, whichever came first; of two that cover the same the later
+  one stands. Two that overlap stand both.
+- Only the conversation is covered. What agents said that were asked as tools, or worked for calls, stands in none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from actors.messages.content import Content
+from actors.messages.event import Event, EventCompaction
+from actors.rules.routing.branches import TOOL_MARK
+
+
+class ShownEvent(NamedTuple):
+    """What one event, or a summary, contributes to requests: where it stands, and its content."""
+
+    seq: int
+    content: Content
+
+
+def is_of_conversation(event: Event) -> bool:
+    """True for an event that agents in the conversation with the user see, and for a summary."""
+    return (
+        not event.partial
+        and event.flow is None
+        and event.actions.agent_state is None
+        and (event.branch is None or TOOL_MARK not in event.branch)
+    )
+
+
+def place_of(event: Event) -> int:
+    """The place of an event in the log; 0 for one that no summary covers, whatever places it names."""
+    return event.seq if is_of_conversation(event) else 0
+
+
+def standing(compactions: Sequence[EventCompaction]) -> list[EventCompaction]:
+    """Those, of summaries in the order of the log, that no other one covers."""
+    order = sorted(range(len(compactions)), key=lambda index: (compactions[index].start_seq, -compactions[index].end_seq, -index))
+    kept: set[int] = set()
+    end_seq = -1
+    for index in order:
+        # None that comes later in this order begins earlier, so it is covered if it ends within one before it.
+        if compactions[index].end_seq > end_seq:
+            kept.add(index)
+            end_seq = compactions[index].end_seq
+    return [each for index, each in enumerate(compactions) if index in kept]
+
+
+def covers(outer: EventCompaction, inner: EventCompaction) -> bool:
+    """True when a summary covers all that another one does."""
+    return outer.start_seq <= inner.start_seq and inner.end_seq <= outer.end_seq
+
+
+def shown(events: Iterable[Event], *more: EventCompaction) -> list[ShownEvent]:
+    """The contents that requests show of the events of a log, with summaries in place of what these cover.
+
+    Args:
+        events: oldest first.
+        more: summaries that are not in the log yet.
+    """
+    events = [event for event in events if is_of_conversation(event)]
+    summaries = standing([*(each for event in events if (each := event.actions.compaction) is not None), *more])
+    # Standing summaries that begin later end later, so the last that begins before an event is the one that may cover it.
+    by_start = sorted(summaries, key=lambda each: each.start_seq)
+    starts = [each.start_seq for each in by_start]
+
+    def is_covered(seq: int) -> bool:
+        before = bisect_right(starts, seq)
+        return before > 0 and seq <= by_start[before - 1].end_seq
+
+    left = [
+        ShownEvent(event.seq, event.content)
+        for event in events
+        if event.content is not None and event.actions.compaction is None and not is_covered(event.seq)
+    ]
+    left += [ShownEvent(each.end_seq, each.compacted_content) for each in summaries]
+    return sorted(left, key=lambda each: each.seq)

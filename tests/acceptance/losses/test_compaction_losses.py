@@ -1,0 +1,77 @@
+"""Whatever is lost at whichever message: a conversation is summarised as often, of the same, and models are asked once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import pytest
+
+from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, RunConfig
+from actors.testing import PatternModel
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.models.counting_model import CountingModel
+from tests.support.runtimes import run_turn, stored
+from tests.support.stores.logged_usage import check_usage
+
+PLACES = 6
+"""How many messages each actor is lost at. All messages were tried once; every run tries these."""
+
+LONG = "something that takes many words to say, and can be said in fewer of them"
+
+
+def count(tool_context: Any) -> str:
+    """Count."""
+    tool_context.state["count"] = tool_context.state.get("count", 0) + 1
+    return f"{tool_context.state['count']}"
+
+
+def play(losses: list[Loss]) -> tuple[list[Any], int, int, set[str]]:
+    """Four turns of an agent that calls a tool, and is summarised by turns and by tokens.
+
+    Returns:
+        The log without ids and times, how often models were asked, how many messages were sent, and what was lost.
+    """
+    writer = CountingModel(PatternModel([], default="the summary"))
+    model = CountingModel(PatternModel([("call", {"call": "count", "args": {}})], default=LONG))
+    config = EventsCompactionConfig(
+        compaction_interval=1,
+        overlap_size=1,
+        token_threshold=60,
+        event_retention_size=1,
+        summarizer=LlmEventSummarizer(writer),
+    )
+    with TemporaryDirectory() as folder:
+        root = LlmAgent(name="root", model=model, tools=[count])
+        rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
+        with rt:
+            for message in (LONG, f"call {LONG}", LONG, f"call {LONG}"):
+                run_turn(rt, message, run_config=RunConfig(timeout=30))
+            log = stored(rt)
+            check_usage(rt, log)
+    assert [event.seq for event in log] == list(range(1, len(log) + 1))
+    assert len({event.id for event in log}) == len(log)
+    return [_told(event) for event in log], writer.calls + model.calls, engine.messages, set(engine.lost)
+
+
+def _told(event: Event) -> Any:
+    compaction = event.actions.compaction
+    summary = (compaction.start_seq, compaction.end_seq, compaction.compacted_content.text) if compaction is not None else None
+    responses = [response.response for response in event.function_responses()]
+    return event.author, event.text, [call.name for call in event.function_calls()], responses, summary, event.error_code
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_summaries_are_neither_repeated_nor_lost(who: Victim) -> None:
+    expected, asked, messages, _ = play([])
+    assert sum(each[4] is not None for each in expected) >= 3
+    lost: set[str] = set()
+    for at in range(0, messages, max(1, messages // PLACES)):
+        for before in (True, False):
+            said, calls, _, gone = play([Loss(at, who, before)])
+            assert said == expected, (at, before)
+            assert calls <= asked + 1, (at, before)
+            lost |= gone
+    assert lost
