@@ -20,6 +20,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.operating.log_line import LogLine
     from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
     from actors.messages.operating.usage import UsageReport, UsageSums
@@ -46,6 +47,7 @@ __all__ = [
     "BearerAuth",
     "CallAttempt",
     "DeploymentEvent",
+    "LogLine",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
@@ -76,6 +78,7 @@ _MODULES = {
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
+    "LogLine": "actors.messages.operating.log_line",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",

@@ -10,8 +10,9 @@ from actors.definitions.flows import FlowPlan
 from actors.interfaces.clock import Clock
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.base import ConnectionFigures
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
@@ -112,6 +113,10 @@ class Engine(Protocol):
 
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events of the deployment that its processes keep, the oldest first."""
+        ...
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
         ...
 
     async def leave(self) -> None:

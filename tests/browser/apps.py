@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from actors import START, Blob, Graph, LlmAgent, Part, RequestInput, SequentialAgent, ToolContext, tool
@@ -25,12 +26,21 @@ async def draw(tool_context: ToolContext) -> str:
     return "drawn"
 
 
+@tool
+def find(order: int) -> str:
+    """Find an order."""
+    logging.getLogger("shop").warning("order %s is late", order)
+    raise LookupError(f"order {order} is gone")
+
+
 CONCIERGE = PatternModel(
     [
         ("letter", {"call": "write_letter", "args": {"text": "Dear Ada"}}),
         ("tool:write_letter", "The letter is written."),
         ("draw", {"call": "draw"}),
         ("tool:draw", "Here it is."),
+        ("tool:find", "I cannot find it."),
+        ("find", {"call": "find", "args": {"order": 42}}),
         ("refund", {"transfer": "billing"}),
         ("markup", "<img src=x onerror=alert(1)> <b>not bold</b>"),
     ],
@@ -44,7 +54,9 @@ BILLING = PatternModel(
 def concierge() -> LlmAgent:
     """A concierge that writes and draws, and an agent below it that asks before it pays."""
     billing = LlmAgent(name="billing", description="Money.", model=BILLING, tools=[refund])
-    return LlmAgent(name="concierge", description="Greets.", model=CONCIERGE, tools=[write_letter, draw], sub_agents=[billing])
+    return LlmAgent(
+        name="concierge", description="Greets.", model=CONCIERGE, tools=[write_letter, draw, find], sub_agents=[billing]
+    )
 
 
 def stepped(folder: Path) -> LlmAgent:

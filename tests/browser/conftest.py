@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
-from runtime import Runtime
+from runtime import Runtime, Settings
 from runtime.web import app_for
 from tests.browser.apps import concierge, line, shop, stepped
 from tests.support.runtimes import Deploy
@@ -56,7 +56,7 @@ def runtimes(engine: str, gates: Path, tmp_path_factory: pytest.TempPathFactory)
         # One process for the agents of an app: the start of a process is most of what a test costs on Ray.
         environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
         with (
-            deploy(concierge(), app_name="desk") as desk,
+            deploy(concierge(), app_name="desk", settings=Settings(record_requests=1.0)) as desk,
             deploy(stepped(gates), app_name="slow") as slow,
             deploy(shop(), app_name="shop") as shopping,
             deploy(line(), app_name="line") as lined,

@@ -24,6 +24,8 @@ PLACES = {
     "timeline": {"app": "desk", "user": "looks", "session": "s", "pane": "timeline", "tab": "usage"},
     "state": {"app": "desk", "user": "looks", "session": "s", "tab": "state"},
     "artifacts": {"app": "desk", "user": "looks", "session": "s", "tab": "artifacts"},
+    "requests": {"app": "desk", "user": "looks", "session": "s", "tab": "requests", "seq": "2"},
+    "log": {"app": "desk", "user": "looks", "session": "found", "tab": "log", "seq": "3"},
     "inbox": {"app": "shop", "view": "inbox"},
     "figures": {"app": "desk", "view": "figures"},
     "tree": {"app": "desk", "view": "tree", "agent": "billing"},
@@ -37,6 +39,7 @@ def shown(runtimes: dict[str, Runtime]) -> None:
     """Something to show in each view."""
     run_turn(runtimes["desk"], "draw", "s", "looks")
     run_turn(runtimes["desk"], "a refund", "s", "looks")
+    run_turn(runtimes["desk"], "find", "found", "looks")
     run_turn(runtimes["shop"], "hi", "s", "looks")
 
 

@@ -13,8 +13,9 @@ from ray.exceptions import RayError
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.base import ConnectionFigures, Statistics
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
@@ -22,7 +23,7 @@ from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.handle import Handle
-from runtime.cluster.logs.reader import HubReader
+from runtime.cluster.logs.reader import HubReader, kept_lines
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
@@ -32,6 +33,7 @@ from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
+from runtime.observability.logs.turn_lines import lines_of
 from runtime.settings import Settings
 
 EVENTS_S = 5.0
@@ -137,6 +139,11 @@ class DeployedEngine:
         handles = [*self._core.sessions, *self._core.runners]
         answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
         return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, of what Session actors and Runners keep: see Engine."""
+        handles = [*self._core.sessions, *self._core.runners]
+        return lines_of(await kept_lines(handles), turn)
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""

@@ -13,6 +13,16 @@ export function time(seconds) {
   return date.toDateString() === new Date().toDateString() ? CLOCK.format(date) : DAY.format(date);
 }
 
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  fractionalSecondDigits: 3,
+});
+
+/** A time with its milliseconds. @param {number} seconds since the epoch */
+export const clock = (seconds) => EXACT.format(new Date(seconds * 1000));
+
 /** @param {number} seconds */
 export function duration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;

@@ -125,6 +125,20 @@ export function timeline(events) {
 }
 
 /**
+ * When the step was that made an event: from the event before it, of what it follows, to its own time.
+ *
+ * @param {Event[]} events in the order of the log @param {Event} event @returns {{ from: number, to: number }}
+ */
+export function stepOf(events, event) {
+  let from = event.timestamp;
+  for (const other of events) {
+    if (other.seq >= event.seq) break;
+    if (other.invocationId === event.invocationId && related(other.branch, event.branch)) from = other.timestamp;
+  }
+  return { from: Math.min(from, event.timestamp), to: event.timestamp };
+}
+
+/**
  * The changes of state that an event made, with what was there before, as far as earlier events tell.
  *
  * @param {Event[]} events in the order of the log

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { edgesOf, laidOut } from "../src/layout.js";
-import { isSilent, stateChanges, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
+import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
 import { rates } from "../src/series.js";
 
 /** An event of a turn. */
@@ -170,4 +170,15 @@ test("rates are those of figures that only grow, and an actor that counts anew h
   const sample = (at, turns) => ({ at, figures: { runner: { counts: { turns } } } });
   const of = (figures) => figures.runner.counts.turns;
   assert.deepEqual(rates([sample(0, 5), sample(2000, 9), sample(4000, 1)], of), [2, 0]);
+});
+
+test("a step begins with the event before it, of what it follows", () => {
+  const events = [
+    event(1, "user", 10, [text("hi")]),
+    event(2, "fast", 12, [text("a")], { branch: "all.fast" }),
+    event(3, "other", 13, [text("x")], { invocationId: "before" }),
+    event(4, "slow", 15, [text("b")], { branch: "all.slow" }),
+  ];
+  assert.deepEqual(stepOf(events, events[3]), { from: 10, to: 15 });
+  assert.deepEqual(stepOf(events, events[0]), { from: 10, to: 10 });
 });
