@@ -261,7 +261,7 @@ class LocalEngine:
         return self._events.all()
 
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
-        """List what agents have logged in a turn, of the newest lines of this process: see Engine. Nothing keeps what they print."""
+        """List what agents have logged in a turn, of the newest of this process: see Engine. Prints are not kept."""
         return self._lines.lines_of(turn)
 
     async def rejoin(self) -> None:

@@ -141,7 +141,7 @@ class DeployedEngine:
         return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
 
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
-        """List what agents have logged and printed in a turn, of what Session actors and Runners keep: see Engine."""
+        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
         handles = [*self._core.sessions, *self._core.runners]
         return lines_of(await kept_lines(handles), turn)
 

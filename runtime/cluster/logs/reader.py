@@ -33,7 +33,7 @@ LAST_S = 0.05
 
 
 async def kept_lines(handles: Sequence[Handle]) -> list[Line]:
-    """All lines that the hubs of some core actors keep now, in the order in which each has got them. One that is lost has none."""
+    """All lines that the hubs of some core actors keep, each in the order in which it got them. One that is lost has none."""
     pages = await asyncio.gather(*(_page_of(handle) for handle in handles))
     return [line for batches in pages for batch in batches for line in decode_lines(batch)]
 
