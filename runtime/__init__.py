@@ -19,6 +19,7 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
+    from actors.messages.graph import EdgeReason
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
     from actors.messages.operating.log_line import LogLine
     from actors.messages.operating.schedule import Schedule
@@ -47,6 +48,7 @@ __all__ = [
     "BearerAuth",
     "CallAttempt",
     "DeploymentEvent",
+    "EdgeReason",
     "LogLine",
     "MapResult",
     "OpenApiTools",
@@ -78,6 +80,7 @@ _MODULES = {
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
+    "EdgeReason": "actors.messages.graph",
     "LogLine": "actors.messages.operating.log_line",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
-from actors import START, Blob, Graph, LlmAgent, Part, RequestInput, SequentialAgent, ToolContext, tool
+from actors import (
+    DEFAULT_ROUTE,
+    START,
+    Blob,
+    Graph,
+    LlmAgent,
+    NodeContext,
+    Part,
+    RequestInput,
+    SequentialAgent,
+    ToolContext,
+    tool,
+)
 from actors.testing import PatternModel
 from tests.support.agents.page_agents import refund, write_letter
 from tests.support.agents.web_agents import SteppedModel, ask_manager, pay
@@ -78,15 +91,21 @@ def ask() -> RequestInput:
     return RequestInput(interrupt_id="order", message="What would you like?", response_schema=schema)
 
 
-def order(node_input: dict[str, object]) -> str:
+def order(node_input: dict[str, Any], ctx: NodeContext) -> str:
     """Take an order."""
+    ctx.route = "many" if node_input["number"] > 100 else "few"
     return f"{node_input['number']} {node_input['fruit']}, wrapped: {node_input['wrapped']}"
 
 
+def deliver(node_input: str) -> str:
+    """Send a lorry."""
+    return f"A lorry brings {node_input}"
+
+
 def shop() -> Graph:
-    """A graph that asks by a form."""
+    """A graph that asks by a form, and goes on by what was ordered."""
     teller = LlmAgent(name="teller", model=PatternModel([], default="It is packed."))
-    return Graph(name="shop", edges=[(START, ask, order, teller)])
+    return Graph(name="shop", edges=[(START, ask, order), (order, {"many": deliver, DEFAULT_ROUTE: teller})])
 
 
 def line() -> SequentialAgent:

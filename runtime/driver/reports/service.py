@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
+from actors.messages.graph import EdgeReason
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.reports.edges import TurnEdges
+from runtime.driver.reports.events import events_of
 
 
 @explains_all_wrong_calls
@@ -36,6 +40,14 @@ class _Reports:
         key, turn = await self._turn(user_id, session_id, invocation_id)
         return await self._client.engine.log_lines((key, turn.invocation_id))
 
+    async def _edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        # A program that has joined asks for the tree, and waits for it.
+        edges = TurnEdges(await asyncio.to_thread(self._topology))
+        async for event in events_of(self._client.session, key, turn):
+            edges.add(event)
+        return edges.reasons
+
 
 @explains_all_wrong_calls
 class TurnReports(_Reports):
@@ -53,6 +65,20 @@ class TurnReports(_Reports):
         """
         return self._client.run(self._log_lines(user_id, session_id, invocation_id))
 
+    def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
+        """Tell for each edge that graphs have come to in a turn why it was taken, or was not.
+
+        The log says which nodes ended and what they said, and the tree as it is now which edges there are.
+
+        Returns:
+            The edges of all runs of graphs, in the order in which the nodes before them ended.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        return self._client.run(self._edges(user_id, session_id, invocation_id))
+
 
 @explains_all_wrong_calls
 class AsyncTurnReports(_Reports):
@@ -61,3 +87,7 @@ class AsyncTurnReports(_Reports):
     async def log_lines(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
         return await self._client.run_async(self._log_lines(user_id, session_id, invocation_id))
+
+    async def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
+        """Tell for each edge that graphs have come to in a turn why it was taken, or was not."""
+        return await self._client.run_async(self._edges(user_id, session_id, invocation_id))

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from actors.messages.event import Event
+from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
@@ -94,6 +95,12 @@ class ReasonList(msgspec.Struct, frozen=True, kw_only=True):
     """For each message of the user in a turn, why it went to the agent that got it."""
 
     reasons: Sequence[SelectionReason]
+
+
+class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
+    """Why edges of graphs were taken in a turn, or were not, in the order in which the nodes before them ended."""
+
+    edges: Sequence[EdgeReason]
 
 
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
 from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID
 from runtime.frontends.web.api.turn_forms import (
+    EdgeList,
     JoinQuery,
     LimitQuery,
     NewAnswers,
@@ -194,6 +195,11 @@ async def get_reasons(call: Call) -> ReasonList:
     return ReasonList(reasons=await call.runtime.aio.turns.why(call.user_id, call.session_id, call.invocation_id))
 
 
+async def get_edges(call: Call) -> EdgeList:
+    """Tell for each edge that graphs have come to in a turn why it was taken, or was not."""
+    return EdgeList(edges=await call.runtime.aio.turns.edges(call.user_id, call.session_id, call.invocation_id))
+
+
 async def get_result(call: Call) -> Response:
     """Answer how a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
@@ -305,6 +311,7 @@ OPERATIONS = [
     ),
     HttpOperation("GET", _TURN, get_turn, gives=TurnView),
     HttpOperation("GET", f"{_TURN}/reasons", get_reasons, gives=ReasonList),
+    HttpOperation("GET", f"{_TURN}/edges", get_edges, gives=EdgeList),
     HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
     HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
     HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),

@@ -30,6 +30,9 @@
  * @typedef {{ name: string, kind: string, description?: string, parent?: string | null, model?: string, tools?: string[],
  *   agentTools?: string[], workers?: string[], edges?: [string, string, string?][], childCount?: number, children?: Agent[], hidden?: number }} Agent
  * @typedef {{ kind: string, name: string, agent: string, pid: number, counts: Record<string, number> }} Actor
+ * @typedef {{ graph: string, path: string, source: string, target: string, taken: boolean,
+ *   because: "always" | "route" | "default" | "other" | "silent" | "patient", said?: (boolean | number | string)[],
+ *   sourceRun?: string, targetRun?: string, lacks?: string[], seq?: number }} EdgeReason
  * @typedef {{ model: string, endpoint?: string, begunS?: number, error?: string }} Attempt
  * @typedef {{ model?: string, config?: Record<string, unknown>, outputSchema?: unknown,
  *   tools?: { name: string, description?: string, parameters?: unknown }[], contents?: { role?: string, parts?: Part[] }[] }} ModelRequest

@@ -1,6 +1,7 @@
 // What the page reads out of a log: `node --test`, a part of `make check`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { becauseOf, timesTaken } from "../src/edges.js";
 import { edgesOf, laidOut } from "../src/layout.js";
 import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
 import { rates } from "../src/series.js";
@@ -181,4 +182,25 @@ test("a step begins with the event before it, of what it follows", () => {
   ];
   assert.deepEqual(stepOf(events, events[3]), { from: 10, to: 15 });
   assert.deepEqual(stepOf(events, events[0]), { from: 10, to: 10 });
+});
+
+test("an edge of a drawing counts how often it was taken, by the route that was said", () => {
+  const edge = (because, said, taken = true) => ({ graph: "g", path: "g@1", source: "a", target: "b", taken, because, said });
+  const times = timesTaken([
+    edge("route", ["again", 7]),
+    edge("route", [true]),
+    edge("default", []),
+    edge("route", ["again"]),
+    edge("other", ["x"], false),
+  ]);
+  assert.deepEqual(
+    [...times],
+    [
+      ["a b again", 2],
+      ["a b 7", 1],
+      ["a b True", 1],
+      ["a b otherwise", 1],
+    ],
+  );
+  assert.equal(becauseOf(edge("route", ["again"])), 'a said "again"');
 });
