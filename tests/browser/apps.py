@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,25 @@ from actors import (
     DEFAULT_ROUTE,
     START,
     Blob,
+    Content,
+    Flow,
+    FunctionCall,
     Graph,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     NodeContext,
     Part,
     RequestInput,
     SequentialAgent,
+    Task,
     ToolContext,
     tool,
 )
 from actors.testing import PatternModel
 from tests.support.agents.page_agents import refund, write_letter
 from tests.support.agents.web_agents import SteppedModel, ask_manager, pay
+from tests.support.models.metered_model import MeteredModel
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de000"
@@ -59,8 +67,11 @@ CONCIERGE = PatternModel(
     ],
     default="Order 42 is on its way.",
 )
-BILLING = PatternModel(
-    [("tool:refund", "Done: 80 euros are yours."), ("refund", {"call": "refund", "args": {"amount": 80}})], default="How much?"
+BILLING = MeteredModel(
+    PatternModel(
+        [("tool:refund", "Done: 80 euros are yours."), ("refund", {"call": "refund", "args": {"amount": 80}})],
+        default="How much?",
+    )
 )
 
 
@@ -68,7 +79,11 @@ def concierge() -> LlmAgent:
     """A concierge that writes and draws, and an agent below it that asks before it pays."""
     billing = LlmAgent(name="billing", description="Money.", model=BILLING, tools=[refund])
     return LlmAgent(
-        name="concierge", description="Greets.", model=CONCIERGE, tools=[write_letter, draw, find], sub_agents=[billing]
+        name="concierge",
+        description="Greets.",
+        model=MeteredModel(CONCIERGE),
+        tools=[write_letter, draw, find],
+        sub_agents=[billing],
     )
 
 
@@ -114,3 +129,34 @@ def line() -> SequentialAgent:
     return SequentialAgent(
         name="line", sub_agents=[LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in names]
     )
+
+
+class ErrandModel:
+    """Finishes its tasks one after the other, but gives up the one that has no way, and waits where it is to ask."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer with a call."""
+        names = [tool.name for tool in request.tools]
+        answered = {response.name for content in request.contents for response in content.function_responses()}
+        finish = next(name for name in names if name.startswith("succeed_"))
+        task = finish.removeprefix("succeed_")
+        call = FunctionCall(name=finish, args={"result": f"{task} is done"})
+        if task == "cross":
+            call = FunctionCall(name="fail_cross", args={"reason": "the bridge is closed"})
+        elif "ask_manager" in names and "ask_manager" not in answered:
+            call = FunctionCall(name="ask_manager", args={"amount": 7})
+        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+
+
+def errands() -> Flow:
+    """A flow of which a task is done, one waits for a person, one fails, and what needs that is skipped."""
+    runner = LlmAgent(name="runner", model=ErrandModel())
+    buyer = LlmAgent(name="buyer", model=ErrandModel(), tools=[ask_manager])
+    tasks = [
+        Task("Write a list", name="list", agents=[runner]),
+        Task("Cross the river", name="cross", agents=[runner], depends_on=["list"]),
+        Task("Buy fruit", name="buy", agents=[buyer], depends_on=["list"]),
+        Task("Visit the market beyond", name="visit", agents=[runner], depends_on=["cross"]),
+        Task("Cook", name="cook", agents=[runner], depends_on=["buy"]),
+    ]
+    return Flow(tasks, name="errands")

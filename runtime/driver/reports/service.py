@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.graph import EdgeReason
+from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnInfo
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.reports.boards import TurnBoards
 from runtime.driver.reports.edges import TurnEdges
 from runtime.driver.reports.events import events_of
 
@@ -48,6 +50,13 @@ class _Reports:
             edges.add(event)
         return edges.reasons
 
+    async def _boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
+        key, turn = await self._turn(user_id, session_id, invocation_id)
+        boards = TurnBoards()
+        async for event in events_of(self._client.session, key, turn):
+            boards.add(event)
+        return boards.boards(runs=turn.state == "running")
+
 
 @explains_all_wrong_calls
 class TurnReports(_Reports):
@@ -79,6 +88,15 @@ class TurnReports(_Reports):
         """
         return self._client.run(self._edges(user_id, session_id, invocation_id))
 
+    def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
+        """List the boards of the flows that a turn has run: their tasks, what each needs, who works on it, and its result.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError, InvalidIdError: there is no such turn.
+            StoreError: the log cannot be read.
+        """
+        return self._client.run(self._boards(user_id, session_id, invocation_id))
+
 
 @explains_all_wrong_calls
 class AsyncTurnReports(_Reports):
@@ -91,3 +109,7 @@ class AsyncTurnReports(_Reports):
     async def edges(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[EdgeReason]:
         """Tell for each edge that graphs have come to in a turn why it was taken, or was not."""
         return await self._client.run_async(self._edges(user_id, session_id, invocation_id))
+
+    async def boards(self, user_id: str, session_id: str, invocation_id: str) -> Sequence[FlowBoard]:
+        """List the boards of the flows that a turn has run: their tasks, what each needs, who works on it, and its result."""
+        return await self._client.run_async(self._boards(user_id, session_id, invocation_id))

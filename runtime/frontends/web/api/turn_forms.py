@@ -10,6 +10,7 @@ import msgspec
 from actors.messages.event import Event
 from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
@@ -101,6 +102,12 @@ class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
     """Why edges of graphs were taken in a turn, or were not, in the order in which the nodes before them ended."""
 
     edges: Sequence[EdgeReason]
+
+
+class BoardList(msgspec.Struct, frozen=True, kw_only=True):
+    """The boards of the flows that a turn has run, in the order in which they began."""
+
+    boards: Sequence[FlowBoard]
 
 
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -34,6 +34,9 @@ export function duration(seconds) {
 /** @param {number | undefined} number */
 export const count = (number) => COUNT.format(number ?? 0);
 
+/** An amount of money; "–" where nothing has a price. @param {number | null | undefined} amount */
+export const money = (amount) => (amount == null ? "–" : amount.toFixed(amount && amount < 1 ? 4 : 2));
+
 /** A value in one line. @param {unknown} value @param {number} [length] */
 export function brief(value, length = 120) {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined");

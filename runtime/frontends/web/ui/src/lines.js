@@ -57,7 +57,9 @@ export function LogPanel({ session, turn }) {
 
 /** The lines of the step that made an event, below it. @param {{ session: OpenSession, event: Event }} props */
 export function StepLines({ session, event }) {
-  const { lines } = useLines(session, event.invocationId);
+  // Events that a program has written by itself belong to no turn.
+  const isOfTurn = session.turns.value.some((turn) => turn.invocationId === event.invocationId);
+  const { lines } = useLines(session, isOfTurn ? event.invocationId : "");
   const step = stepOf(session.events.value, event);
   const found = (lines ?? []).filter((line) => isOfStep(line, event, step));
   if (!found.length) return null;

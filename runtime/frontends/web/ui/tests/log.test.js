@@ -1,10 +1,12 @@
 // What the page reads out of a log: `node --test`, a part of `make check`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { aligned } from "../src/aligned.js";
 import { becauseOf, timesTaken } from "../src/edges.js";
 import { edgesOf, laidOut } from "../src/layout.js";
 import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
 import { rates } from "../src/series.js";
+import { bySize } from "../src/sums.js";
 
 /** An event of a turn. */
 function event(seq, author, timestamp, parts = [], more = {}) {
@@ -203,4 +205,35 @@ test("an edge of a drawing counts how often it was taken, by the route that was 
     ],
   );
   assert.equal(becauseOf(edge("route", ["again"])), 'a said "again"');
+});
+
+test("what cost most comes first, then what used most tokens, and of days the newest", () => {
+  const sums = (money, inputTokens, llmCalls = 1) => ({ money, inputTokens, outputTokens: 0, reasoningTokens: 0, llmCalls });
+  const rows = [
+    ["a", sums(null, 5)],
+    ["b", sums(2, 1)],
+    ["c", sums(null, 9)],
+    ["d", sums(3, 1)],
+  ];
+  const names = (sorted) => sorted.map(([name]) => name).join("");
+  assert.equal(names(bySize(rows, false)), "dbca");
+  assert.equal(names(bySize(rows, true)), "dcba");
+});
+
+test("of two turns the steps that are the same stand beside each other, and the others alone", () => {
+  const one = [event(1, "user", 1, [text("hi")]), event(2, "a", 2, [text("x")]), event(3, "b", 3, [text("end")])];
+  const other = [
+    event(7, "user", 9, [text("hi")]),
+    event(8, "a", 9, [text("y")]),
+    event(9, "c", 9, [text("z")]),
+    event(10, "b", 9, [text("end")]),
+  ];
+  const seqs = aligned(one, other).map(({ left, right, isSame }) => [left?.seq, right?.seq, isSame]);
+  assert.deepEqual(seqs, [
+    [1, 7, true],
+    [2, 8, false],
+    [undefined, 9, false],
+    [3, 10, true],
+  ]);
+  assert.deepEqual(aligned([], []), []);
 });
