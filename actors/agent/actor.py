@@ -17,6 +17,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
 from actors.agent.node_invocation import GraphInvocation, NodeInvocation
+from actors.agent.rebuilding import RequestRebuilding
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
@@ -66,6 +67,7 @@ class AgentActor(Actor):
     """
 
     def __init__(self, spec: AgentSpec, environment: AgentEnvironment, name: str = "") -> None:
+        self._rebuilding = RequestRebuilding(spec, environment.session)
         super().__init__(name or spec.name)
         self._spec = spec
         self._environment = environment
@@ -78,7 +80,13 @@ class AgentActor(Actor):
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that an agent's actor takes."""
-        return {p.Invoke: self.invoke, p.StopRun: self.stop_run, p.GetStatistics: self.statistics, p.Stop: self.stop}
+        return {
+            p.Invoke: self.invoke,
+            p.StopRun: self.stop_run,
+            p.RebuildRequests: self._rebuilding.rebuild,
+            p.GetStatistics: self.statistics,
+            p.Stop: self.stop,
+        }
 
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""

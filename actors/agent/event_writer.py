@@ -76,6 +76,7 @@ class EventWriter:
         self._notes: Sequence[p.Note] = message.notes
         self._calls: list[PackedCall] = []
         self._parts: list[PackedPart] = []
+        self._failed_calls: list[p.FailedCall] = []
         self.has_escalated = False
         self.has_closed = False
         self.is_stopped = False
@@ -183,6 +184,10 @@ class EventWriter:
         self._calls.append(call)
         self._parts += parts
 
+    def note_failed_call(self, call: p.FailedCall) -> None:
+        """Have a failed model call counted with the next event."""
+        self._failed_calls.append(call)
+
     async def record_last_calls(self) -> None:
         """Store the records of calls after which the run has stored no event. Raises FencedError."""
         if self._calls and not self.is_stopped:
@@ -195,6 +200,9 @@ class EventWriter:
         if calls:
             self._calls, self._parts = [], []
             append = msgspec.structs.replace(append, calls=calls, parts=parts)
+        if self._failed_calls:
+            append = msgspec.structs.replace(append, failed_calls=self._failed_calls)
+            self._failed_calls = []
         try:
             appended = await self._session.append(append)
         except BaseException:

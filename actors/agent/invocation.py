@@ -93,6 +93,7 @@ class Invocation:
         self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
         self.record_call = self.writer.record_call
+        self.note_failed_call = self.writer.note_failed_call
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)

@@ -18,6 +18,7 @@ from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.protocol.log import FailedCall
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
@@ -212,6 +213,10 @@ class Context(RunContext, Protocol):
         Args:
             unstored: so many of them are not in the log yet.
         """
+        ...
+
+    def note_failed_call(self, call: FailedCall) -> None:
+        """Have a failed model call counted with the next event."""
         ...
 
     def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:

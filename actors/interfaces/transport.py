@@ -79,6 +79,10 @@ class Directory(Protocol):
         """
         ...
 
+    def losses(self) -> Mapping[str, int]:
+        """Return how often the process was lost in which an agent lived, by the names that `live` has; of others nothing."""
+        ...
+
     def spare_pids(self) -> Sequence[int]:
         """Return the process ids of the spares."""
         ...

@@ -14,20 +14,35 @@ TurnStateName = Literal["waiting", "running", "paused", "finished", "failed", "c
 TURN_STATES: tuple[TurnStateName, ...] = ("waiting", "running", "paused", "finished", "failed", "cancelled")
 
 
+class LostProcess(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
+    """A process that was lost while it carried out a part of a turn.
+
+    Attributes:
+        agent: the agent that ran in it; "" for the turn's Runner, with which its agents go, or the whole deployment.
+        lost_s: when the turn went on without it, in seconds since the epoch.
+        reason: what is known of why, shortened.
+    """
+
+    agent: str = ""
+    lost_s: float = 0.0
+    reason: str = ""
+
+
 class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, repr_omit_defaults=True):
     """A turn as of one moment.
 
     Attributes:
         user_id, session_id, invocation_id: name the turn.
         state: waiting (in line), running, paused, finished, failed or cancelled.
-        agent: of a running turn the agent that spoke last, "" before the first event; of a failed one the agent that failed; else
-            the agent that was selected.
+        agent: of a running turn the agent that spoke last, "" before the first event; of a failed one the agent that failed, of
+            a paused one the agent that it has come to; else the agent that was selected.
         first_seq: position of the user's message that began it; 0 while it waits in line.
         last_seq: position of its newest event.
         epoch: how often a Runner began it: 1, and one more after each pause and each loss.
         begun_s: when it began, in seconds since the epoch of time; 0 while it waits in line.
         ended_s: when it ended, or was paused; 0 before.
         error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
+        lost: processes that were lost in it, in order, also before a pause; of very many the newest.
     """
 
     user_id: str
@@ -41,6 +56,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     begun_s: float = 0.0
     ended_s: float = 0.0
     error: str = ""
+    lost: tuple[LostProcess, ...] = ()
 
 
 class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,6 +15,10 @@ class AgentRef(Ref):
         """Run the agent and return how the run ended."""
         return cast(p.AnyOutcome, await self._ask(message, p.Outcome))
 
+    async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
+        """Build requests of its model calls again. Raises SessionNotFoundError, StoreError."""
+        return await self._ask(message, p.ModelCallsReply)
+
     async def stop_run(self, message: p.StopRun) -> None:
         """Stop runs of a turn; returns when they have ended, or cannot say anything more."""
         await self._ask(message, p.Ack)

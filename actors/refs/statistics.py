@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from actors.messages.operating.tally import sums
 from actors.messages.protocol.base import ConnectionFigures, Statistics
 
 
@@ -28,6 +29,7 @@ def total(parts: Sequence[Statistics]) -> Statistics:
         parts=parts,
         spare_pids=tuple(pid for part in parts for pid in part.spare_pids),
         host_limit=parts[0].host_limit,
+        tallies=tuple(sums([part.tallies for part in parts])),
     )
 
 

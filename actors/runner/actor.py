@@ -23,6 +23,7 @@ from actors.refs.agent import AgentRef
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.rebuilding import RebuiltRequests
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
@@ -67,6 +68,7 @@ class RunnerActor(Actor):
         dispatch = Dispatch(routing, invoker, events, self._counts)
         self._requests = AgentRequests(table, dispatch, invoker)
         self._running = RunningTurns(table)
+        self._rebuilt = RebuiltRequests(routing, directory, environment.defined_s)
         self._tasks = tasks = TurnTasks(
             place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
         )
@@ -96,6 +98,7 @@ class RunnerActor(Actor):
             p.TakeLlmCall: self._requests.take_llm_call,
             p.Drain: self._drain.drain,
             p.GetRunningTurn: self._running.get_running_turn,
+            p.RebuildRequests: self._rebuilt.rebuild_requests,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -114,7 +117,8 @@ class RunnerActor(Actor):
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
         live = self._directory.live()
         asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
-        agents = [each for each in asked if isinstance(each, p.Statistics)]
+        losses = self._directory.losses()
+        agents = [_with_restarts(each, losses.get(each.agent, 0)) for each in asked if isinstance(each, p.Statistics)]
         own = self.figures()
         return msgspec.structs.replace(own, counts={**own.counts, "silent": asked.count(_SILENT)}, agents=agents)
 
@@ -155,3 +159,8 @@ class RunnerActor(Actor):
         await self._directory.close()
         await self._telemetry.flush()
         return p.Ack()
+
+
+def _with_restarts(agent: p.Statistics, restarts: int) -> p.Statistics:
+    """The figures of an agent, which does not know itself how often its process was lost."""
+    return msgspec.structs.replace(agent, counts={**agent.counts, "restarts": restarts})

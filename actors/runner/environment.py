@@ -29,6 +29,7 @@ class RunnerEnvironment:
         host_limit: how many processes with agents there may be; None without a limit.
         telemetry: learns of turns and runs.
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
+        defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
@@ -42,5 +43,6 @@ class RunnerEnvironment:
     host_limit: HostLimit | None = None
     telemetry: Telemetry = NO_TELEMETRY
     topology: Topology | None = None
+    defined_s: float = 0.0
     is_restarted: bool = False
     turns_opened_at_once: int = 64

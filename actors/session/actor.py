@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from actors.actor import Actor, Handler
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
+from actors.rules.accounting.tallies import Tallies
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
 from actors.session.draining import DrainNotes
@@ -73,9 +74,10 @@ class SessionActor(Actor):
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
         self._queries = LogQueries(logs, reader)
         self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
-        writer, admission = LogWriter(logs, subscriptions, counts), Admission(limits)
-        self._due_times = due = DueTimes(access, shard, environment.now_s)
-        room = (writer, admission, user_holds, Runners(), due)
+        self._tallies = tallies = Tallies()
+        writer, admission = LogWriter(logs, subscriptions, counts, tallies), Admission(limits)
+        self._due_times = due = DueTimes(access, shard, environment.now_s, tallies)
+        room = (writer, admission, user_holds, Runners(), due, tallies)
         parts = SessionParts(self._topology, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
@@ -118,6 +120,7 @@ class SessionActor(Actor):
             p.TellPartial: self._writer.tell_partial,
             p.ReserveSpending: self._budgets.reserve,
             p.Fetch: self._queries.fetch,
+            p.GetStateBefore: self._queries.get_state_before,
             p.ReadTurn: self._queries.read_turn,
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,
@@ -178,7 +181,9 @@ class SessionActor(Actor):
     def figures(self) -> p.Statistics:
         """The actor's figures."""
         counts = {**self._counts, **self._logs.counts, **self._subscriptions.counts}
-        return p.Statistics(actor=self.name, pid=os.getpid(), counts=counts, connections=self.connections())
+        return p.Statistics(
+            actor=self.name, pid=os.getpid(), counts=counts, tallies=self._tallies.all(), connections=self.connections()
+        )
 
     async def stop(self, _: p.Stop) -> p.Ack:
         """Write what waits, then close the stores."""

@@ -23,6 +23,7 @@ from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
 from actors.messages.session import SessionKey, Shard
+from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
 from actors.rules.schedules.missed import due_now
 from actors.session.store.access import StoreAccess
@@ -44,12 +45,14 @@ class DueTimes:
         access: the store.
         shard: the sessions of the actor.
         now_s: the time, in seconds since the epoch.
+        tallies: get what became of each due time.
     """
 
-    def __init__(self, access: StoreAccess, shard: Shard, now_s: Callable[[], float]) -> None:
+    def __init__(self, access: StoreAccess, shard: Shard, now_s: Callable[[], float], tallies: Tallies) -> None:
         self._access = access
         self._shard = shard
         self.now_s = now_s
+        self._tallies = tallies
         self._waits: dict[str, _Wait] = {}
         self._writing: Counter[tuple[str, str]] = Counter()
         self._is_closed = False
@@ -81,6 +84,7 @@ class DueTimes:
     def note_begun(self, message: p.OpenTurn) -> None:
         """A turn has begun, and its schedule has gone on if it has one."""
         if message.due is not None:
+            self._tallies.note_schedule("", self.now_s() - message.due.due_s)
             self.note_due(message.due.next_s)
 
     def note_due(self, due_s: int | None) -> None:
@@ -173,6 +177,7 @@ class DueTimes:
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
         await self.write(key, AdvanceSchedule(key, time, error))
+        self._tallies.note_schedule(error, 0.0)
         self.note_due(time.next_s)
 
     async def write(self, key: SessionKey, write: Write) -> None:

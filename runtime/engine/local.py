@@ -22,6 +22,7 @@ from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.limiter.actor import LimiterActor
 from actors.messages.codec import encode
+from actors.messages.event import now_s
 from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard, TurnKey
@@ -117,6 +118,10 @@ class LocalDirectory:
             "lost": 0,
         }
 
+    def losses(self) -> Mapping[str, int]:
+        """None, as there are no other processes."""
+        return {}
+
     def spare_pids(self) -> Sequence[int]:
         """None, as there are no other processes."""
         return ()
@@ -149,6 +154,7 @@ class LocalEngine:
         self.auto_create_session = deployment.auto_create_session
         self.loop_clock = deployment.clock
         self._deployment = deployment
+        self._defined_s = now_s()
         # Where the time stands still, nothing can be done from time to time.
         self._owner = StoreOwner(
             deployment.app_name,
@@ -229,6 +235,7 @@ class LocalEngine:
             limits,
             deployment.settings.store_timeout_s,
             telemetry=self._telemetry,
+            defined_s=self._defined_s,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

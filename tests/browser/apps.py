@@ -22,6 +22,7 @@ from actors import (
     Part,
     RequestInput,
     SequentialAgent,
+    Supervision,
     Task,
     ToolContext,
     tool,
@@ -123,11 +124,27 @@ def shop() -> Graph:
     return Graph(name="shop", edges=[(START, ask, order), (order, {"many": deliver, DEFAULT_ROUTE: teller})])
 
 
+class ShakyModel:
+    """Says that it is done, but fails the first time in a session that asks for it."""
+
+    def __init__(self) -> None:
+        self._failed: set[str] = set()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer, or fail."""
+        asked = request.contents[0].text
+        if asked.startswith("shaky") and asked not in self._failed:
+            self._failed.add(asked)
+            raise LookupError("the line is down")
+        yield LlmResponse(content=Content.of_text("second is done.", role="model"))
+
+
 def line() -> SequentialAgent:
-    """A workflow of three agents."""
-    names = ("first", "second", "third")
+    """A workflow of three agents, which runs those that fail once more."""
+    first, third = (LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in ("first", "third"))
+    second = LlmAgent(name="second", model=ShakyModel())
     return SequentialAgent(
-        name="line", sub_agents=[LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in names]
+        name="line", sub_agents=[first, second, third], supervision=Supervision(strategy="restart", backoff_s=0.05)
     )
 
 

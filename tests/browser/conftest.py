@@ -99,7 +99,10 @@ def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
         context.route("**/*", only)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type in ("error", "warning") else None,
+        )
         return page
 
     yield opening

@@ -352,6 +352,9 @@ class SimDirectory:
     def counts(self) -> Mapping[str, int]:
         return {}
 
+    def losses(self) -> Mapping[str, int]:
+        return {}
+
     def spare_pids(self) -> Sequence[int]:
         return ()
 

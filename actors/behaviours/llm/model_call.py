@@ -28,6 +28,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.protocol.log import FailedCall
 from actors.rules.checks import model_answer, user_message
 
 CALL_ID_PREFIX = "call-"
@@ -157,6 +158,7 @@ class ModelCall:
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
+            self._note_failed(request, error, loop.time() - began_s)
             replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
             if replaced is None:
                 raise
@@ -167,6 +169,10 @@ class ModelCall:
         draft = draft_of_response(response)
         replaced = await first_result(after, context, draft)
         return self._replacement(draft if replaced is None else replaced), answered
+
+    def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
+        model = request.model or self._model_name
+        self._context.note_failed_call(FailedCall(self._spec.name, model, type(error).__name__, took_s))
 
     def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
         """Return the response with the parts that the agent's planner makes of it."""

@@ -10,14 +10,13 @@ import msgspec
 from actors.behaviours.lifecycle import run_lifecycle
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
+from actors.behaviours.llm.own_tools import own_tools
 from actors.behaviours.llm.prompt import AgentPrompt
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
-from actors.definitions.tools.base import Tool
-from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
@@ -38,15 +37,10 @@ class LlmRun:
 
     def __init__(self, spec: AgentSpec, model: Model, context: Context) -> None:
         agent = cast(LlmAgent, spec.definition)
-        by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
         self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
-        if self._finish is not None:
-            by_name[self._finish.name] = self._finish
-        if spec.targets:
-            by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
         self._spec = spec
         self._context = context
-        self._tools = ToolCalls(spec, context, by_name)
+        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish))
         self._has_asked = False
         self._keep_output = output_keeper(spec) if self._finish is None else None
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)

@@ -102,7 +102,7 @@ class TurnDescription(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="
         tool_calls: tools that run, the oldest first.
         model_waits: model calls that wait for the limits of their model.
         pending: calls that wait for a person.
-        losses: processes that were lost in the turn while it runs, by the agents that ran there.
+        losses: how many processes were lost in the turn, by the agents that ran there; `turn.lost` has each.
         transfers, llm_calls: transfers and model calls of a turn that runs, since its Runner began it.
         traceback: of the code that has failed; "" where there is none.
     """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.json_types import JsonValue
+from actors.messages.operating.tally import Tally
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 
@@ -122,6 +123,7 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
         spare_pids: from a Runner, the processes that are ready for agents.
         host_limit: from a Runner, why it may have `counts["max_hosts"]` processes with agents; "" without a limit.
         log_file: of an agent, the file on its node in which its process logs what the agent says; "" when it logs elsewhere.
+        tallies: of a Session actor, how often things have happened, and how long they took.
         connections: of the actor's process; None where all actors are in one process, and of sums.
     """
 
@@ -135,6 +137,7 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
     spare_pids: Sequence[int] = ()
     host_limit: str = ""
     log_file: str = ""
+    tallies: Sequence[Tally] = ()
     connections: ConnectionFigures | None = None
 
 

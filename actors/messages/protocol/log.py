@@ -13,6 +13,28 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.session import SessionKey
 
 
+class GetStateBefore(Message, frozen=True, kw_only=True):
+    """Ask for the session's own state as it was before the event at a position. The reply is StateBefore."""
+
+    key: SessionKey
+    seq: int
+
+
+class StateBefore(Message, frozen=True, kw_only=True):
+    """The session's own state at one time, encoded; without that of its user and its app."""
+
+    state: bytes
+
+
+class FailedCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A model call that has failed: of which agent, of which model, with which class of error, and how long it took."""
+
+    agent: str
+    model: str
+    error: str
+    took_s: float
+
+
 class Append(Message, frozen=True, kw_only=True):
     """Store events of a turn, in this order, all or none.
 
@@ -23,6 +45,7 @@ class Append(Message, frozen=True, kw_only=True):
         notes: have to stand before the events; those that the log lacks are stored with them.
         calls: records of model calls to be stored with them; there may be no events then.
         parts: of the requests of these calls.
+        failed_calls: model calls of the run that have failed since its last event.
     """
 
     turn: TurnRef
@@ -33,6 +56,7 @@ class Append(Message, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
     calls: Sequence[PackedCall] = ()
     parts: Sequence[PackedPart] = ()
+    failed_calls: Sequence[FailedCall] = ()
 
 
 class Appended(Message, frozen=True, kw_only=True):

@@ -186,13 +186,28 @@ class RunningTurnReply(Message, frozen=True, kw_only=True):
 
     Attributes:
         runs: those under way, the oldest first.
-        losses: how many actors of each agent were lost in it.
     """
 
     runs: Sequence[LiveRun] = ()
-    losses: dict[str, int] = msgspec.field(default_factory=dict)
     transfers: int = 0
     llm_calls: int = 0
+
+
+class RebuildRequests(Message, frozen=True, kw_only=True):
+    """Build requests of an agent's model calls in a turn again, from the log. A driver asks a Runner, which asks the agent.
+
+    The reply is ModelCallsReply. One that cannot be rebuilt exactly has no request, but the reason.
+
+    Attributes:
+        agent: the agent.
+        begun_s: when the turn began.
+        seqs: positions of the events that have the answers, in order; at least one.
+    """
+
+    key: SessionKey
+    agent: str
+    begun_s: float
+    seqs: tuple[int, ...]
 
 
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -353,12 +353,14 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
     Attributes:
         notes: of supervisors whose runs go on, which the lost runs would have brought along; those that the log lacks are stored.
         losses: how many processes of each agent were lost since the turn was opened, this loss included: see TurnProgress.
+        reason: what is known of why this one was lost.
     """
 
     turn: TurnRef
     lost: tuple[int, ...]
     notes: Sequence[Note] = ()
     losses: dict[str, int] = msgspec.field(default_factory=dict)
+    reason: str = ""
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ class Invoker:
                 losses = turn.count_loss(run.agent, run.link or error)
                 turn.trace.lost(run, error)
                 try:
-                    await self._abandon(turn, run)
+                    await self._abandon(turn, run, str(error))
                 except FencedError:
                     # Ending the turn was the last thing that the actor did.
                     return p.Finished(agent=run.agent, closed=True)
@@ -174,7 +174,7 @@ class Invoker:
             return None
         return turn.llm_calls_left()
 
-    async def _abandon(self, turn: RunningTurn, run: Run) -> None:
+    async def _abandon(self, turn: RunningTurn, run: Run, reason: str) -> None:
         """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
         if run.link is not None:
             self._directory.drop_link(run.agent, run.link)
@@ -183,7 +183,7 @@ class Invoker:
         turn.runs.begin_stopping(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses)
+        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses, reason=reason)
         progress = await self._session.abandon_runs(abandon)
         turn.runs.end_runs(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))

@@ -15,12 +15,12 @@ class RunningTurns:
         self._table = table
 
     async def get_running_turn(self, message: p.GetRunningTurn) -> p.RunningTurnReply:
-        """Tell which runs of a turn are under way, and what was lost in it."""
+        """Tell which runs of a turn are under way."""
         turn = self._table.get((message.key, message.invocation_id))
         if turn is None:
             return p.RunningTurnReply()
         runs = [_live(run) for run in turn.runs.all() if run.stopped is None]
-        return p.RunningTurnReply(runs=runs, losses=turn.losses, transfers=turn.transfers, llm_calls=turn.llm_calls)
+        return p.RunningTurnReply(runs=runs, transfers=turn.transfers, llm_calls=turn.llm_calls)
 
 
 def _live(run: Run) -> LiveRun:

@@ -20,6 +20,7 @@ class _CallScan(msgspec.Struct, gc=False):
 
 class _ResponseScan(msgspec.Struct, gc=False):
     id: str | None = None
+    name: str = ""
     # Only its keys are looked at.
     response: dict[str, msgspec.Raw] = {}
 
@@ -64,6 +65,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     node_info: _NodeScan | None = None
     usage: Usage | None = msgspec.field(default=None, name="usageMetadata")
     model_version: str | None = None
+    error_code: str | None = None
     duration_s: float | None = None
     # No field of events has such a name.
     counted: Amounts | None = msgspec.field(default=None, name="@counted")
@@ -93,6 +95,12 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         """The ids of the calls to which the event has function responses, and the keys of these."""
         parts = self.content.parts if self.content is not None else ()
         return [(given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id]
+
+    def tool_results(self) -> list[tuple[str, bool]]:
+        """The names of the functions that have returned, and whether each has failed."""
+        parts = self.content.parts if self.content is not None else ()
+        results = (part.function_response for part in parts)
+        return [(given.name, given.response.keys() == {"error"}) for given in results if given is not None]
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)

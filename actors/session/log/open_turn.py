@@ -19,6 +19,7 @@ from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
+from actors.messages.turn_info import LostProcess
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
 from actors.rules.routing.answering import CallFacts
@@ -33,6 +34,12 @@ _STATUS: dict[type[outcomes.Outcome], str] = {
     outcomes.Failed: "failed",
     outcomes.Cancelled: "cancelled",
 }
+
+MAX_LOST = 50
+"""Lost processes that the record of a turn names: it is written again with each change."""
+
+MAX_REASON = 200
+"""Characters of why one was lost."""
 
 OVER = frozenset({"finished", "failed", "cancelled"})
 """Stored states of a turn in which no call of it waits for a function response."""
@@ -61,13 +68,19 @@ class OpenCall(NamedTuple):
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
-    """What a turn's record carries for the Runner that resumes or continues it."""
+    """What a turn's record carries for the Runner that resumes or continues it, and what was lost, for people who look at it."""
 
     temp: JsonObject = {}
     config: RunConfig = RunConfig()
     traceparent: str = ""
     losses: dict[str, int] = {}
     retried_seq: int = 0
+    lost: tuple[LostProcess, ...] = ()
+
+
+def lost_processes(row: TurnRow) -> tuple[LostProcess, ...]:
+    """The processes that were lost in a turn, by its record."""
+    return decode(row.temp, _Carried).lost if row.temp else ()
 
 
 class SessionTurn:
@@ -80,7 +93,9 @@ class SessionTurn:
         temp: its `temp:` state, by keys without prefix.
         traceparent: the span of the caller that began it; "" without one.
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
+        opened_s: when it began, or went on, in seconds since the epoch, as far as that is known.
         lost: the numbers of runs that may write no more.
+        lost_processes: those that were lost in it since it began.
         losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
         retried_seq: failures up to this place do not count: it was retried after them.
         stored: the positions of its events, by id.
@@ -100,7 +115,9 @@ class SessionTurn:
         self.temp = dict(temp or {})
         self.traceparent = traceparent
         self.is_recalled = False
+        self.opened_s = now_s()
         self.lost: set[int] = set()
+        self.lost_processes: tuple[LostProcess, ...] = ()
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
@@ -115,6 +132,7 @@ class SessionTurn:
         turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
         turn.losses = dict(carried.losses)
         turn.retried_seq = carried.retried_seq
+        turn.lost_processes = carried.lost
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
@@ -157,12 +175,13 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq)
+        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.lost_processes)
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Iterable[EventScan] = ()) -> TurnRow:
-        """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options.
+        """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options; any
+        keeps what was lost.
 
         Args:
             agent: the agent that was selected for it.
@@ -171,7 +190,7 @@ class SessionTurn:
         new_events = list(events)
         status = _STATUS[type(outcome)]
         row = self.record()
-        temp = row.temp if status in ("paused", "failed") else b""
+        temp = row.temp if status in ("paused", "failed") else self._left_behind()
         return msgspec.structs.replace(
             row,
             status=status,
@@ -182,6 +201,9 @@ class SessionTurn:
             ended_s=now_s(),
             usage=packed(self._used_with(new_events)),
         )
+
+    def _left_behind(self) -> bytes:
+        return encode(_Carried(lost=self.lost_processes)) if self.lost_processes else b""
 
     def _used_with(self, events: Sequence[EventScan]) -> Spent:
         """The sums with more events, which are not noted."""
@@ -256,11 +278,18 @@ class SessionTurn:
             if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
                 yield WaitingCall(call_id, call.author, call.branch)
 
-    def count_losses(self, losses: Mapping[str, int]) -> bool:
+    def count_losses(self, losses: Mapping[str, int], reason: str) -> bool:
         """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""
-        before = dict(self.losses)
-        self.losses.update({agent: max(times, before.get(agent, 0)) for agent, times in losses.items()})
-        return self.losses != before
+        new = [agent for agent, times in losses.items() for _ in range(times - self.losses.get(agent, 0))]
+        self.losses.update({agent: max(times, self.losses.get(agent, 0)) for agent, times in losses.items()})
+        for agent in new:
+            self.note_lost(agent, reason)
+        return bool(new)
+
+    def note_lost(self, agent: str = "", reason: str = "") -> None:
+        """Note that a process was lost in it; without an agent its Runner's."""
+        one = LostProcess(agent=agent, lost_s=now_s(), reason=reason[:MAX_REASON])
+        self.lost_processes = (*self.lost_processes, one)[-MAX_LOST:]
 
     def progress(self) -> TurnProgress:
         """The progress of the turn."""

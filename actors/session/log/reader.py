@@ -181,6 +181,8 @@ class LogReader:
             return None
         turn = SessionTurn.of(row)
         turn.is_recalled = True
+        if row.first_seq == row.opened_seq and not turn.retried_seq:
+            turn.opened_s = row.begun_s or turn.opened_s
         await self.recall(key, turn)
         return turn
 

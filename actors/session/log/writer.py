@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from actors.interfaces.records import Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
+from actors.rules.accounting.tallies import Tallies
 from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
@@ -28,12 +29,14 @@ class LogWriter:
         logs: writes to the store.
         subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
+        tallies: get what models and tools have done.
     """
 
-    def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str]) -> None:
+    def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies) -> None:
         self._logs = logs
         self._subscriptions = subscriptions
         self._counts = counts
+        self._tallies = tallies
 
     async def add(
         self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
@@ -66,6 +69,10 @@ class LogWriter:
         for raw, event in events:
             if event.model_version is not None or event.usage is not None:
                 self._count(event.amounts())
+                self._tallies.note_model_call(event.author, event.model_version or "", event.error_code or "", event.duration_s)
+            elif event.content is not None and event.author != USER:
+                for tool, failed in event.tool_results():
+                    self._tallies.note_tool_call(event.author, tool, failed=failed)
             each, of_event = log.add(raw, event)
             stored.append(each)
             all_writes += of_event

@@ -56,12 +56,13 @@ class TurnEnder:
         """
         with turn.ends():
             record = log.put_turn(turn.ended(agent, outcome, (event for _, event in events)))
-            return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, outcome))
+            return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, agent, outcome))
 
-    def _end_in_memory(self, log: SessionLog, turn: SessionTurn, outcome: p.AnyOutcome) -> None:
-        """Tell the subscribers, and let the next turn begin, unless that was done before."""
+    def _end_in_memory(self, log: SessionLog, turn: SessionTurn, agent: str, outcome: p.AnyOutcome) -> None:
+        """Count the end, tell the subscribers, and let the next turn begin, unless that was done before."""
         if log.turn is not turn:
             return
+        self._parts.tallies.note_turn(agent, outcome, now_s() - turn.opened_s)
         self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome, turn.row.opened_seq)
         self._subscriptions.forget_answers(log.key)
         log.turn = None
@@ -101,7 +102,7 @@ class TurnEnder:
         except BaseException as error:
             if isinstance(error, StoreError):
                 self._parts.store_end_later(log.put_turn(turn.ended(message.agent, message.outcome)))
-            self._end_in_memory(log, turn, message.outcome)
+            self._end_in_memory(log, turn, message.agent, message.outcome)
             raise
         return p.Ack()
 

@@ -14,6 +14,7 @@ from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnIn
 from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import lost_processes
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
@@ -106,14 +107,17 @@ class TurnListing:
         log = self._logs.in_memory(key)
         open_row = log.open_row(row.invocation_id) if log is not None else None
         outcome = p.decode_outcome(row.outcome) if row.outcome else None
-        agent, last_seq = row.agent, row.last_seq
-        if log is not None and open_row is not None:
+        agent, last_seq, lost = row.agent, row.last_seq, lost_processes(row)
+        if log is not None and log.turn is not None and open_row is not None:
+            lost = log.turn.lost_processes
             row, last_seq = open_row, log.committed_seq
             agent = _speaker(log) if last_seq > row.opened_seq else ""
         error = ""
         if isinstance(outcome, p.Failed):
             agent = outcome.agent or agent
             error = f"{outcome.error_code}: {outcome.error_message}"
+        elif isinstance(outcome, p.Paused):
+            agent = outcome.agent or agent
         elif isinstance(outcome, p.Cancelled) and outcome.timeout_s:
             error = f"it took longer than its timeout of {outcome.timeout_s} s"
         return TurnInfo(
@@ -128,6 +132,7 @@ class TurnListing:
             begun_s=row.begun_s,
             ended_s=row.ended_s,
             error=error,
+            lost=lost,
         )
 
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:

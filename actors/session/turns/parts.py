@@ -11,6 +11,7 @@ import msgspec
 from actors.interfaces.records import PutTurn
 from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
+from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
 from actors.session.due_times import DueTimes
@@ -42,6 +43,7 @@ class SessionParts:
         user_holds: users whose data is being deleted.
         runners: which Runners live.
         due_times: what is due of schedules.
+        tallies: how often things have happened, and how long they took.
     """
 
     topology: Topology
@@ -57,6 +59,7 @@ class SessionParts:
     user_holds: UserHolds
     runners: Runners
     due_times: DueTimes
+    tallies: Tallies
 
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""

@@ -81,6 +81,8 @@ class TurnRecovery:
         # A concurrent request gets a later epoch, and fences off this one.
         epoch = turn.row.epoch + 1
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
+        before = turn.lost_processes
+        turn.note_lost()
         turn.lost.clear()
         turn.reserved.clear()
         self._parts.subscriptions.drop_answers(log.key)
@@ -91,6 +93,7 @@ class TurnRecovery:
             if turn.row.epoch == epoch:
                 # Lost as before: the Runner that asks again for open turns has to hear of it.
                 turn.runner = ""
+                turn.lost_processes = before
             raise
 
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
@@ -171,7 +174,7 @@ class TurnRecovery:
         self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
         # A supervisor that was abandoned meanwhile has begun again, and with another note.
         notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])
-        writes: list[Write] = [log.put_turn(turn.record())] if turn.count_losses(message.losses) else []
+        writes: list[Write] = [log.put_turn(turn.record())] if turn.count_losses(message.losses, message.reason) else []
         if notes or writes:
             await self._writer.add(log, notes, writes)
         # What the runs have sent already may be on its way to the disk.

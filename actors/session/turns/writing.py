@@ -24,6 +24,7 @@ class TurnWriter:
         self._subscriptions = parts.subscriptions
         self._admission = parts.admission
         self._counts = parts.counts
+        self._tallies = parts.tallies
         self._lookup = lookup
         self._ender = ender
         self._recorded = recorded
@@ -62,6 +63,8 @@ class TurnWriter:
         events = [*notes, *events]
         for raw, event in events:
             self._admission.event(log, raw, event)
+        for call in message.failed_calls:
+            self._tallies.note_model_call(call.agent, call.model, call.error, call.took_s)
         if message.calls:
             writes += self._recorded.writes(log, message, events)
         self._recorded.delete_old_soon(log.key.app)

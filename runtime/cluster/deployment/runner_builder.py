@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.event import now_s
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
@@ -40,6 +41,7 @@ class RunnerSpec:
         artifact_store: URL or store.
         plugins: pickled.
         logs: what the processes of agents log.
+        defined_s: when it was made, in seconds since the epoch: a Runner that is started again has the same agents.
     """
 
     app_name: str
@@ -49,6 +51,7 @@ class RunnerSpec:
     plugins: bytes
     settings: Settings
     logs: LogOptions
+    defined_s: float = field(default_factory=now_s)
 
     @property
     def name(self) -> str:
@@ -83,6 +86,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         host_limit=directory.limit,
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
         topology=spec.tree.definitions.topology,
+        defined_s=spec.defined_s,
         is_restarted=is_restarted(),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)

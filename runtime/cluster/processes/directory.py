@@ -76,6 +76,10 @@ class RayDirectory:
         """The numbers of processes, and of agents that were activated and passivated."""
         return self._pool.counts()
 
+    def losses(self) -> Mapping[str, int]:
+        """The number of times that the process of an agent was lost, by the names that `live` has."""
+        return {str(replica): count for replica, count in self._pool.losses().items()}
+
     def spare_pids(self) -> Sequence[int]:
         """The process ids of processes in which no agent lives."""
         return self._pool.spare_pids()

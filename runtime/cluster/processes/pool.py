@@ -8,6 +8,7 @@ link refuses messages from that moment on: so no message ever reaches a process 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
@@ -81,6 +82,10 @@ class Pool:
         an agent was activated beside others in use, because there were enough processes; how many processes were `replaced`,
         since they were worn out, and `lost`."""
         return self._table.counts()
+
+    def losses(self) -> Mapping[Replica, int]:
+        """The number of times that the process of an agent was lost."""
+        return self._table.losses
 
     def spare_pids(self) -> list[int]:
         """The process ids of processes in which no agent lives."""

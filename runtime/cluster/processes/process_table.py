@@ -60,6 +60,7 @@ class ProcessTable:
         wanted: how many callers wait for a link to an agent; such an agent is not passivated.
         activating: activations under way.
         events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`, `lost`.
+        losses: how often the process of an agent was lost.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
@@ -71,6 +72,7 @@ class ProcessTable:
         self.wanted: Counter[Replica] = Counter()
         self.activating: dict[Replica, asyncio.Task[None]] = {}
         self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
+        self.losses: Counter[Replica] = Counter()
         self.is_open = True
 
     def add(self, agent: HostedAgent) -> None:
@@ -147,6 +149,7 @@ class ProcessTable:
         for agent in self.all_agents():
             if link in (agent, agent.idle_link):
                 self.events["lost"] += 1
+                self.losses.update(agent.worker.agents.keys())
                 _tell_lost(agent.worker)
                 self.lose(agent.worker)
                 return

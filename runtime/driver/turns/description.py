@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -30,7 +31,12 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
     if turn.first_seq:
         await _read(engine, key, turn, account)
     found = TurnDescription(
-        turn=turn, message=account.message, agents=account.agents, usage=account.usage, traceback=account.traceback
+        turn=turn,
+        message=account.message,
+        agents=account.agents,
+        usage=account.usage,
+        losses=dict(Counter(lost.agent for lost in turn.lost)),
+        traceback=account.traceback,
     )
     if turn.state == "waiting":
         return msgspec.structs.replace(found, turns_before=await _turns_before(engine, key, invocation_id))
@@ -43,7 +49,6 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
     return msgspec.structs.replace(
         found,
         runs=running.runs,
-        losses=running.losses,
         transfers=running.transfers,
         llm_calls=running.llm_calls,
         tool_calls=[call for call in account.open_calls if call.call_id not in asked],

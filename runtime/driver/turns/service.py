@@ -20,6 +20,7 @@ from runtime.driver.engine_client import EngineClient
 from runtime.driver.reports.service import AsyncTurnReports, TurnReports
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.reasons import reasons_of
+from runtime.driver.turns.rebuilt import with_rebuilt
 from runtime.driver.turns.recorded import recorded_calls
 
 PAGE = 1_000
@@ -106,7 +107,17 @@ class _Turns:
         key = checked_key(self._client.app_name, user_id, session_id)
         return await describe_turn(self._client.engine, key, checked_id("invocation id", invocation_id))
 
-    async def _requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None) -> list[RecordedCall]:
+    async def _requests(
+        self, user_id: str, session_id: str, invocation_id: str, limit: int | None, *, rebuild: bool
+    ) -> list[RecordedCall]:
+        turn = await self._get(user_id, session_id, invocation_id)
+        recorded = await self._recorded(user_id, session_id, invocation_id, limit)
+        if not rebuild:
+            return recorded
+        key = checked_key(self._client.app_name, user_id, session_id)
+        return await with_rebuilt(self._client.engine, key, turn, recorded, limit)
+
+    async def _recorded(self, user_id: str, session_id: str, invocation_id: str, limit: int | None) -> list[RecordedCall]:
         key = checked_key(self._client.app_name, user_id, session_id)
         checked = checked_id("invocation id", invocation_id)
         left = checked_number("limit", limit) if limit is not None else None
@@ -243,21 +254,26 @@ class TurnsService(_Turns, TurnReports):
         """
         return self._client.run(self._describe(user_id, session_id, invocation_id))
 
-    def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
-        """List what models were asked in a turn, as far as it was recorded: see `Settings.record_requests`.
+    def requests(
+        self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None, *, rebuild: bool = True
+    ) -> Records:
+        """List what models were asked in a turn: as `Settings.record_requests` has recorded it, or built again from the log.
 
         Args:
             limit: at most so many; None: all.
+            rebuild: with calls that were not recorded. Those have `rebuilt`, and their request where the log, and the agents as
+                they are, say exactly what it was; else `omitted` says why they do not.
 
         Returns:
-            The model calls of all agents of the turn, the one that began first first. None where the turn is not recorded.
+            The model calls of all agents of the turn, the one that began first first. Calls that have failed are among them only
+            where they were recorded.
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.
             RequestError, InvalidIdError: an argument is wrong.
             StoreError: the store cannot be read.
         """
-        return self._client.run(self._requests(user_id, session_id, invocation_id, limit))
+        return self._client.run(self._requests(user_id, session_id, invocation_id, limit, rebuild=rebuild))
 
     def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
         """Tell for each message of a user in a turn why it went to the agent that got it.
@@ -323,9 +339,11 @@ class AsyncTurnsService(_Turns, AsyncTurnReports):
         """All that is known of a turn: what its agents have done, and what it is doing, or waits for."""
         return await self._client.run_async(self._describe(user_id, session_id, invocation_id))
 
-    async def requests(self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None) -> Records:
-        """List what models were asked in a turn, as far as it was recorded."""
-        return await self._client.run_async(self._requests(user_id, session_id, invocation_id, limit))
+    async def requests(
+        self, user_id: str, session_id: str, invocation_id: str, limit: int | None = None, *, rebuild: bool = True
+    ) -> Records:
+        """List what models were asked in a turn: as it was recorded, or built again from the log."""
+        return await self._client.run_async(self._requests(user_id, session_id, invocation_id, limit, rebuild=rebuild))
 
     async def why(self, user_id: str, session_id: str, invocation_id: str) -> Reasons:
         """Tell for each message of a user in a turn why it went to the agent that got it."""

@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+MAX_WIDTH = 10_000
+"""Characters of the widest line of a table."""
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on a terminal, and lines with tabs for other programs. Both begin with the names of the columns."""
+    """Print a table on a terminal, and lines with tabs for other programs. Both begin with the names of the columns.
+
+    Only texts are folded. Whatever else is too wide for the terminal goes on in its next line: an id that was cut is of no use.
+    """
     if not is_terminal():
         for row in (columns, *rows):
             print("\t".join(" ".join(cell.split()) for cell in row))
         return
     # Imported here: it takes a tenth of a second.
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -30,7 +38,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(column, overflow="fold", no_wrap=column != "text")
     for row in rows:
         table.add_row(*map(Text, row))
-    new_console().print(table)
+    console = new_console()
+    if "text" not in columns:
+        console.width = max(console.width, Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum)
+    console.print(table)
 
 
 def print_json(values: Iterable[object]) -> None:

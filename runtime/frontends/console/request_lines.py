@@ -1,4 +1,4 @@
-"""Recorded model calls as lines of text, for terminals."""
+"""Model calls with what was asked as lines of text, for terminals."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from runtime.frontends.console.output import local_time
 _INSTRUCTION = "system_instruction"
 
 
-NOT_RECORDED = (
-    "no model call of this turn was recorded: RAYGROVE_RECORD_REQUESTS was off or did not choose it, or it is too long ago"
-)
+NO_CALL = "no model has answered in this turn. Calls that fail are told where RAYGROVE_RECORD_REQUESTS has recorded them"
 
 
 def requests_lines(calls: Sequence[RecordedCall]) -> Iterator[str]:
@@ -26,7 +24,7 @@ def requests_lines(calls: Sequence[RecordedCall]) -> Iterator[str]:
     for number, call in enumerate(calls, 1):
         yield from request_lines(number, call)
     if not calls:
-        yield NOT_RECORDED
+        yield NO_CALL
 
 
 def call_line(number: int, call: RecordedCall) -> str:
@@ -39,6 +37,8 @@ def call_line(number: int, call: RecordedCall) -> str:
         words.append(f"{call.usage.prompt_token_count or 0} tokens in, {call.usage.candidates_token_count or 0} out")
     if call.error:
         words.append(f"failed: {call.error}")
+    if call.rebuilt and call.request is not None:
+        words.append("rebuilt from the log")
     return ", ".join(words)
 
 
@@ -50,7 +50,7 @@ def request_lines(number: int, call: RecordedCall) -> Iterator[str]:
         ended = f": {attempt.error}" if attempt.error else ""
         yield f"  attempt {attempt_number}: {attempt.model}{where}{ended}"
     if call.request is None:
-        yield f"  its request was not recorded: {call.omitted}"
+        yield f"  its request was not recorded{', and cannot be rebuilt' if call.rebuilt else ''}: {call.omitted}"
         return
     yield from _request(call.request)
 

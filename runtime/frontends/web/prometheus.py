@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from runtime.driver.statistics import RuntimeStatistics
 from runtime.observability.metrics.figures import Figure, of_agents, of_counts, of_models
+from runtime.observability.metrics.tallied import counted, timed
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,12 +29,25 @@ def exposition(apps: Mapping[str, RuntimeStatistics], requests: Mapping[tuple[st
     for app, figures in apps.items():
         for figure in _figures(figures):
             name = figure.name + ("_total" if figure.only_grows else "")
-            told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"app": app, **figure.labels}.items())
+            told = _labels({"app": app, **figure.labels})
             families.setdefault(name, []).append(f"{name}{{{told}}} {figure.value}")
     lines = []
     for name, samples in families.items():
         lines += [f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}", *samples]
+    for name, samples in _histograms(apps).items():
+        lines += [f"# TYPE {name} histogram", *samples]
     return "\n".join(lines) + "\n"
+
+
+def _histograms(apps: Mapping[str, RuntimeStatistics]) -> dict[str, list[str]]:
+    families: dict[str, list[str]] = {}
+    for app, figures in apps.items():
+        for each in timed(figures.session.tallies):
+            told = _labels({"app": app, **each.labels})
+            samples = families.setdefault(each.name, [])
+            samples += [f'{each.name}_bucket{{{told},le="{bound}"}} {count}' for bound, count in each.up_to]
+            samples += [f"{each.name}_sum{{{told}}} {each.total_s:.9g}", f"{each.name}_count{{{told}}} {each.number}"]
+    return families
 
 
 def _figures(figures: RuntimeStatistics) -> Iterator[Figure]:
@@ -41,6 +55,11 @@ def _figures(figures: RuntimeStatistics) -> Iterator[Figure]:
     yield from of_counts("runner", figures.runner.counts)
     yield from of_agents(figures.agents.values(), len(figures.processes))
     yield from of_models(figures.models)
+    yield from counted(figures.session.tallies)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
 
 
 def _escaped(text: str) -> str:

@@ -85,17 +85,21 @@ def test_a_tool_that_runs_is_told_with_its_agent_and_since_when(deploy: Deploy, 
         assert (run.agent, run.branch, run.asked_by, run.has_process) == ("root", "", "", True)
         assert before_s <= run.begun_s <= call.called_s
         assert (now.losses, len(now.pending), len(now.model_waits)) == ({}, 0, 0)
+        losses = {}
         if deploy.engine == "ray":
             os.kill(process, signal.SIGKILL)
             gate.process()
             now = described(rt, turn)
-            assert now.losses == {"root": 1}
+            losses = {"root": 1}
+            assert now.losses == losses
+            assert rt.statistics().agents["root"].counts["restarts"] == 1
             assert [call.call_id for call in now.tool_calls] == ["call-1"]
             assert [run.agent for run in now.runs] == ["root"]
         gate.release()
         assert turn.result().text == "done"
         after = described(rt, turn)
-        assert (after.turn.state, after.runs, after.tool_calls, after.losses) == ("finished", (), (), {})
+        assert (after.turn.state, after.runs, after.tool_calls, after.losses) == ("finished", (), (), losses)
+        assert [lost.agent for lost in after.turn.lost] == list(losses)
         [share] = after.agents
         assert (share.agent, share.events, share.tool_calls, share.failed_tools) == ("root", 3, 1, 0)
         assert share.first_s == call.called_s <= share.last_s
@@ -200,7 +204,8 @@ def test_a_model_call_that_waits_for_its_limit_tells_how_many_are_before_it(loca
         until(lambda: rt.statistics().models["GatedModel"]["waiting"] == 1)
         turns["eve"] = begun(rt, "eve")
         until(lambda: rt.statistics().models["GatedModel"]["waiting"] == 2)
-        waits = {user: described(rt, turn, user).model_waits for user, turn in turns.items()}
+        # The one that waits shortest first: time goes on between two looks.
+        waits = {user: described(rt, turns[user], user).model_waits for user in ("eve", "ada", "bob")}
         told = {user: [(wait.model, wait.before, wait.running) for wait in found] for user, found in waits.items()}
         running = next(user for user, found in told.items() if not found)
         assert running in ("ada", "bob")

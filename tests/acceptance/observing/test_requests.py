@@ -45,7 +45,7 @@ def look_up(order: str) -> dict[str, str]:
 def recorded(rt: Runtime, session: str = "s1", user: str = "ada") -> list[RecordedCall]:
     """The model calls of all turns of a session, in the order in which they began."""
     turns = [turn.invocation_id for turn in rt.turns.list(user, session)]
-    found = [call for turn in turns for call in rt.turns.requests(user, session, turn)]
+    found = [call for turn in turns for call in rt.turns.requests(user, session, turn, rebuild=False)]
     return sorted(found, key=lambda call: call.begun_s)
 
 
@@ -216,7 +216,7 @@ def test_a_share_of_turns_is_recorded_whole(local: Deploy) -> None:
     with local(root, settings=Settings(record_requests=0.5)) as rt:
         for number in range(40):
             run_turn(rt, "go", invocation_id=f"e-{number}")
-        counts = [len(rt.turns.requests("ada", "s1", f"e-{number}")) for number in range(40)]
+        counts = [len(rt.turns.requests("ada", "s1", f"e-{number}", rebuild=False)) for number in range(40)]
         assert set(counts) == {0, 2}
         assert 20 < sum(counts) < 60
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from actors.testing import PatternModel
 from runtime import Settings
 from runtime.observability.metrics.catalogue import HISTOGRAMS, underscored
 from runtime.web import app_for
+from tests.support.polling import until
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
@@ -31,8 +33,13 @@ _BY = re.compile(r"by \([^)]*\)")
 _LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? \S+$", re.MULTILINE)
 
-ON_RAY = "raygrove_runner_max_hosts"
-"""A figure that the local engine does not have, all of whose agents live in one process."""
+ON_RAY = ("raygrove_runner_max_hosts",)
+"""Figures that the local engine does not have, all of whose agents live in one process."""
+
+
+def look_up() -> str:
+    """Look an order up."""
+    return "late"
 
 
 def rules() -> list[dict[str, Any]]:
@@ -51,15 +58,23 @@ def expressions() -> list[str]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[str]]:
-    """Each figure of a server of an app with a limited model, and its labels; those of Ray's metrics beside them."""
+    """Each figure of a server of an app with a limited model, and its labels; those of Ray's metrics beside them.
+
+    A tool was called, and a schedule has made a turn.
+    """
     settings = Settings(model_limits={"PatternModel": ModelLimits(max_concurrency=1)})
-    root = LlmAgent(name="desk", model=PatternModel([], default="Hello!"))
-    with Deploy("local", tmp_path_factory.mktemp("stores"))(root, app_name="desk", settings=settings) as rt:
-        rt.run(user_id="ada", session_id="s1", message="hi").result()
+    model = PatternModel([("order", {"call": "look_up", "args": {}}), ("tool:", "Found.")], default="Hello!")
+    with Deploy("local", tmp_path_factory.mktemp("stores"))(
+        LlmAgent(name="desk", model=model, tools=[look_up]), app_name="desk", settings=settings
+    ) as rt:
+        rt.run(user_id="ada", session_id="s1", message="my order").result()
+        rt.schedules.create("soon", at=datetime.now(UTC) + timedelta(seconds=1), user_id="ada", session_id="s1", message="hi")
+        until(lambda: len(rt.turns.list("ada", state="finished")) == 2)
         with serving(app_for(rt)) as url:
             httpx2.get(f"{url}/healthz", timeout=TIMEOUT_S)
             text = httpx2.get(f"{url}/metrics", timeout=TIMEOUT_S).text
-    found = {name: set(_LABEL.findall(labels)) for name, labels in _SAMPLE.findall(text)} | {ON_RAY: {"app"}}
+    found = {name: set(_LABEL.findall(labels)) for name, labels in _SAMPLE.findall(text)}
+    found |= {name: {"app"} for name in ON_RAY}
     for metric in HISTOGRAMS:
         labels = {"app", *map(underscored, metric.labels)}
         found |= {f"ray_{metric.prometheus_name}_{kind}_total": labels for kind in ("count", "sum")}
@@ -140,12 +155,26 @@ FIRED = {
         'raygrove_model_retried_total{app="desk",model="gemini"}': "0+9x60",
     },
     "RaygroveTurnsFail": {
-        'ray_gen_ai_workflow_duration_seconds_count_total{app="desk"}': "0+60x60",
-        'ray_gen_ai_workflow_duration_seconds_count_total{app="desk",error_type="KeyError"}': "0+6x60",
+        'raygrove_turns_ended_total{app="desk",agent="root",outcome="finished"}': "0+60x60",
+        'raygrove_turns_ended_total{app="desk",agent="root",outcome="paused"}': "0+600x60",
+        'raygrove_turns_ended_total{app="desk",agent="billing",outcome="failed",error_type="KeyError"}': "0+6x60",
+    },
+    "RaygroveModelFails": {
+        'raygrove_model_calls_total{app="desk",agent="root",model="gemini"}': "0+60x60",
+        'raygrove_model_calls_total{app="desk",agent="root",model="gemini",error_type="ModelServiceError"}': "0+9x60",
+        'raygrove_model_calls_total{app="desk",agent="root",model="other"}': "0+60x60",
     },
     "RaygroveToolFails": {
-        'ray_gen_ai_execute_tool_duration_seconds_count_total{app="desk",gen_ai_tool_name="pay"}': "0+3x60",
-        'ray_gen_ai_execute_tool_duration_seconds_count_total{app="desk",gen_ai_tool_name="pay",error_type="KeyError"}': "0+2x60",
+        'raygrove_tool_calls_total{app="desk",agent="root",tool="pay",outcome="ok"}': "0+3x60",
+        'raygrove_tool_calls_total{app="desk",agent="root",tool="pay",outcome="failed"}': "0+2x60",
+        'raygrove_tool_calls_total{app="desk",agent="root",tool="look_up",outcome="ok"}': "0+9x60",
+    },
+    "RaygroveProcessesLost": {'raygrove_runner_lost_total{app="desk"}': "0x50 5x10"},
+    "RaygroveSchedulesMissed": {'raygrove_schedule_times_total{app="desk",outcome="missed"}': "0x30 1x30"},
+    "RaygroveSchedulesLate": {
+        'raygrove_schedule_lateness_seconds_bucket{app="desk",outcome="made",le="40.96"}': "0x60",
+        'raygrove_schedule_lateness_seconds_bucket{app="desk",outcome="made",le="81.92"}': "0+10x60",
+        'raygrove_schedule_lateness_seconds_bucket{app="desk",outcome="made",le="+Inf"}': "0+10x60",
     },
 }
 """Of each alert figures of an hour, one a minute, at whose end it is on."""

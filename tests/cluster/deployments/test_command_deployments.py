@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -120,14 +121,16 @@ def paused(session: str, message: str = "refund") -> str:
     """A session of ada's with a call that waits, whose id is returned."""
     result = invoke("run", NAME, message, "--session", session, "--user", "ada", "--json")
     assert result.exit_code == 3
-    (call,) = turn(session)["pending"]
+    found = turn(session)
+    (call,) = found["pending"]
+    assert found["agent"] == call["agent"] == "billing"
     return str(call["callId"])
 
 
-def turn(session: str, *options: str) -> dict[str, list[dict[str, str]]]:
+def turn(session: str, *options: str) -> dict[str, Any]:
     """The turn of a session of ada's that is open."""
     (line,) = raygrove("turns", NAME, "--json", "--user", "ada", "--session", session, *options).splitlines()
-    found: dict[str, list[dict[str, str]]] = json.loads(line)
+    found: dict[str, Any] = json.loads(line)
     return found
 
 
@@ -247,7 +250,10 @@ def test_what_has_happened_to_the_deployment_is_printed(folder: Path) -> None:
     assert (kind, pid.isdecimal(), text.endswith(" has been started for agents")) == ("process started", True, True)
     [first, *_] = [json.loads(line) for line in raygrove("events", NAME, "--json").splitlines()]
     assert set(first) == {"atS", "kind", "text", "pid"}
-    assert "\tlost processes 0\t" in raygrove("top", NAME, "--count", "1", "--interval", "0.1")
+    summary, columns, *rows = raygrove("top", NAME, "--count", "1", "--interval", "0.1").splitlines()
+    assert "\tlost processes 0\t" in summary
+    assert columns.split("\t")[-3:] == ["CPU", "MEMORY", "RESTARTS"]
+    assert all(row.split("\t")[-3].endswith(" %") and row.endswith("\t0") for row in rows)
 
 
 LOUD = (("INFO", "stdout", "one moment"), ("WARNING", "shop.desk", "asked to talk"))

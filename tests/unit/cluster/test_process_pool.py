@@ -186,6 +186,7 @@ async def test_a_lost_process_takes_all_along_who_live_in_it() -> None:
     await until(lambda: cluster.runs() == 2)
     pool.drop_link((await pool.link(Replica("a"))).idle_link)
     assert pool.live() == []
+    assert pool.losses() == {Replica("a"): 1, Replica("b"): 1}
     cluster.gate.set()
     assert [type(lost) for lost in await runs] == [ActorLostError, ActorLostError]
     assert [await say(pool, "a"), await say(pool, "b")] == ["a", "b"]

@@ -111,6 +111,15 @@ def test_a_terminal_gets_a_table_in_which_texts_are_no_markup(store: str, monkey
     assert "[bold]hello[/bold]" in shown
 
 
+def test_ids_are_never_cut_however_narrow_the_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    ids = [f"e-{'0' * 36}", f"e-{'1' * 36}"]
+    with (shown := Console(width=20)).capture() as captured:
+        monkeypatch.setattr(output, "new_console", lambda: shown)
+        output.print_table(("INVOCATION", "SESSION"), [(each, "s1") for each in ids])
+    assert [line.split() for line in captured.get().splitlines()] == [["INVOCATION", "SESSION"], *([each, "s1"] for each in ids)]
+
+
 def test_looking_for_a_store_does_not_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match="no session store"):

@@ -17,12 +17,13 @@ from actors.messages.content import Content
 from actors.messages.event import Usage
 from actors.messages.llm.model import LlmResponse
 from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, OpenToolCall, TurnDescription
-from actors.messages.turn_info import PendingCall, TurnInfo
+from actors.messages.turn_info import LostProcess, PendingCall, TurnInfo
 from actors.testing import ScriptedModel
 from actors.testing.models import Reply, reply_parts
 from runtime import Runtime, Settings
 from runtime.frontends.console import cli, joining
 from runtime.frontends.console.observing.turn_lines import turn_lines
+from runtime.frontends.console.output import local_time
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -115,6 +116,7 @@ def test_a_turn_that_runs_is_told_in_lines() -> None:
         last_seq=7,
         epoch=2,
         begun_s=1000.0,
+        lost=(LostProcess(agent="root", lost_s=1020.0, reason="killed"), LostProcess(lost_s=1030.0)),
     )
     call = PendingCall(user_id="ada", session_id="s1", invocation_id="e-1", call_id="c", name="pay", asked_s=1050.0)
     share = AgentShare(agent="root", events=4, tool_calls=2, failed_tools=1, first_s=1010.0, last_s=1050.0)
@@ -126,18 +128,19 @@ def test_a_turn_that_runs_is_told_in_lines() -> None:
         tool_calls=[OpenToolCall(call_id="d", name="look_up", args={"order": "42"}, agent="root", called_s=1060.0)],
         model_waits=[ModelWait(model="gemini", before=3, running=8, waiting_s=12.0, failed_attempts=1, repeats_in_s=4.0)],
         pending=[call],
-        losses={"root": 2},
+        losses={"root": 1, "": 1},
     )
     lines = list(turn_lines(described, now_s=1100.0))
     assert lines[:2] == ["turn e-1 of session 's1' of user 'ada': running", "  message:    where is 42"]
     told = [line.split(":", 1)[0].strip() for line in lines[2:]]
-    assert told == ["began", "events", "epoch", "lost", "runs", "runs", "tool", "model", "waits for", "agent"]
+    assert told == ["began", "events", "epoch", "lost", "lost", "runs", "runs", "tool", "model", "waits for", "agent"]
     said = "\n".join(lines)
     for text in (
         ", 1m 40s ago",
         "3 to 7 of the session's log",
         "it was taken up again 1 times",
-        "2 processes of root",
+        f"a process of root, at {local_time(1020.0)}: killed\n",
+        f"the turn's Runner, or the deployment, at {local_time(1030.0)}\n",
         "root, for 1m 40s",
         "asked by root, on branch all.x, waits for a process",
         'look_up(order="42") of root, for 40s (call d)',

@@ -12,9 +12,10 @@ TURN_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")
 CALL_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "CALL", "TOOL", "AGE")
 
 
-def turn_row(turn: TurnInfo) -> tuple[str, ...]:
-    """The cells of a turn below TURN_COLUMNS."""
-    return turn.invocation_id, turn.session_id, turn.user_id, turn.agent, turn.state, duration(_age_s(turn))
+def turn_row(turn: TurnInfo, waits: Sequence[PendingCall] = ()) -> tuple[str, ...]:
+    """The cells of a turn below TURN_COLUMNS; of one that waits for a person with the agents whose calls wait."""
+    agent = ", ".join(dict.fromkeys(call.agent for call in waits)) or turn.agent
+    return turn.invocation_id, turn.session_id, turn.user_id, agent, turn.state, duration(_age_s(turn))
 
 
 def calls_row(calls: Sequence[PendingCall]) -> tuple[str, ...]:

@@ -14,10 +14,12 @@ from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.driver.runtime import Runtime
 from runtime.frontends.console.output import duration
 
-COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "MEMORY", "RESTARTS")
+COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "CPU", "MEMORY", "RESTARTS")
 
 UNITS = {"session": "events", "runner": "turns", "agent": "runs"}
 """What an actor of a kind does: its figure with this name is counted."""
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -33,8 +35,9 @@ class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         done: how many events, turns or runs since the actor was started.
         per_min: the same since the last look; None at the first one.
         llm_calls: calls of models; None for other actors than agents.
+        cpu_percent: of one CPU, of its process since the last look; None at the first one, and on another machine.
         memory_bytes: of its process, which it may share with other agents; None on another machine.
-        restarts: how often Ray has started its process again.
+        restarts: how often its process was lost, and it was started again: of an agent since its Runner was started.
     """
 
     actor: str
@@ -45,6 +48,7 @@ class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     done: int
     per_min: float | None
     llm_calls: int | None
+    cpu_percent: float | None
     memory_bytes: int | None
     restarts: int
 
@@ -53,7 +57,8 @@ class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         memory = f"{self.memory_bytes / 2**20:.0f} MB" if self.memory_bytes is not None else "-"
         return (
             *(self.actor, str(self.pid), self.node or "-", _number(self.running), str(self.done)),
-            *(_number(self.per_min), _number(self.llm_calls), memory, str(self.restarts)),
+            *(_number(self.per_min), _number(self.llm_calls)),
+            *(f"{self.cpu_percent:.0f} %" if self.cpu_percent is not None else "-", memory, str(self.restarts)),
         )
 
 
@@ -98,6 +103,7 @@ class DeploymentWatch:
         self._address = rt.address or ""
         self._node = this_node()
         self._done: Mapping[tuple[str, int], int] = {}
+        self._cpu_s: Mapping[int, float] = {}
         self._looked_s = 0.0
 
     def look(self) -> Look:
@@ -105,12 +111,16 @@ class DeploymentWatch:
         seen = self._rt.statistics()
         actors = {each.name: each for each in named_actors(self._address) if each.app == self._rt.app_name}
         now_s, since_s = time.time(), time.monotonic() - self._looked_s
-        rows, done = [], {}
+        rows, done, cpu_s = [], {}, {}
         for kind, figures in _figures(seen.session, seen.runner):
-            row = self._row(kind, figures, actors.get(figures.actor), since_s)
+            place = actors.get(figures.actor)
+            used_s = _cpu_s(figures.pid) if place is not None and place.node == self._node else None
+            row = self._row(kind, figures, place, since_s, used_s)
             done[row.actor, row.pid] = row.done
+            if used_s is not None:
+                cpu_s[row.pid] = used_s
             rows.append(row)
-        self._done, self._looked_s = done, time.monotonic()
+        self._done, self._cpu_s, self._looked_s = done, cpu_s, time.monotonic()
         core = [row for row in rows if row.kind != "agent"]
         agents = sorted(
             (row for row in rows if row.kind == "agent"), key=lambda row: (-(row.running or 0), -(row.per_min or 0), -row.done)
@@ -127,8 +137,9 @@ class DeploymentWatch:
             actors=[*core, *agents],
         )
 
-    def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float) -> ActorRow:
+    def _row(self, kind: str, figures: Statistics, place: NamedActor | None, since_s: float, cpu_s: float | None) -> ActorRow:
         name = figures.agent or figures.actor.partition("/")[2]
+        cpu_before_s = self._cpu_s.get(figures.pid)
         done = figures.counts.get(UNITS[kind], 0)
         before = self._done.get((name, figures.pid))
         return ActorRow(
@@ -140,8 +151,9 @@ class DeploymentWatch:
             done=done,
             per_min=max(0, done - (before or 0)) / since_s * 60 if self._looked_s else None,
             llm_calls=figures.counts.get("llm_calls"),
+            cpu_percent=None if cpu_s is None or cpu_before_s is None else (cpu_s - cpu_before_s) / since_s * 100,
             memory_bytes=_memory(figures.pid) if place is not None and place.node == self._node else None,
-            restarts=place.restarts if place is not None else 0,
+            restarts=figures.counts.get("restarts", place.restarts if place is not None else 0),
         )
 
 
@@ -151,6 +163,16 @@ def _figures(session: Statistics, runner: Statistics) -> Iterator[tuple[str, Sta
             yield kind, each
     for agent in runner.agents:
         yield "agent", agent
+
+
+def _cpu_s(pid: int) -> float | None:
+    """Seconds of CPU that a process of this machine has used."""
+    try:
+        # The name before it may have blanks and brackets.
+        user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return None
+    return (int(user) + int(system)) / TICKS_PER_S
 
 
 def _memory(pid: int) -> int | None:

@@ -25,14 +25,15 @@ def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Addr
     """Show what the actors of a deployment do, agents that are busiest first. On a terminal it goes on until Ctrl-C.
 
     RUNNING are turns of a Runner and runs of an agent. DONE are events of a Session actor, turns and runs since the actor began,
-    /MIN those since the last look, CALLS those of models. MEMORY is that of the process, which agents may share.
+    /MIN those since the last look, CALLS those of models. CPU and MEMORY are those of the process,
+    which agents may share. RESTARTS are processes that were lost.
     """
     from runtime.frontends.console.joining import joined
     from runtime.frontends.console.output import is_terminal, print_json
 
     try:
         with joined(name, address) as rt:
-            from runtime.frontends.console.deployments.activity import DeploymentWatch
+            from runtime.frontends.console.deployments.activity import COLUMNS, DeploymentWatch
 
             watch = DeploymentWatch(rt)
             if is_terminal() and not json:
@@ -46,7 +47,7 @@ def top(name: Name, interval: Interval = 1.0, count: Count = None, address: Addr
                 if json:
                     print_json([look])
                 else:
-                    lines = ["\t".join(cells) for cells in (look.summary(), *(row.cells() for row in look.actors))]
+                    lines = ["\t".join(cells) for cells in (look.summary(), COLUMNS, *(row.cells() for row in look.actors))]
                     print("\n".join(lines), flush=True)
     except KeyboardInterrupt:
         return

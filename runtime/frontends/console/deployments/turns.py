@@ -59,7 +59,7 @@ def turns(
             msgspec.to_builtins(turn) | {"pending": msgspec.to_builtins(waits.get(turn.invocation_id, []))} for turn in found
         )
         return
-    rows = [turn_row(turn) for turn in found]
+    rows = [turn_row(turn, waits.get(turn.invocation_id, ())) for turn in found]
     notes = [
         turn.error or "; ".join(f"{call.call_id} {question(call)}" for call in waits.get(turn.invocation_id, ()))
         for turn in found

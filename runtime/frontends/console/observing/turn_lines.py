@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from actors.messages.content import FunctionCall
 from actors.messages.event import Usage
 from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
-from actors.messages.turn_info import TurnInfo
+from actors.messages.turn_info import LostProcess, TurnInfo
 from runtime.frontends.console.apps.questions import question
 from runtime.frontends.console.event_lines import written_call
 from runtime.frontends.console.output import duration, local_time
@@ -32,7 +32,7 @@ def turn_lines(description: TurnDescription, now_s: float | None = None) -> Iter
     yield from _times(turn, now_s)
     if turn.epoch > 1:
         yield f"  epoch:      {turn.epoch}: it was taken up again {turn.epoch - 1} times, after pauses, losses or failures"
-    yield from (f"  lost:       {count} processes of {agent}" for agent, count in description.losses.items())
+    yield from (f"  lost:       {_lost(lost)}" for lost in turn.lost)
     if turn.state == "waiting":
         yield f"  waits for:  {_turns(description.turns_before)} of its session"
     yield from (f"  runs:       {_run(run, now_s)}" for run in description.runs)
@@ -58,6 +58,11 @@ def _times(turn: TurnInfo, now_s: float) -> Iterator[str]:
         yield f"  {verb + ':':<11} {local_time(turn.ended_s)}, after {duration(turn.ended_s - turn.begun_s)}"
     if turn.first_seq:
         yield f"  events:     {turn.first_seq} to {turn.last_seq} of the session's log"
+
+
+def _lost(lost: LostProcess) -> str:
+    what = f"a process of {lost.agent}" if lost.agent else "the turn's Runner, or the deployment"
+    return f"{what}, at {local_time(lost.lost_s)}{f': {lost.reason}' if lost.reason else ''}"
 
 
 def _run(run: LiveRun, now_s: float) -> str:

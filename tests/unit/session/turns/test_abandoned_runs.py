@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from actors.messages.turn_info import TurnInfo
+from actors.session.log.open_turn import MAX_LOST, MAX_REASON
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
 
 
@@ -41,3 +45,50 @@ async def test_an_answer_that_is_sent_again_is_joined(session: SessionFixture) -
     # Its first reply was lost: the same event comes once more.
     session._events = before
     assert await session.answer("e-1", "c1", repeatable=True) == p.TurnJoined(seq=3, agent="root")
+
+
+async def where(session: SessionFixture) -> TurnInfo:
+    return await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+
+
+ENDS: dict[str, p.AnyOutcome] = {
+    "finished": p.Finished(agent="root"),
+    "failed": p.Failed(agent="root", error_code="E"),
+    "cancelled": p.Cancelled(),
+}
+
+
+@pytest.mark.parametrize("state", ENDS)
+async def test_what_was_lost_stays_with_a_turn_that_has_ended(session: SessionFixture, state: str) -> None:
+    await session.open()
+    for times in (1, 1, 2):
+        lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), losses={"root": times}, reason="killed" * MAX_REASON)
+        await session.ref.abandon_runs(lost)
+    assert [each.agent for each in (await where(session)).lost] == ["root", "root"]
+    await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.close(epoch=2, outcome=ENDS[state])
+    session = await session.restarted()
+    turn = await where(session)
+    assert (turn.state, [each.agent for each in turn.lost]) == (state, ["root", "root", ""])
+    assert turn.begun_s <= turn.lost[0].lost_s <= turn.lost[-1].lost_s <= turn.ended_s
+    assert len(turn.lost[0].reason) == MAX_REASON
+
+
+async def test_a_pause_keeps_what_was_lost_and_a_turn_without_losses_has_nothing_more_in_its_record(
+    session: SessionFixture,
+) -> None:
+    await session.open()
+    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), losses={"root": MAX_LOST + 5}))
+    await session.say(session.event("root", call="c1"))
+    await session.close(outcome=p.Paused(call_ids=("c1",)))
+    assert isinstance(await session.answer("e-1", "c1"), p.TurnBegun)
+    again = p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), losses={"root": 1}, reason="the newest")
+    await session.ref.abandon_runs(again)
+    await session.close(epoch=2)
+    lost = (await where(session)).lost
+    assert (len(lost), lost[-1].reason) == (MAX_LOST, "the newest")
+    await session.open(turn="e-2")
+    await session.close(turn="e-2")
+    row = session.store.turn(KEY, "e-2")
+    assert row is not None
+    assert row.temp == b""

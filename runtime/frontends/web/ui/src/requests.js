@@ -33,20 +33,25 @@ export function RequestsPanel({ session, turn }) {
 
 /** Why there is nothing, and what would have to be set. */
 function NotRecorded() {
-  return html`<div class="none"><p>No model call of this turn was recorded.</p>
-    <p>Set <code>RAYGROVE_RECORD_REQUESTS=on</code> where the app is started, or a share of turns such as <code>0.1</code>. Turns that begin from then on are recorded, for <code>RAYGROVE_RECORD_REQUESTS_DAYS</code>, by default 30.</p></div>`;
+  return html`<div class="none"><p>No model call of this turn was recorded, and none is in its log.</p><${HowToRecord} /></div>`;
+}
+
+/** Which setting has requests recorded. */
+function HowToRecord() {
+  return html`<p>Set <code>RAYGROVE_RECORD_REQUESTS=on</code> where the app is started, or a share of turns such as <code>0.1</code>. Turns that begin from then on are recorded, for <code>RAYGROVE_RECORD_REQUESTS_DAYS</code>, by default 30.</p>`;
 }
 
 /** @param {{ call: RecordedCall, isHere: boolean }} props */
 function ModelCall({ call, isHere }) {
   const [isOpen, setIsOpen] = useState(isHere);
   const attempts = call.attempts ?? [];
-  const model = attempts.at(-1)?.model || "a model";
+  const model = attempts.at(-1)?.model || call.asked || "a model";
   const facts = [
     duration(call.endedS - call.begunS),
     tokens(call.usage),
     attempts.length > 1 ? `${attempts.length} attempts` : "",
     call.streamed ? "streamed" : "",
+    call.rebuilt ? "not recorded" : "",
   ];
   return html`<section class=${`model-call ${isHere ? "here" : ""}`} aria-label=${`Model call of ${call.agent}`}>
     <button class="plain head" aria-expanded=${isOpen} onClick=${() => setIsOpen(!isOpen)}>
@@ -62,7 +67,11 @@ function ModelCall({ call, isHere }) {
             html`<li key=${attempt.begunS}>${attempt.model}${attempt.endpoint ? ` at ${attempt.endpoint}` : ""} <time>${time(attempt.begunS)}</time>${attempt.error ? html`<span class="error"> ${attempt.error}</span>` : ""}</li>`,
         )}</ol>`
       }
-      ${call.request ? html`<${Request} request=${call.request} />` : html`<p class="none">Its request was not recorded: ${call.omitted}</p>`}`
+      ${call.rebuilt && call.request && html`<p class="note">Rebuilt from the log, as it went out to the byte.</p>`}${
+        call.request
+          ? html`<${Request} request=${call.request} />`
+          : html`<p class="none">${call.rebuilt ? "It was not recorded, and cannot be rebuilt from the log" : "Its request was not recorded"}: ${call.omitted}.</p>${call.rebuilt && html`<${HowToRecord} />`}`
+      }`
     }
   </section>`;
 }

@@ -17,8 +17,8 @@ export function TurnTimeline({ session }) {
   const events = session.events.value;
   const id = place.value.turn ?? events.at(-1)?.invocationId ?? "";
   const inside = useMemo(() => events.filter((event) => event.invocationId === id), [events, id]);
-  const { from, to, runs, waits } = useMemo(() => timeline(inside), [inside]);
   const turn = session.turns.value.find((each) => each.invocationId === id);
+  const { from, to, runs, waits } = useMemo(() => timeline(inside, turn?.lost), [inside, turn?.lost]);
   const span = Math.max(to - from, 0.001);
   /** @param {number} at */
   const percent = (at) => ((at - from) / span) * 100;
@@ -44,10 +44,11 @@ export function TurnTimeline({ session }) {
   return html`<div class="timeline">
     <p class="summary">
       <span class=${`mark ${turn?.state ?? ""}`} aria-hidden="true">${MARKS[turn?.state ?? ""] ?? ""}</span> ${turn?.state ?? ""}
-      ${" "}${time(from)}, ${duration(span)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"} of agents${answers.length ? `, ${tokens(total)}` : ""}${turn?.epoch && turn.epoch > 1 ? `, epoch ${turn.epoch}` : ""}
+      ${" "}${time(from)}, ${duration(span)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"} of agents${answers.length ? `, ${tokens(total)}` : ""}${turn?.epoch && turn.epoch > 1 ? `, epoch ${turn.epoch}` : ""}${turn?.lost?.length ? `, ${turn.lost.length} lost` : ""}
     </p>
     <p class="legend" aria-hidden="true">
-      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick wait"></span> waited for a person
+      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick retry"></span> tried again <span class="tick wait"></span> waited for a person
+      ${turn?.lost?.length && html`<span class="tick lost"></span> process lost`}
     </p>
     <div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span key=${part}>${duration(span * part)}</span>`)}</div>
     <${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => `${row.seq} ${row.label} ${row.from}`} height=${HEIGHT} label="Runs of agents" rowRole="listitem"

@@ -15,10 +15,12 @@
  * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
  *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
  *   errorTraceback?: string, customMetadata?: { supervision?: Supervision }, usageMetadata?: Usage, finishReason?: string, longRunningToolIds?: string[],
- *   nodeInfo?: { path?: string }, flow?: { run: string }, output?: unknown, actions?: Actions }} Event
+ *   nodeInfo?: { path?: string, attempt?: number }, flow?: { run: string }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
- *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string }} Turn
+ *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,
+ *   lost?: LostProcess[] }} Turn
+ * @typedef {{ agent?: string, lostS?: number, reason?: string }} LostProcess
  * @typedef {{ userId: string, sessionId: string, invocationId: string, callId: string, name: string,
  *   args?: Record<string, unknown>, agent?: string, isConfirmation?: boolean, question?: Record<string, unknown>,
  *   seq?: number, askedS?: number }} PendingCall
@@ -46,7 +48,7 @@
  * @typedef {{ model?: string, config?: Record<string, unknown>, outputSchema?: unknown,
  *   tools?: { name: string, description?: string, parameters?: unknown }[], contents?: { role?: string, parts?: Part[] }[] }} ModelRequest
  * @typedef {{ agent: string, eventId: string, seq: number, begunS: number, endedS: number, streamed?: boolean, attempts?: Attempt[],
- *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string }} RecordedCall
+ *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string, rebuilt?: boolean, asked?: string }} RecordedCall
  * @typedef {{ atS: number, agent: string, level: string, logger: string, text: string, details?: string, pid?: number }} LogLine
  * @typedef {{ name: string, root: string, description: string }} App
  * @typedef {{ userId: string | null, isAdmin: boolean, isKnown: boolean, needsCredentials: boolean }} Me

@@ -16,6 +16,21 @@ const text = (said) => ({ text: said });
 const call = (name, id) => ({ functionCall: { name, id, args: {} } });
 const response = (name, id) => ({ functionResponse: { name, id, response: {} } });
 
+test("a lost process is marked in the run that it disturbed", () => {
+  const events = [
+    event(1, "user", 100, [text("hi")]),
+    event(2, "desk", 101, [], { actions: { transferToAgent: "billing" } }),
+    event(3, "billing", 109, [text("done")]),
+  ];
+  const { runs } = timeline(events, [
+    { agent: "billing", lostS: 105, reason: "killed" },
+    { lostS: 90 },
+    { agent: "gone", lostS: 104 },
+  ]);
+  const marks = runs.map((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => [tick.from, tick.label]));
+  assert.deepEqual(marks, [[[100, "the Runner was lost, then epoch 2"]], [[105, "its process was lost: killed"]]]);
+});
+
 test("a turn has a run for each agent, and models and tools begin where their events tell", () => {
   const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 2 };
   const { from, to, runs, waits } = timeline([
@@ -67,7 +82,7 @@ test("a turn that waited for a person says how long, and goes on with the answer
     event(3, "user", 61, [response("pay", "c1")]),
     event(4, "desk", 62, [text("paid")]),
   ]);
-  assert.deepEqual(waits, [{ kind: "wait", from: 1, to: 61, label: "waited for a person: pay", seq: 3 }]);
+  assert.deepEqual(waits, [{ kind: "wait", from: 1, to: 61, label: "waited for a person: pay, then epoch 2", seq: 3 }]);
   assert.deepEqual(
     runs.map((run) => [run.from, run.to]),
     [
@@ -236,4 +251,30 @@ test("of two turns the steps that are the same stand beside each other, and the 
     [3, 10, true],
   ]);
   assert.deepEqual(aligned([], []), []);
+});
+
+test("what was tried again is marked where it failed, and a loss of the Runner says which epoch began", () => {
+  const supervision = { decision: "restart", child: "b", told: "b failed with KeyError: restart 1 of 3 begins at once" };
+  const { runs, waits } = timeline(
+    [
+      event(1, "user", 0, [text("hi")]),
+      event(2, "b", 1, [], { errorCode: "KeyError" }),
+      event(3, "a", 2, [], { content: undefined, actions: { agentState: {} }, customMetadata: { supervision } }),
+      event(4, "wf", 3, [], { errorCode: "TimeoutError", nodeInfo: { path: "wf@1/n@1", attempt: 2 } }),
+      event(5, "desk", 4, [call("pay", "c1")]),
+      event(6, "user", 9, [response("pay", "c1")]),
+      event(7, "desk", 10, [text("paid")]),
+    ],
+    [{ lostS: 3.5 }],
+  );
+  const retries = runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "retry").map((tick) => [run.agent, tick.label]));
+  assert.deepEqual(retries, [
+    ["b", supervision.told],
+    ["wf", "attempt 2 failed, tried again"],
+  ]);
+  assert.deepEqual(
+    runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => tick.label)),
+    ["the Runner was lost, then epoch 2"],
+  );
+  assert.equal(waits[0].label, "waited for a person: pay, then epoch 3");
 });

@@ -1,0 +1,28 @@
+"""The tools that an LLM agent has by its definition and its place in the tree."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from actors.definitions.agents.llm import LlmAgent
+from actors.definitions.graphs.finish_task import FinishTaskTool
+from actors.definitions.tools.base import Tool
+from actors.definitions.tools.transfer import transfer_tools
+from actors.definitions.tree.spec import AgentSpec
+from actors.messages.topology import TASK
+
+
+def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None) -> dict[str, Tool]:
+    """The tools of an agent by name: its own, the one that ends its task, and those of transfers.
+
+    Args:
+        finish: ends the task of an agent that works on one; None: there is a new one.
+    """
+    agent = cast(LlmAgent, spec.definition)
+    by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
+    if agent.mode == TASK:
+        finish = finish or FinishTaskTool(agent.output_type)
+        by_name[finish.name] = finish
+    if spec.targets:
+        by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
+    return by_name

@@ -1,0 +1,54 @@
+"""Has agents build requests of model calls again that went out in the past."""
+
+from __future__ import annotations
+
+from actors.errors import ActorLostError
+from actors.interfaces.transport import Directory
+from actors.messages import protocol as p
+from actors.messages.llm.recorded import PackedCall
+from actors.refs.agent import AgentRef
+from actors.runner.dispatch.routing import Routing
+
+TRIES = 2
+"""Processes of an agent that are asked one after the other."""
+
+
+class RebuiltRequests:
+    """Answers RebuildRequests.
+
+    Args:
+        routing: the agent tree.
+        directory: activates agents.
+        defined_s: since when the agents are as they are now, in seconds since the epoch; 0: always.
+    """
+
+    def __init__(self, routing: Routing, directory: Directory, defined_s: float) -> None:
+        self._routing = routing
+        self._directory = directory
+        self._defined_s = defined_s
+
+    async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
+        """Ask the agent whose calls they were. Raises ActorLostError, ClusterError, SessionNotFoundError, StoreError."""
+        await self._routing.load()
+        node = self._routing.topology.find(message.agent)
+        if node is None:
+            return _omitted(message, f"there is no agent {message.agent!r} any more")
+        if not node.is_llm:
+            return _omitted(message, f"{message.agent!r} is no LLM agent")
+        if message.begun_s < self._defined_s:
+            return _omitted(message, "the turn began before this deployment, whose agents may be others")
+        for left in reversed(range(TRIES)):
+            link = await self._directory.link(message.agent, message.key)
+            try:
+                return await AgentRef(link).rebuild_requests(message)
+            except ActorLostError:
+                self._directory.drop_link(message.agent, link)
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+
+def _omitted(message: p.RebuildRequests, reason: str) -> p.ModelCallsReply:
+    """The reply that has no request, for one reason."""
+    call = PackedCall(id="", agent=message.agent, begun_s=0.0, ended_s=0.0, omitted=reason)
+    return p.ModelCallsReply(calls=[p.StoredCall(seq, call) for seq in message.seqs])
