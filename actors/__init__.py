@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from actors.messages.llm.fields import GenerateContentConfig
     from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
     from actors.messages.memory import MemoryEntry
-    from actors.messages.operating.usage import Price
+    from actors.messages.operating.usage import BudgetWarning, Price
     from actors.messages.protocol.outcomes import Cancelled, Failed, Finished, Outcome, Paused, Transfer
     from actors.messages.session import Session
     from actors.rules.flow.until import AllComplete, AnyComplete, AnyFailed, MaxAgentTurns, MaxLLMCalls
@@ -94,6 +94,7 @@ __all__ = [
     "BasePlanner",
     "Blob",
     "Budget",
+    "BudgetWarning",
     "BuiltInCodeExecutor",
     "BuiltInPlanner",
     "BuiltInTool",
@@ -182,6 +183,7 @@ _MODULES = {
     "BasePlanner": "actors.definitions.planners",
     "Blob": "actors.messages.content",
     "Budget": "actors.messages.config",
+    "BudgetWarning": "actors.messages.operating.usage",
     "BuiltInCodeExecutor": "actors.definitions.tools",
     "BuiltInPlanner": "actors.definitions.planners",
     "BuiltInTool": "actors.definitions.tools",

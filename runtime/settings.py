@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Never
+from typing import Annotated, Any, Literal, Never
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic import Field, PlainValidator, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
+from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 from actors.messages.operating.usage import Price
 
@@ -28,6 +36,39 @@ DAY_S = 86_400.0
 
 LEAST_BYTES = 64 * KIB
 """The lowest limit for messages, events and state: an event that reports a failure must fit into it."""
+
+
+def to_budget(given: object) -> Budget | None:
+    """A budget as settings have it: one, or a dictionary of its fields, or JSON. Raises ValueError."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            raise ValueError(f'it has to be JSON, such as {{"money": 20}}, not {given!r}') from None
+    if isinstance(given, Mapping):
+        try:
+            return Budget(**given)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+    if given is None or isinstance(given, Budget):
+        return given
+    raise ValueError(f"it is a Budget, or a dictionary of its fields, not {given!r}")
+
+
+class _Variables(EnvSettingsSource):
+    """The environment. It looks only at settings that have a variable, and not at each as the library does: 4 ms a time."""
+
+    def __call__(self) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for name, field in self.settings_cls.model_fields.items():
+            if f"{PREFIX}{name}".lower() not in self.env_vars:
+                continue
+            value, _, is_complex = self.get_field_value(field, name)
+            try:
+                given[name] = self.prepare_field_value(name, field, value, is_complex)
+            except ValueError as error:
+                raise SettingsError(f'the variable of "{name}" cannot be read') from error
+        return given
 
 
 class Settings(BaseSettings):
@@ -67,6 +108,8 @@ class Settings(BaseSettings):
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
         record_requests: of how many turns the requests to models are recorded: "off", "on", or a share such as 0.1.
         record_requests_days: how long records of requests are kept, in days; None: as long as their session.
+        daily_budget: how much all turns of the app that began since midnight, by UTC, may use, as a Budget or a dictionary of its
+            fields; in the environment as JSON. None: no limit.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
@@ -76,6 +119,7 @@ class Settings(BaseSettings):
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
             what may wait, see Limits.
+        user_weights: how many turns of a user are taken in a row, see Limits; in the environment as JSON.
         max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
             that have their values in this program's environment. No value is logged, printed or given to programs that join. On
@@ -122,6 +166,7 @@ class Settings(BaseSettings):
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
     model_limits: dict[str, ModelLimits] = {}
     prices: dict[str, Price] = {}
+    daily_budget: Annotated[Budget | None, PlainValidator(to_budget)] = None
     max_cache_bytes: int = Field(default=DEFAULT_LIMITS.max_cache_bytes, ge=0)
     max_listed_targets: int = Field(default=DEFAULT_LIMITS.max_listed_targets, ge=0)
     max_listed_tools: int = Field(default=DEFAULT_LIMITS.max_listed_tools, ge=1)
@@ -130,6 +175,7 @@ class Settings(BaseSettings):
     max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
     max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
     max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
+    user_weights: dict[str, Annotated[int, Field(ge=1)]] = {}
     max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
     min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)
     max_schedule_ahead_days: int = Field(default=DEFAULT_LIMITS.max_schedule_ahead_days, ge=1)
@@ -145,6 +191,13 @@ class Settings(BaseSettings):
             raise DefinitionError(f"Settings: {'; '.join(_problems(error, given))}") from None
         except SettingsError as error:
             raise DefinitionError(f"Settings: {_no_json(error)}") from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let values that are given go before the environment, and have no other sources."""
+        return init_settings, _Variables(settings_cls)
 
     @field_validator("env", mode="before")
     @classmethod
@@ -257,6 +310,7 @@ def _no_json(error: SettingsError) -> str:
 _JSON_EXAMPLES = {
     "core_resources": '{"core": 1}',
     "model_limits": '{"gemini-*": {"max_concurrency": 8}}',
+    "user_weights": '{"batch-*": 1, "desk": 4}',
     "prices": '{"gemini-*": {"input": 0.5, "output": 3}}',
     "env": '["OPENAI_API_KEY"]',
 }

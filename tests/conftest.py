@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import ray
+from ray._private.node import Node
 
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
@@ -21,7 +22,8 @@ from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
-from tests.support.tries import tries
+from tests.support.stores.shared_dialect import share_compiled_queries
+from tests.support.tries import IS_FULL, tries
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile(
@@ -39,8 +41,8 @@ DEFAULT_STORES = Path(".raygrove").absolute()
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
 
-ONE_IN_ON_RAY = 5
-"""Of the acceptance tests of a module that run on both engines, the ordinary run has one in so many on Ray."""
+ONE_IN_ON_RAY = 8
+"""Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
 ROOM_BYTES = 4 * 2**30
 """Free bytes that such a folder has to have."""
@@ -57,6 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
     os.environ[NICENESS] = "0"
+    if not IS_FULL:
+        # The full set has stores as programs have them.
+        share_compiled_queries()
     if _has_room(MEMORY):
         # Stores wait for their disk at each commit, which says nothing about the code.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -75,8 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         sampled = item.get_closest_marker("sampled")
         group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
-        if sampled is None and _is_acceptance_on_ray(item):
-            group, one_in = str(item.path), ONE_IN_ON_RAY
+        if sampled is not None and sampled.kwargs.get("of") == "module":
+            group = str(item.path)
+        elif sampled is None and _is_acceptance_on_ray(item):
+            group, one_in = str(item.path.parent), ONE_IN_ON_RAY
         if seen[group] % one_in:
             item.add_marker(pytest.mark.full)
         seen[group] += 1
@@ -96,6 +103,10 @@ def _is_acceptance_on_ray(item: pytest.Item) -> bool:
     return "ray" in (callspec.params.get("engine"), callspec.params.get("engine_name"))
 
 
+def _quick_folder() -> str:
+    return str(MEMORY) if _has_room(MEMORY) else "/tmp"
+
+
 def _has_room(folder: Path) -> bool:
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_BYTES
 
@@ -109,7 +120,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _start_ray(address: str | None = None) -> str:
     hide_noise()
     # RAYGROVE_LOCAL_RAY=plain runs all tests on a Ray as it is on clusters.
-    with starting_ray(Settings().local_ray) if address is None else nullcontext():
+    kind = Settings().local_ray
+    with starting_ray(kind) if address is None else nullcontext(), pytest.MonkeyPatch.context() as patch:
+        if kind == "light":
+            # It reads the logs of all workers again and again, for drivers that would print them; none here does.
+            patch.setattr(Node, "start_log_monitor", lambda node: None)
         ray.init(
             # Not one that happens to be on this machine.
             address=address or "local",
@@ -160,7 +175,7 @@ def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Depl
 def server() -> Iterator[str]:
     """The URL of a PostgreSQL server that all tests share."""
     try:
-        with short_folder() as folder, postgres(folder) as url:
+        with short_folder(_quick_folder()) as folder, postgres(folder) as url:
             yield url
     except NoPostgresError as error:
         pytest.skip(str(error))
@@ -170,7 +185,7 @@ def server() -> Iterator[str]:
 def own_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server that a test may stop, if it starts it again."""
     try:
-        with short_folder() as folder, postgres_server(folder) as server:
+        with short_folder(_quick_folder()) as folder, postgres_server(folder) as server:
             yield server
     except NoPostgresError as error:
         pytest.skip(str(error))

@@ -181,6 +181,7 @@ class AgentActor(Actor):
             return self._model
         model = limiter.limited(self._model, message.turn.key)
         run.give_back = model.give_back
+        run.model_named = lambda name: model.limited(self._environment.resolve(self._spec.name, name))
         return model
 
     async def _fail(self, run: Invocation, error: BaseException) -> p.AnyOutcome:

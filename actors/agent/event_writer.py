@@ -21,7 +21,7 @@ from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
-from actors.messages.graph import NodeInfo, root_path
+from actors.messages.graph import NodeInfo, root_path, scope_of
 from actors.messages.json_types import StateDelta
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.topology import CHAT, TASK
@@ -261,7 +261,8 @@ class EventWriter:
             return NodeInfo(path=self._node.path)
         if self._spec.mode == TASK:
             output_for = self._node.output_for if event.output is not None else ()
-            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=self._node.path)
+            scope = scope_of(self._node.path, is_delegate=self._node.is_delegated)
+            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope)
         output_for = self._node.output_for if says else ()
         return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=says and event.output is None)
 

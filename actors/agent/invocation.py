@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from actors.agent.children import Children
 from actors.agent.environment import AgentEnvironment
@@ -13,6 +14,7 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import ArtifactAccess, MemoryAccess
+from actors.interfaces.model import Model
 from actors.interfaces.session import LogAccess
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages import protocol as p
@@ -53,6 +55,7 @@ class Invocation:
         writer: writes the run's events.
         children: has other agents run.
         llm_budget: counts model calls.
+        model_named: gives the model of a name, within its limits.
         give_back: releases what the run's code holds and does not give back itself.
     """
 
@@ -97,6 +100,7 @@ class Invocation:
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)
+        self.model_named: Callable[[str], Model] = partial(environment.resolve, spec.name)
         self.give_back: Callable[[], None] = lambda: None
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
@@ -157,13 +161,13 @@ class Invocation:
         """Store events together: see Context."""
         return await self.writer.emit_all(self, events)
 
-    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> p.MaySpend | p.AskForMore:
         """Count one model call: see Context."""
-        await self.llm_budget.take_call(request, model)
+        return await self.llm_budget.take_call(request, model)
 
-    async def take_tool_calls(self, unstored: int) -> None:
+    async def take_tool_calls(self, unstored: int) -> p.MaySpend | p.AskForMore:
         """Check that calls of tools may be run: see Context."""
-        await self.llm_budget.take_tools(unstored)
+        return await self.llm_budget.take_tools(unstored)
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""
@@ -171,7 +175,8 @@ class Invocation:
 
     async def delegate(self, name: str, run_id: str, call_id: str, data: JsonValue) -> p.AnyOutcome:
         """Run a child as a node, for a call: see Context."""
-        task = NodeTask(path=f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}", graph=name, data=data)
+        path = f"{self.node_path or root_path(self.agent_name)}/{name}@{run_id}"
+        task = NodeTask(path=path, graph=name, data=data, is_delegated=True)
         branch = delegate_branch(self.branch, name, call_id)
         outcome = await self.children.delegate(name, task, branch, resume=self.is_resumed)
         await self.reader.refresh_state(outcome.state_seq)

@@ -9,6 +9,9 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.accounting.budgets import tokens_of
 
+MAY_SPEND = p.MaySpend()
+"""There is nothing against it."""
+
 
 class LlmBudget:
     """Counts calls out of the allowance that came with the run, or asks the Runner for each.
@@ -32,8 +35,8 @@ class LlmBudget:
         self._counts = counts
         self.used = 0
 
-    async def take_call(self, request: LlmRequest | None, model: str) -> None:
-        """Count one call.
+    async def take_call(self, request: LlmRequest | None, model: str) -> p.MaySpend | p.AskForMore:
+        """Count one call. Returns what is to be done: the call, perhaps of another model, or a question.
 
         Args:
             request: what the model is to be asked; None where that is not known.
@@ -52,12 +55,13 @@ class LlmBudget:
             self.used += 1
         if message.config.budgets:
             given = tokens_of(request) if request is not None else 0
-            await self._session.reserve(
-                p.ReserveSpending(turn=message.turn, agent=message.agent, model=model, input_tokens=given)
+            return await self._session.reserve(
+                p.ReserveSpending(turn=message.turn, agent=message.agent, branch=message.branch, model=model, input_tokens=given)
             )
+        return MAY_SPEND
 
-    async def take_tools(self, unstored: int) -> None:
-        """Check that calls of tools may be run.
+    async def take_tools(self, unstored: int) -> p.MaySpend | p.AskForMore:
+        """Check that calls of tools may be run. Returns what is to be done.
 
         Args:
             unstored: so many of them are not in the log yet.
@@ -67,4 +71,7 @@ class LlmBudget:
         """
         message = self._message
         if any(budget.tool_calls is not None for budget in message.config.budgets):
-            await self._session.reserve(p.ReserveSpending(turn=message.turn, agent=message.agent, tool_calls=unstored))
+            return await self._session.reserve(
+                p.ReserveSpending(turn=message.turn, agent=message.agent, branch=message.branch, tool_calls=unstored)
+            )
+        return MAY_SPEND

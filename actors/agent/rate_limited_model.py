@@ -150,7 +150,7 @@ class RateLimitedModel:
         self._permits: set[str] = set()
         self._repeats = True
 
-    def _limited(self, model: Model, repeats: bool) -> RateLimitedModel:
+    def limited(self, model: Model, repeats: bool = True) -> RateLimitedModel:
         """Another model of the same run, whose failed calls may be repeated or not."""
         limited = RateLimitedModel(model, self._session, self._limiter)
         limited._repeats = repeats
@@ -167,7 +167,7 @@ class RateLimitedModel:
         through: Callable[[Callable[[Model, bool], Model]], Model] | None = getattr(self._model, "through", None)
         if through is not None:
             # Each of the models that it passes calls on to has limits of its own.
-            async with Responses(through(self._limited), request, stream=stream) as responses:
+            async with Responses(through(self.limited), request, stream=stream) as responses:
                 async for response in responses:
                     yield response
             return

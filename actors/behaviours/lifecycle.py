@@ -13,6 +13,7 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.event import Event, new_event_id
+from actors.messages.operating.usage import BudgetWarning
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
 
@@ -80,6 +81,13 @@ async def emit_content_of(
         keep_output(event, actions)
     await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
     return True
+
+
+async def tell_of_budgets(spec: AgentSpec, context: Context, warnings: Sequence[BudgetWarning]) -> None:
+    """Call the hooks of plugins for budgets of which most is used. Raises what a hook raises."""
+    for warning in warnings:
+        for hook in spec.hooks("on_budget_callback"):
+            await hook(callback_context(context, Actions()), warning)
 
 
 def stored_failure(event: Event) -> Failed:

@@ -32,6 +32,7 @@ from actors.errors.tree.models import (
 from actors.errors.tree.requests import (
     DrainingError,
     FlowNotFoundError,
+    InputSchemaError,
     InvalidIdError,
     InvalidMessageError,
     InvalidScheduleError,
@@ -109,6 +110,7 @@ __all__ = [
     "FlowStalledError",
     "ForkedProcessError",
     "GraphValidationError",
+    "InputSchemaError",
     "InvalidIdError",
     "InvalidMessageError",
     "InvalidScheduleError",

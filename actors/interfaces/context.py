@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.clock import Clock
+from actors.interfaces.model import Model
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.interfaces.telemetry import RunTelemetry
@@ -18,7 +19,7 @@ from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.protocol.log import FailedCall
+from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
@@ -112,6 +113,7 @@ class Context(RunContext, Protocol):
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
         schedules: the user's schedules.
+        model_named: gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError.
     """
 
     log: LogAccess
@@ -126,6 +128,7 @@ class Context(RunContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
+    model_named: Callable[[str], Model]
 
     @property
     def words_seq(self) -> int:
@@ -194,8 +197,8 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> None:
-        """Count one model call.
+    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> MaySpend | AskForMore:
+        """Count one model call. Returns what is to be done: the call, perhaps of another model, or a question to the user.
 
         Args:
             request: what the model is to be asked, by which the budget tells how much that is likely to take.
@@ -207,8 +210,8 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def take_tool_calls(self, unstored: int) -> None:
-        """Check that calls of tools may be run. Raises BudgetExceededError.
+    async def take_tool_calls(self, unstored: int) -> MaySpend | AskForMore:
+        """Check that calls of tools may be run. Returns what is to be done. Raises BudgetExceededError.
 
         Args:
             unstored: so many of them are not in the log yet.

@@ -22,8 +22,9 @@ EventKind = Literal[
     "over Ray",
     "direct again",
     "overload",
+    "budget",
 ]
-"""What an event is about: a process of agents, a Session actor or Runner, the store, messages, or turns that are refused."""
+"""What an event is about: processes of agents, a Session actor or Runner, the store, messages, refused turns, or budgets."""
 
 LOGGER = "raygrove.events"
 """The logger of all events."""

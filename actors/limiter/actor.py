@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from actors.actor import Actor, Handler
@@ -42,6 +43,7 @@ class LimiterActor(Actor):
         name: for messages and statistics.
         clock: seconds that only go forward; by default those of the event loop.
         chance: returns numbers from 0 to 1, by which waits are spread.
+        user_weights: see `actors.messages.limits.Limits`.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class LimiterActor(Actor):
         name: str = "limits",
         clock: Callable[[], float] | None = None,
         chance: Callable[[], float] = random.random,
+        user_weights: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         super().__init__(name)
+        self._user_weights = user_weights
         self._limits = limits
         self._clock = clock
         self._chance = chance
@@ -150,7 +154,7 @@ class LimiterActor(Actor):
     def _limiter(self, model: str) -> RateLimiter:
         limiter = self._limiters.get(model)
         if limiter is None:
-            limiter = self._limiters[model] = RateLimiter(limits_of(model, self._limits) or ModelLimits())
+            limiter = self._limiters[model] = RateLimiter(limits_of(model, self._limits) or ModelLimits(), self._user_weights)
         return limiter
 
     def _grant_waiting(self, model: str) -> None:

@@ -17,15 +17,22 @@ from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
 OnConcurrentTurn = Literal["enqueue", "reject", "interrupt"]
+AtLimit = Literal["stop", "ask", "wrap_up"]
 
 # Each turn's options are decoded several times, so the valid values are looked up once.
 _STREAMING: tuple[str, ...] = get_args(Streaming)
 _ON_CONCURRENT_TURN: tuple[str, ...] = get_args(OnConcurrentTurn)
-_BUDGETS = ("budget", "session_budget", "user_daily_budget")
+AT_LIMIT: tuple[str, ...] = get_args(AtLimit)
+"""What may happen where a budget is used up, beside calls of another model."""
+
+AMOUNTS = ("tokens", "money", "llm_calls", "tool_calls", "seconds")
+"""The fields of a Budget that are limits."""
+
+_BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
 
 
 class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much may be used: by a turn, pauses and retries included, by a session, or by a user in a day.
+    """How much may be used: by a turn, pauses and retries included, by an agent in it, a session, or a user or an app in a day.
 
     What is left out has no limit.
 
@@ -38,9 +45,12 @@ class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True
         llm_calls: model calls that were answered.
         tool_calls: calls of tools.
         seconds: how long model calls and tools took, added up where they ran at the same time.
+        at_limit: what happens to a call for which there is no room. "stop", the default, fails the turn; "ask" pauses it, and
+            asks whether it gets more; "wrap_up" lets each agent call its model once more, and asks that to end.
+        model: the name of a model that is called in place of the agent's where there is no room for that; "": none is.
 
     Raises:
-        ValueError: a field is of another type, or less than 0; or none is given.
+        ValueError: a field is of another type, or less than 0; or no limit is given.
     """
 
     tokens: int | None = None
@@ -48,16 +58,32 @@ class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True
     llm_calls: int | None = None
     tool_calls: int | None = None
     seconds: float | None = None
+    at_limit: AtLimit = "stop"
+    model: str = ""
 
     def __post_init__(self) -> None:
-        given = {name: limit for name in self.__struct_fields__ if (limit := getattr(self, name)) is not None}
+        given = self.limits
         if not given:
-            raise ValueError(f"Budget takes at least one of {', '.join(self.__struct_fields__)}")
+            raise ValueError(f"Budget takes at least one of {', '.join(AMOUNTS)}")
+        if self.at_limit not in AT_LIMIT:
+            values = ", ".join(map(repr, AT_LIMIT))
+            raise ValueError(f"Budget.at_limit must be one of {values}, not {reprlib.repr(self.at_limit)}")
+        if not isinstance(self.model, str):
+            raise ValueError(f"Budget.model must be the name of a model, not {reprlib.repr(self.model)}")
+        if self.model and self.at_limit != "stop":
+            raise ValueError(f"Budget takes either model or at_limit={self.at_limit!r}: a call of another model stops nothing")
+        if self.model and self.tool_calls is not None:
+            raise ValueError("Budget.tool_calls needs a Budget without model: another model makes no call of a tool cheaper")
         for name, limit in given.items():
             is_number = type(limit) is int or (type(limit) is float and name in ("money", "seconds"))
             if not is_number or not 0 <= limit < math.inf:
                 kind = "a number" if name in ("money", "seconds") else "a whole number"
                 raise ValueError(f"Budget.{name} must be {kind} from 0 on, or None, not {reprlib.repr(limit)}")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are given, by the names of their fields."""
+        return {name: limit for name in AMOUNTS if (limit := getattr(self, name)) is not None}
 
 
 class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +103,10 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         session_budget: how much the turns of the session may use together, when this turn adds to it; default None.
         user_daily_budget: how much the user's turns that began since midnight, by UTC, may use together, when this turn adds to
             it; default None.
+        app_daily_budget: how much the app's turns that began since midnight, by UTC, may use together, when this turn adds to it;
+            default None. A deployment that has a daily budget gives that to every turn.
+        agent_budgets: by the names of agents, how much each of them may use in the turn, with all agents below it and those that
+            it has as tools; default None.
 
     Raises:
         ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
@@ -92,6 +122,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     budget: Budget | None = None
     session_budget: Budget | None = None
     user_daily_budget: Budget | None = None
+    app_daily_budget: Budget | None = None
+    agent_budgets: dict[str, Budget] | None = None
 
     def __post_init__(self) -> None:
         # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
@@ -108,6 +140,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         for name in _BUDGETS:
             if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
                 raise _wrong_type(name, "a Budget or None", budget)
+        agents = self.agent_budgets or {}
+        if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
+            raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
         if self.streaming not in _STREAMING:
             raise _wrong_value("streaming", self.streaming, _STREAMING)
         if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
@@ -122,13 +157,22 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def budgets(self) -> list[Budget]:
         """The budgets that limit what the turn uses."""
-        return [budget for budget in (self.budget, self.session_budget, self.user_daily_budget) if budget is not None]
+        if not (self.budget or self.session_budget or self.user_daily_budget or self.app_daily_budget or self.agent_budgets):
+            return []
+        given = (getattr(self, name) for name in _BUDGETS)
+        return [*(budget for budget in given if budget is not None), *(self.agent_budgets or {}).values()]
+
+    @property
+    def asks_for_more(self) -> bool:
+        """True when the turn may pause to ask for more of a budget."""
+        return any(budget.at_limit == "ask" for budget in self.budgets)
 
     def after(self, before: RunConfig | None) -> RunConfig:
         """The options of a turn that goes on with these, and had others before: it keeps their budgets, if it gets none."""
         if before is None or not before.budgets:
             return self
         kept = {name: getattr(before, name) for name in _BUDGETS if getattr(self, name) is None}
+        kept["agent_budgets"] = self.agent_budgets or before.agent_budgets
         return msgspec.structs.replace(self, **kept)
 
 
@@ -172,6 +216,10 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
     try:
         fields = dict(cast("Mapping[str, Any]", given))
         fields.update((name, Budget(**fields[name])) for name in _BUDGETS if isinstance(fields.get(name), Mapping))
+        if isinstance(agents := fields.get("agent_budgets"), Mapping):
+            fields["agent_budgets"] = {
+                name: Budget(**each) if isinstance(each, Mapping) else each for name, each in agents.items()
+            }
         return RunConfig(**fields)
     except (TypeError, ValueError) as error:
         raise RequestError(str(error)) from None

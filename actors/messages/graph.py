@@ -19,6 +19,10 @@ Route = bool | int | str
 """What a node says and edges ask for. Type and value count: 1 is not True, and not "1"."""
 
 
+REQUEST_INPUT = "adk_request_input"
+"""The function that the user answers when a node has asked something; google-adk's name."""
+
+
 class Arrow(NamedTuple):
     """From one node of a graph to another.
 
@@ -90,7 +94,8 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         has_ended: the run is over; what the graph does next follows from that.
         has_paused: the function waits for the user, because a run below it does.
         is_note: the event says nothing but that: readers may leave it out.
-        isolation_scope: of an agent that works on a task with the user: the path of its run. Other agents do not see the event.
+        isolation_scope: of an agent that works on a task with the user: see scope_of. Other agents do not see the event.
+        is_alone: no graph is around the node: clients of ADK are shown its own name as the author.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
     """
 
@@ -102,6 +107,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     has_paused: bool = False
     is_note: bool = False
     isolation_scope: str = ""
+    is_alone: bool = False
     handed_on: JsonValue = None
 
 
@@ -115,6 +121,14 @@ def node_at(path: str) -> str:
     return path.rpartition("/")[2].partition("@")[0]
 
 
+def scope_of(path: str, *, is_delegate: bool) -> str:
+    """The isolation scope of the run of an agent that works on a task: its path; of a delegate's, the id of the call.
+
+    Source: google-adk, whose scopes clients read. Paths and invocations tell runs apart.
+    """
+    return path.rpartition("@")[2] if is_delegate else path
+
+
 class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One run of an agent as a node: it is asked this.
 
@@ -126,6 +140,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         output_for: see NodeInfo.
         after_seq: what the run has stored up to this place was of attempts that have failed.
         sees_conversation: it sees what the user has said in the session, too, and what it has answered in earlier turns.
+        is_delegated: an agent has asked it, for a call, and no graph.
     """
 
     path: str
@@ -135,3 +150,4 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     output_for: Sequence[str] = ()
     after_seq: int = 0
     sees_conversation: bool = False
+    is_delegated: bool = False

@@ -14,6 +14,7 @@ from actors.errors import UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 from actors.messages.graph import GraphShape
+from actors.messages.json_types import JsonObject
 
 LLM = "llm"
 CUSTOM = "custom"
@@ -61,6 +62,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         workers: of a flow, the agents that work on its tasks, wherever they stand.
         mode: see LlmAgent; "" for none.
         graph: of a graph, its edges and nodes; None for any other.
+        input_schema: of a graph, the JSON schema of its input; None: it takes any.
     """
 
     name: str
@@ -77,6 +79,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     workers: tuple[str, ...] = ()
     mode: str = ""
     graph: GraphShape | None = None
+    input_schema: JsonObject | None = None
 
     @property
     def is_llm(self) -> bool:
@@ -100,23 +103,26 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         rows: the nodes, encoded.
         places: by ascending hash of their names, the hash and the number of each node in one number, for `as_numbers`.
         has_tasks: an agent works on tasks with the user.
+        has_graphs: an agent is a graph, whose nodes may ask the user.
     """
 
     rows: ByteStrings
     places: bytes
     has_tasks: bool = False
+    has_graphs: bool = False
 
     @classmethod
     def of(cls, nodes: Iterable[AgentNode]) -> Topology:
         """A topology of these nodes, in this order."""
         rows: list[bytes] = []
         places: list[int] = []
-        has_tasks = False
+        has_tasks = has_graphs = False
         for number, node in enumerate(nodes):
             has_tasks = has_tasks or node.mode == TASK
+            has_graphs = has_graphs or node.kind == GRAPH
             rows.append(_ENCODER.encode(node))
             places.append(_hash(node.name) << _NUMBER_BITS | number)
-        return cls(ByteStrings.of(rows), numbers(sorted(places)), has_tasks)
+        return cls(ByteStrings.of(rows), numbers(sorted(places)), has_tasks, has_graphs)
 
     @cached_property
     def _places(self) -> memoryview[int]:

@@ -3,62 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-
-class _Lock(asyncio.Lock):
-    """A lock, and how many hold it or wait for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.users = 0
+_Waiting = deque[asyncio.Future[None]] | None
+"""What waits for a lock that is held; None: nothing has yet."""
 
 
 class KeyedLocks(Generic[K]):
     """One lock for each key, given in the order in which it was asked for. A lock that is free is given without a pause."""
 
     def __init__(self) -> None:
-        self._locks: dict[K, _Lock] = {}
+        self._held: dict[K, _Waiting] = {}
 
     def locked(self, key: K) -> Locked[K]:
-        """An async context manager, inside whose block there is one at a time per key. The lock goes with its last user."""
-        return Locked(self._locks, key)
+        """An async context manager, inside whose block there is one at a time per key."""
+        return Locked(self._held, key)
 
 
 class Locked(Generic[K]):
     """One use of a lock.
 
-    A class, since each turn enters some: an async generator costs the event loop four times as much.
+    A class, since each turn enters some: an async generator costs the event loop four times as much. A lock for which nothing
+    waits, the usual one, is a key and no object.
     """
 
-    __slots__ = ("_key", "_lock", "_locks")
+    __slots__ = ("_held", "_key")
 
-    def __init__(self, locks: dict[K, _Lock], key: K) -> None:
-        self._locks = locks
+    def __init__(self, held: dict[K, _Waiting], key: K) -> None:
+        self._held = held
         self._key = key
 
     async def __aenter__(self) -> None:
         """Wait for the lock."""
-        lock = self._locks.get(self._key)
-        if lock is None:
-            lock = self._locks[self._key] = _Lock()
-        self._lock = lock
-        lock.users += 1
+        held, key = self._held, self._key
+        if key not in held:
+            held[key] = None
+            return
+        waiting = held[key]
+        if waiting is None:
+            waiting = held[key] = deque()
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(place)
         try:
-            await lock.acquire()
+            await place
         except BaseException:
-            self._leave()
+            if place.done() and not place.cancelled():
+                # It was given at the same time.
+                self._give_on()
+            else:
+                with suppress(ValueError):
+                    waiting.remove(place)
             raise
 
     async def __aexit__(self, *_: object) -> None:
         """Give the lock to the next one."""
-        self._lock.release()
-        self._leave()
+        self._give_on()
 
-    def _leave(self) -> None:
-        self._lock.users -= 1
-        if not self._lock.users:
-            self._locks.pop(self._key, None)
+    def _give_on(self) -> None:
+        waiting = self._held[self._key]
+        while waiting:
+            place = waiting.popleft()
+            if not place.done():
+                # It stays held: what comes in between waits after this one.
+                place.set_result(None)
+                return
+        del self._held[self._key]

@@ -9,11 +9,16 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.event import now_s
+from actors.messages.session import SessionKey
 from actors.refs.base import Ref
 
 
 class RunnerRef(Ref):
     """A client of the Runner actor."""
+
+    def number_of(self, key: SessionKey) -> int:
+        """The number of the Runner that serves a session, from 0."""
+        return 0
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
         """Start a turn; returns when it is open. Raises what is wrong with the message; nothing is stored then."""

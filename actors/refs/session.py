@@ -96,9 +96,9 @@ class SessionRef(Ref):
         """Deliver partial events. Raises FencedError."""
         return await self._ask(message, (p.Ack, p.TellAgain))
 
-    async def reserve(self, message: p.ReserveSpending) -> None:
-        """Reserve what a run is about to use of a budget. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
-        await self._ask(message, p.Ack)
+    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
+        """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
+        return await self._ask(message, (p.MaySpend, p.AskForMore))
 
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""

@@ -124,8 +124,12 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
     def __init__(self, shards: Sequence[RunnerRef]) -> None:
         self._shards = tuple(shards)
 
+    def number_of(self, key: SessionKey) -> int:
+        """The number of the one that serves a session, from 0."""
+        return shard_of(key, len(self._shards))
+
     def _shard(self, message: p.Message) -> RunnerRef:
-        return self._shards[shard_of(_session_of(message), len(self._shards))]
+        return self._shards[self.number_of(_session_of(message))]
 
     async def cancel_waiting_turns(self, message: p.CancelWaitingTurns) -> None:
         """Cancel the waiting turns of a user in all of them. Raises the first error, after all have replied."""

@@ -78,7 +78,8 @@ class RunnerActor(Actor):
         )
         self._recovery = TurnResumer(place, app, session, routing, table, tasks, drain)
         user_messages = UserMessages(environment, routing, hooks)
-        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, self._admission)
+        admission, budget = self._admission, environment.daily_budget
+        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, admission, budget)
         self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 

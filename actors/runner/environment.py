@@ -9,6 +9,7 @@ from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.interfaces.transport import Directory
+from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
@@ -31,6 +32,7 @@ class RunnerEnvironment:
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
         defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
+        daily_budget: for all turns of a day together, which each turn is given; None: there is none.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
 
@@ -45,4 +47,5 @@ class RunnerEnvironment:
     topology: Topology | None = None
     defined_s: float = 0.0
     is_restarted: bool = False
+    daily_budget: Budget | None = None
     turns_opened_at_once: int = 64

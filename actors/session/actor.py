@@ -34,9 +34,11 @@ from actors.session.memory import Memory
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
+from actors.session.spending.accounts import BudgetAccounts
+from actors.session.spending.day_sums import DaySums
+from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.turns.budgets import TurnBudgets
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.listing import TurnListing
@@ -65,7 +67,7 @@ class SessionActor(Actor):
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
         self._topology = environment.topology
-        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED), 0))
+        self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED, *COUNTED_OF_BUDGETS), 0))
         self._access = access = StoreAccess(
             environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
         )
@@ -88,11 +90,12 @@ class SessionActor(Actor):
         self._opener = TurnOpener(parts, lookup, self._joiner, self._recovery)
         self._ender = TurnEnder(parts, lookup)
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
-        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._listing = TurnListing(parts, lookup)
         usage = StoredUsage(parts)
+        day = DaySums(usage, lookup.is_open, has_others=shard.of > 1)
+        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded, day.note)
         self._usage = UsageReports(usage, environment.prices)
-        self._budgets = TurnBudgets(lookup, usage, environment.prices)
+        self._budgets = TurnBudgets(lookup, BudgetAccounts(self._topology, usage, day), environment.prices, counts)
         self._services = SessionServices(parts)
         self._forks = SessionForks(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)

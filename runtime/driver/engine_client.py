@@ -102,6 +102,10 @@ class EngineClient:
         """Have the loop call a function, without waiting for it."""
         self._open_portal().call_soon(callback)
 
+    def loop_time_s(self) -> float:
+        """The time of the loop's clock, also for other threads. Raises RuntimeClosedError."""
+        return self._open_portal().time_s()
+
     def is_current_thread(self) -> bool:
         """True on the loop's own thread, which must not wait for the loop."""
         return self._portal is not None and self._home.is_here() and self._portal.is_current_thread()

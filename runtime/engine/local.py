@@ -191,7 +191,7 @@ class LocalEngine:
         self._threads = ToolThreads(settings.tool_threads)
         asyncio.get_running_loop().set_default_executor(self._threads)
         if settings.model_limits:
-            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits)))
+            self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
         self.session = session_client([self._create_session(shard) for shard in all_shards(settings.session_shards)])
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
@@ -236,6 +236,7 @@ class LocalEngine:
             deployment.settings.store_timeout_s,
             telemetry=self._telemetry,
             defined_s=self._defined_s,
+            daily_budget=deployment.settings.daily_budget,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

@@ -46,6 +46,7 @@ from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database
 from runtime.stores.sql.migrations.steps import add_release
 from runtime.stores.sql.schema import prepare_tables, version_table
 from runtime.stores.sql.store import SqlStore
+from runtime.stores.sql.tables.creation import create_tables
 
 VERSION = 2
 """The version of the tables below. Raise it with every change to them, and add the migration to MIGRATIONS."""
@@ -255,6 +256,6 @@ def _owner(app: str, user: str) -> str:
 
 
 def _create(connection: Connection) -> None:
-    metadata.create_all(connection)
+    create_tables(connection, metadata)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_FTS5)

@@ -271,11 +271,12 @@ def end_of_task(node_input: dict[str, str]) -> str:
     return f"took {node_input['result']}"
 
 
-def test_what_a_graph_cannot_carry_over_is_refused_or_an_island() -> None:
-    waiting = Workflow(name="waiting", edges=[(START, first)], wait_for_output=True)
-    with pytest.raises(DefinitionError, match="wait_for_output of a Workflow is not carried over"):
-        from_adk(waiting)
-    [note] = from_adk(waiting, islands=True).notes
+@pytest.mark.parametrize("option", [{"wait_for_output": True}, {"retry_config": RetryConfig()}, {"timeout": 5}], ids=str)
+def test_what_a_graph_cannot_carry_over_is_refused_or_an_island(option: dict[str, Any]) -> None:
+    root = Workflow(name="root", edges=[(START, first)], **option)
+    with pytest.raises(DefinitionError, match=f"{next(iter(option))} of a Workflow .*is not carried over"):
+        from_adk(root)
+    [note] = from_adk(root, islands=True).notes
     assert "so ADK's own Runner runs it" in note
 
 

@@ -121,7 +121,8 @@ def agent(tools: list[Any]) -> LlmAgent:
 
 def test_a_graph_and_a_node_are_tools_that_may_ask_a_person(deploy: Deploy) -> None:
     app = App(name="shop", root_agent=agent([lookup, discount]), resumability_config=ResumabilityConfig(is_resumable=True))
-    with deploy(app, islands=True) as rt:
+    with deploy(app) as rt:
+        assert [below.name for below in rt.tree().children] == ["lookup", "discount"]
         events = run_turn(rt, "hi")
         found = [response.response for event in events for response in event.function_responses() if response.name == "lookup"]
         assert found == [{"user": "ada", "tier": "VIP"}]
@@ -155,9 +156,9 @@ def test_a_graph_is_a_tool_of_actors(tool: Any, deploy: Deploy) -> None:
 
 @pytest.mark.parametrize("is_inner", [False, True])
 def test_a_node_as_a_tool_is_refused_by_name_without_islands(is_inner: bool) -> None:
-    holder = agent([discount])
+    holder = agent([programs.OwnWorkflow(name="own", input_schema=Customer, edges=[(START, find)])])
     root = programs.agent("root", tools=[AgentTool(holder)]) if is_inner else holder
-    with pytest.raises(DefinitionError, match=r"agent 'shop': the node 'discount' \(.*\) among its tools.*islands=True"):
+    with pytest.raises(DefinitionError, match=r"agent 'shop': the node 'own' \(.*\) among its tools.*islands=True"):
         from_adk(root)
     assert len(from_adk(root, islands=True).notes) == 1
 

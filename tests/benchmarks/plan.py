@@ -58,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         followed: sessions that they follow, each so many by turns.
         follow_s: how long.
         posts: turns a second meanwhile, over the same server.
+        overload_s: how long more turns are asked for than a deployment bears.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -107,6 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     followed: tuple[int, ...] = (500, 50, 10)
     follow_s: float = 10.0
     posts: float = 50.0
+    overload_s: float = 20.0
 
     @property
     def has_floor(self) -> bool:
@@ -150,6 +152,7 @@ QUICK = Plan(
     inputs=2_000,
     followed=(500,),
     follow_s=4.0,
+    overload_s=8.0,
 )
 TINY = Plan(
     engine="local",
@@ -193,5 +196,6 @@ TINY = Plan(
     followers=4,
     followed=(2,),
     follow_s=0.1,
+    overload_s=0.2,
 )
 """For the smoke test."""

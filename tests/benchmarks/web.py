@@ -31,7 +31,7 @@ _USER = f"user={USER}"
 
 def measure(plan: Plan) -> list[Figure]:
     """A turn by POST beside the same turn by `rt.run`; then streams of one server, over many sessions and over few."""
-    with TemporaryDirectory() as folder, runtime(plan, instant_agent(), Path(folder)) as rt, _server(plan, rt) as (pid, url):
+    with TemporaryDirectory() as folder, runtime(plan, instant_agent(), Path(folder)) as rt, server(plan, rt) as (pid, url):
         figures = _turns(plan, rt, url)
         for number, sessions in enumerate(plan.followed):
             figures += asyncio.run(_streams(plan, url, pid, sessions, is_first=not number))
@@ -39,8 +39,8 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 @contextmanager
-def _server(plan: Plan, rt: Runtime) -> Iterator[tuple[int, str]]:
-    """A server in a process of its own, where there are any: its process id and URL."""
+def server(plan: Plan, rt: Runtime) -> Iterator[tuple[int, str]]:
+    """A server of a Runtime, in a process of its own, where there are any: its process id and URL."""
     if plan.engine == "local":
         with serving(app_for(rt)) as url:
             yield os.getpid(), url

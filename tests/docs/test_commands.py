@@ -71,6 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("where", OURS)
 def test_a_command_of_raygrove_runs(where: str, folder: Path) -> None:
     command = [str(Path(sys.executable).with_name("raygrove")), *ALL[where][1:]]

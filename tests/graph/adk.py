@@ -138,9 +138,9 @@ class AdkBuilt:
     def _tool(self, given: Any) -> Any:
         if isinstance(given, str) and given in _TOOLS:
             return _TOOLS[given]
-        if isinstance(given, str) or given.get("k") != "wf":
-            raise NotPlayable("tools that are functions with run_node")
-        return self._graph(given["n"], given)
+        if isinstance(given, str):
+            raise NotPlayable("tools with run_node")
+        return self._node(given["n"], given)
 
     def _says(self, text: str) -> Any:
         return lambda callback_context: self._kit.content(text)

@@ -155,9 +155,9 @@ class Built:
     def _tool(self, given: str | Spec) -> object:
         if isinstance(given, str) and given in _TOOLS:
             return _TOOLS[given]
-        if isinstance(given, str) or given.get("k") != "wf":
-            raise NotPlayable("tools that are functions with run_node")
-        return self._graph(given["n"], given)
+        if isinstance(given, str):
+            raise NotPlayable("tools with run_node")
+        return self._node(given["n"], given)
 
 
 def _agent_of(node: object) -> BaseAgent | None:

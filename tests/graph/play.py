@@ -27,7 +27,10 @@ from actors.errors import (
     StateSchemaError,
     WorkflowConfigurationError,
 )
+from actors.messages.event import USER
+from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from runtime import Runtime, Turn
+from runtime.frontends.web.adk.events import AdkEvents
 from tests.graph.build import Built, cut, shown_part
 from tests.graph.cut_store import CutStore, is_seen
 from tests.graph.words import BareError, NotPlayable, Spec
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     from tests.graph.adk import AdkBuilt
 
 USER_ID, SESSION_ID = "u", "s"
+
+_IN_ADK = {"InputSchemaError": "ValidationError", "OutputSchemaError": "ValidationError", "ScriptExhaustedError": "RuntimeError"}
+"""The class that google-adk, or the model of the recordings, raises where this project has one of its own."""
 
 
 def play(case: Spec, engine: str, folder: Path, *, by_adapter: bool = False) -> dict[str, Any]:
@@ -119,6 +125,7 @@ class Player:
         self._is_cut = False
         self._cut_store = CutStore("sqlite://", 0)
         self._last_seq = 0
+        self._shown = _Shown()
 
     def close(self) -> None:
         """End the Runtime."""
@@ -171,12 +178,14 @@ class Player:
             for event in self._begun(turn):
                 events.append(event)
         except RaygroveError as error:
-            refused = "ValueError" if isinstance(error, RequestError) else type(error).__name__
+            refused = _IN_ADK.get(type(error).__name__) or (
+                "ValueError" if isinstance(error, RequestError) else type(error).__name__
+            )
             if not self._is_cut:
                 self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else refused
         self._last_seq = max([self._last_seq, *(event.seq for event in (*events, *self._cut_store.seen))])
         seen = self._cut_store.seen if self._is_cut else [event for event in events if is_seen(event)]
-        self._turns.append([_shown(event) for event in seen])
+        self._turns.append(self._shown.of(seen))
         of = self._invocations[turn["resume"]] if "resume" in turn else seen[0].invocation_id if seen else ""
         self._invocations.append(of)
         self._inv.append(self._invocations.index(of) if of else None)
@@ -187,58 +196,87 @@ class Player:
             user["invocation_id"] = self._invocations[turn["resume"]]
             has_failed = self._rt.turns.get(**user).state == "failed"
             return self._rt.retry(**user) if has_failed else self._rt.attach(**user, after_seq=self._last_seq)
-        return self._rt.run(**user, message=_message(turn), state_delta=turn.get("state"))
+        return self._rt.run(**user, message=self._message(turn), state_delta=turn.get("state"))
 
-
-def _message(turn: Mapping[str, Any]) -> Content:
-    parts = [Part(text=turn["text"])] if "text" in turn else []
-    for call, value in turn.get("answer", {}).items():
-        response = value if isinstance(value, dict) else {"result": value}
-        answer = FunctionResponse(id=call, name=turn.get("name", "adk_request_input"), response=response)
-        parts.append(Part(function_response=answer))
-    return Content(role="user", parts=parts)
+    def _message(self, turn: Mapping[str, Any]) -> Content:
+        parts = [Part(text=turn["text"])] if "text" in turn else []
+        for shown, value in turn.get("answer", {}).items():
+            response = value if isinstance(value, dict) else {"result": value}
+            name = turn.get("name", "adk_request_input")
+            parts.append(Part(function_response=FunctionResponse(id=self._shown.id_of(shown), name=name, response=response)))
+        return Content(role="user", parts=parts)
 
 
 def _raised(events: Sequence[Event]) -> str:
     last = next(event for event in reversed(events) if event.error_code is not None)
-    text = last.error_message or ""
-    return f"{last.error_code}: {text}" if _is_fixed(text) else str(last.error_code)
+    text = _message_of({"errorCode": last.error_code, "errorMessage": last.error_message or ""})
+    code = _IN_ADK.get(last.error_code or "", last.error_code)
+    return f"{code}: {text}" if _is_fixed(text) else str(code)
+
+
+def _message_of(event: Mapping[str, Any]) -> str:
+    return "script exhausted" if event.get("errorCode") == "ScriptExhaustedError" else event.get("errorMessage", "")
 
 
 def _is_fixed(text: str) -> bool:
-    return text.startswith(("boom ", "Node ")) or text in ("kaput", "bad")
+    return text.startswith(("boom ", "Node ")) or text in ("kaput", "bad", "script exhausted")
 
 
-def _shown(event: Event) -> dict[str, Any]:
-    """An event in the notation."""
-    info, actions = event.node_info, event.actions
-    shown: dict[str, Any] = {"a": event.author, "p": info.path if info is not None else ""}
-    parts = event.content.parts if event.content is not None else ()
-    text = "".join(part.text or "" for part in parts if not part.thought)
-    thought = "".join(part.text or "" for part in parts if part.thought)
-    shown |= {
-        "b": event.branch,
-        "t": text,
-        "thought": thought,
-        "c": [[call.name, call.id, cut(_without_nulls(call.args))] for call in event.function_calls()],
-        "r": [[answer.name, answer.id, cut(dict(answer.response))] for answer in event.function_responses()],
-        "out": cut(event.output, contents=True),
-        "for": list(info.output_for) if info is not None else [],
-        "mo": info is not None and info.message_as_output,
-        "route": actions.route,
-        "st": dict(actions.state_delta),
-        "to": actions.transfer_to_agent,
-        "esc": actions.escalate,
-        "skip": actions.skip_summarization,
-        "lro": sorted(event.long_running_tool_ids or ()),
-        "err": event.error_code,
-        "em": event.error_message if _is_fixed(event.error_message or "") else None,
-        "partial": event.partial,
-        "sc": info.isolation_scope if info is not None else "",
-    }
-    return {
-        key: value for key, value in shown.items() if not _is_nothing(value) or (key in ("out", "route") and value is not None)
-    }
+class _Shown:
+    """Writes events in the notation, as google-adk's clients get them: see AdkEvents."""
+
+    def __init__(self) -> None:
+        self._view = AdkEvents(for_operator=True)
+        self._ids: dict[str, str] = {}
+
+    def of(self, events: Sequence[Event]) -> list[dict[str, Any]]:
+        """Events of the session that have not been shown before."""
+        return [self._event(shown) for event in events for shown in self._view.shown(event) if event.author != USER]
+
+    def id_of(self, shown: str) -> str:
+        """The id of a call that is shown as id1, id2, …."""
+        return next((call_id for call_id, name in self._ids.items() if name == shown), shown)
+
+    def _event(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        info, actions = event.get("nodeInfo", {}), event["actions"]
+        parts = event.get("content", {}).get("parts", ())
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        shown: dict[str, Any] = {
+            "a": event["author"],
+            "p": info.get("path"),
+            "b": event.get("branch"),
+            "t": "".join(part.get("text", "") for part in parts if not part.get("thought")),
+            "thought": "".join(part.get("text", "") for part in parts if part.get("thought")),
+            "c": [[call["name"], self._id(call), cut(_args(call))] for call in calls],
+            "r": [[answer["name"], answer["id"], cut(answer["response"])] for answer in answers],
+            "out": cut(event.get("output"), contents=True),
+            "for": [path for path in info.get("outputFor", ()) if path != info["path"]],
+            "mo": info.get("messageAsOutput"),
+            "route": actions.get("route"),
+            "st": actions["stateDelta"],
+            "to": actions.get("transferToAgent"),
+            "esc": actions.get("escalate"),
+            "skip": actions.get("skipSummarization"),
+            "lro": sorted(self._ids.get(each, each) for each in event.get("longRunningToolIds", ())),
+            "err": _IN_ADK.get(event.get("errorCode", ""), event.get("errorCode")),
+            "em": _message_of(event) if _is_fixed(_message_of(event)) else None,
+            "partial": event.get("partial"),
+            "sc": event.get("isolationScope"),
+        }
+        always = ("out", "route")
+        return {key: value for key, value in shown.items() if not _is_nothing(value) or (key in always and value is not None)}
+
+    def _id(self, call: Mapping[str, Any]) -> str:
+        if call["name"] != REQUEST_CONFIRMATION:
+            return str(call["id"])
+        return self._ids.setdefault(call["id"], f"id{len(self._ids) + 1}")
+
+
+def _args(call: Mapping[str, Any]) -> Any:
+    if call["name"] == REQUEST_CONFIRMATION:
+        return {"for": call["args"]["originalFunctionCall"]["id"]}
+    return _without_nulls(call["args"])
 
 
 def _without_nulls(value: Any) -> Any:

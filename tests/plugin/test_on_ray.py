@@ -60,6 +60,7 @@ def test_leaves_an_actor(start_runtime):
 """
 
 
+@pytest.mark.full
 def test_the_example_passes_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RAYGROVE_NAMESPACE", "RAYGROVE_TEST_RAY", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)

@@ -114,6 +114,9 @@ class SimPortal:
     def is_current_thread(self) -> bool:
         return True
 
+    def time_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
     def call_soon(self, callback: Any) -> None:
         self._process.run(asyncio.get_running_loop().call_soon, callback)
 

@@ -9,15 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from actors import LlmAgent
-from actors.testing import PatternModel
-from actors.testing.models import Reply
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.benchmarks.figures import percentile
 from tests.support.machine.load import is_within
 from tests.support.machine.process_use import MB, sample
-from tests.support.overload import Ask, Connections, Tally, bears_per_s, of_runtime, of_server, overload
+from tests.support.overload import Ask, Connections, Tally, bears_per_s, looking_agent, of_runtime, of_server, overload
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving_process
 
@@ -52,7 +49,7 @@ async def _asked(way: str, rt: Runtime, address: str) -> AsyncIterator[Ask]:
 async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwards_all_is_as_before(
     way: str, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    agent = _agent()
+    agent = looking_agent()
     store = tmp_path / "sessions.db"
     settings = Settings(max_waiting_turns=WAITING, max_cache_bytes=CACHE_MB * MB)
     deploy = Deploy("local" if way == "local" else "ray", tmp_path)
@@ -79,21 +76,6 @@ async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwa
     assert max(grown.values()) < MOST_MB, grown
     assert is_within(percentile(much.refused_ms, 99), REFUSED_MS), much
     assert again > AGAIN * bears
-
-
-def _agent() -> LlmAgent:
-    """Looks up something twice before it answers, as agents do: a turn has three calls of the model and two of a tool."""
-
-    def look_up(where: str) -> str:
-        """Look something up."""
-        return f"{where}: found"
-
-    steps: list[tuple[str, Reply]] = [
-        ("tool:.*there", "It is there."),
-        ("tool:.*here", {"call": "look_up", "args": {"where": "there"}}),
-        ("go on", {"call": "look_up", "args": {"where": "here"}}),
-    ]
-    return LlmAgent(name="root", model=PatternModel(steps, default="ok"), tools=[look_up])
 
 
 def _finished(store: Path) -> int:

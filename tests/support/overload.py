@@ -10,7 +10,10 @@ from itertools import count
 
 import msgspec
 
+from actors import LlmAgent
 from actors.errors import OverloadedError
+from actors.testing import PatternModel
+from actors.testing.models import Reply
 from runtime import Runtime
 from tests.benchmarks.figures import percentile
 from tests.support.servers.web_load import RETRY_AFTER, Caller, turn_request
@@ -26,6 +29,21 @@ AT_ONCE = 64
 
 TICK_S = 0.01
 IDLE_S = 1.0
+
+
+def looking_agent() -> LlmAgent:
+    """An agent that looks something up twice before it answers: a turn has three calls of the model and two of a tool."""
+
+    def look_up(where: str) -> str:
+        """Look something up."""
+        return f"{where}: found"
+
+    steps: list[tuple[str, Reply]] = [
+        ("tool:.*there", "It is there."),
+        ("tool:.*here", {"call": "look_up", "args": {"where": "there"}}),
+        ("go on", {"call": "look_up", "args": {"where": "here"}}),
+    ]
+    return LlmAgent(name="root", model=PatternModel(steps, default="ok"), tools=[look_up])
 
 
 class Refused(Exception):

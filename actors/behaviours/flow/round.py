@@ -21,6 +21,7 @@ from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
@@ -29,6 +30,7 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import Event
 from actors.messages.flow import COMPLETE, FlowMark, Work
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
+from actors.rules.checks.budget_question import REQUEST_BUDGET
 from actors.rules.flow.board import Board
 from actors.rules.flow.tool_names import is_controllers
 from actors.rules.prompt.task_history import UnansweredCall
@@ -88,6 +90,8 @@ class _Round:
         own = cast(LlmAgent, spec.definition).tools
         by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
         self._tools = ToolCalls(spec, context, by_name)
+        if context.run_config.asks_for_more:
+            by_name[REQUEST_BUDGET] = RequestBudgetTool()
         # What an agent says in a flow is not kept as its output: its tasks have the results.
         self._model_call = ModelCall(spec, model, context, TaskPrompt(spec, context, work, plan, board), self._tools)
 

@@ -12,6 +12,7 @@ from actors.messages.codec import plain
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.rules.checks.confirmation import REJECTED
 
 _SCHEMA: JsonObject = {
     "title": "ToolConfirmation",
@@ -51,5 +52,5 @@ def is_agreed(answer: JsonValue) -> bool:
 
 def refused(place: NodePlace) -> NodeEnd:
     """The end of a run that the user does not want: its output says so."""
-    output: JsonObject = {"error": "This tool call is rejected."}
+    output: JsonObject = {"error": REJECTED}
     return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)

@@ -145,7 +145,7 @@ class DynamicRuns:
         elif use_sub_branch:
             branch = f"{branch}.{label}" if branch else label
         output_for = (caller.info.path, *caller.info.output_for) if use_as_output else ()
-        info = NodeInfo(path=f"{caller.info.path}/{label}", output_for=output_for)
+        info = NodeInfo(path=f"{caller.info.path}/{label}", output_for=output_for, is_alone=caller.info.is_alone)
         return NodePlace(f"{caller.name}/{label}", node, branch, given, info)
 
     async def _ended(self, place: NodePlace) -> EndedBelow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from actors.behaviours.graph.node_attempt import NodeAttempt, routes, routes_of
 from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
-from actors.definitions.graphs.nodes import FunctionNode, NodeParameter
+from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode, NodeParameter
 from actors.definitions.graphs.request_input import RequestInput
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.definitions.tools.context import ToolContext
@@ -24,14 +24,13 @@ from actors.interfaces.context import GraphContext
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
-from actors.messages.graph import NodeInfo, Route
+from actors.messages.graph import REQUEST_INPUT, NodeInfo, Route
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.messages.protocol.outcomes import Failed
+from actors.messages.shown import shown
+from actors.rules.graph.answers import read_json
 from actors.rules.graph.progress import Given
 from actors.rules.recovery.failures import failure_event
-
-REQUEST_INPUT = "adk_request_input"
-"""The function that the user answers when a node has asked something; google-adk's name."""
 
 INPUT = "node_input"
 """The parameter that takes what the node before has given."""
@@ -249,15 +248,27 @@ class NodeCall:
     def _empty(self, actions: EventActions = NO_ACTIONS) -> Event:
         return Event(branch=self.branch, node_info=self._without_output(), actions=actions)
 
+    def _input(self) -> JsonMapping:
+        """The input as the arguments of the function. Raises WorkflowDataError."""
+        given = read_json(self._given.text) if isinstance(self._given, Content) else self._given
+        if not isinstance(given, Mapping):
+            raise WorkflowDataError(
+                self._info.path, f"the input, from which it takes its parameters, is no dictionary: {shown(given)}"
+            )
+        return given
+
     def _arguments(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        is_from_input = self._node.parameter_binding == INPUT_BINDING
+        source = self._input() if is_from_input else self._of_node.state
         for name, parameter in self._node.parameters.items():
-            if name == INPUT:
+            if name == INPUT and not is_from_input:
                 found[name] = _bound(parameter, self._given)
-            elif name in self._of_node.state:
-                found[name] = _bound(parameter, self._of_node.state[name])
+            elif name in source:
+                found[name] = _bound(parameter, source[name])
             elif parameter.is_required:
-                raise WorkflowDataError(self._info.path, f"the state has no {name!r}, and the parameter has no default")
+                where = "input" if is_from_input else "state"
+                raise WorkflowDataError(self._info.path, f"the {where} has no {name!r}, and the parameter has no default")
         if self._node.context_parameter is not None:
             found[self._node.context_parameter] = self._of_node
         return found

@@ -15,7 +15,8 @@ from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.graph.consent import asked_consent, consent_id, is_agreed, refused
 from actors.behaviours.graph.dynamic import DynamicRuns
-from actors.behaviours.graph.function_node import NodeCall, ended, question
+from actors.behaviours.graph.function_node import NodeCall, ended
+from actors.behaviours.graph.input_check import misfit
 from actors.behaviours.graph.node_attempt import NodeAttempt
 from actors.behaviours.graph.parallel import ParallelRun
 from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
@@ -31,7 +32,6 @@ from actors.messages.event import Event
 from actors.messages.graph import NodeInfo, NodeTask
 from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import Failed, Finished
-from actors.rules.graph.answers import flaw
 from actors.rules.recovery.failures import failure, failure_event
 
 logger = logging.getLogger(__name__)
@@ -93,6 +93,8 @@ class NodeRuns:
 
     async def run(self, place: NodePlace) -> NodeResult:
         """Run a node. Raises FencedError."""
+        if (error := misfit(place)) is not None:
+            return self._refused(place, error)
         match place.node:
             case AgentName():
                 return await self._run_agent(place, place.node)
@@ -104,6 +106,12 @@ class NodeRuns:
         if place.node.input_type is not None:
             output = {name: place.node.input_type.data_of(value) for name, value in cast(JsonMapping, output).items()}
         return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)
+
+    def _refused(self, place: NodePlace, error: Exception) -> NodeFailed:
+        log_failure(logger, logging.ERROR, f"the input of {place.node.name!r} in {self._graph.name!r}", self._context, error, "")
+        failed = failure(error)
+        info = NodeInfo(path=place.info.path.rpartition("/")[0])
+        return NodeFailed(msgspec.structs.replace(failure_event(failed, self._context.branch), node_info=info), failed)
 
     def ended_below(self, name: str) -> EndedBelow | None:
         """The end of a run that is over, as the log has it: see RunsBelow."""
@@ -268,16 +276,6 @@ class NodeRuns:
         """The end of a run, or its pause, that follows from the answers to its questions; None: the function is called."""
         answers = self._context.answers
         inputs = attempt.inputs(answers)
-        asked = attempt.waits.items()
-        wrong = {
-            call_id: flaw(inputs[call_id], args.get("response_schema") or {}) for call_id, args in asked if call_id in inputs
-        }
-        again = [call_id for call_id, reason in wrong.items() if reason]
-        if again:
-            questions = [question(call_id, {**attempt.waits[call_id], "error": wrong[call_id]}) for call_id in again]
-            info = NodeInfo(path=place.info.path)
-            told = [msgspec.structs.replace(event, branch=place.branch, node_info=info) for event in questions]
-            return NodeEnd(told, waits=list(attempt.waits))
         if node.require_confirmation:
             call_id = consent_id(place.info.path)
             if call_id not in attempt.asked:

@@ -76,16 +76,21 @@ class GraphRun:
 
     def _recall(self) -> None:
         """Follow what the log has."""
-        prefix = f"{self._path}/"
         for event in self._context.done:
             info = event.node_info
-            if info is None or not info.path.startswith(prefix):
+            name = self._name_at(info.path) if info is not None else ""
+            if info is None or not name:
                 continue
-            name = info.path.removeprefix(prefix)
             if (end := self._runs.recall(name, event, info)) is not None:
                 self._follow(name, end, event.branch)
         if self._context.is_resumed:
             self._runs.may_have_begun = frozenset(self._progress.next_names())
+
+    def _name_at(self, path: str) -> str:
+        """The name of the run in this graph that has the path; "" when none has."""
+        if self._graph.is_function and (path == self._path or path.startswith(f"{self._path}/")):
+            return f"{self._graph.name}@1{path.removeprefix(self._path)}"
+        return path.removeprefix(f"{self._path}/") if path.startswith(f"{self._path}/") else ""
 
     async def _run_nodes(self) -> NodeResult | None:
         """Run nodes until none is under way and none can begin; or return what ends the graph."""
@@ -109,8 +114,11 @@ class GraphRun:
         return list(done) if len(done) == 1 else [task for task in self._tasks if task in done]
 
     def _place(self, run: NodeRun) -> NodePlace:
-        output_for = self._output_for if self._graph.shape.is_terminal(run.node) else ()
-        info = NodeInfo(path=f"{self._path}/{run.name}", output_for=output_for)
+        if self._graph.is_function:
+            info = NodeInfo(path=self._path, output_for=self._output_for[1:], is_alone=True)
+        else:
+            output_for = self._output_for if self._graph.shape.is_terminal(run.node) else ()
+            info = NodeInfo(path=f"{self._path}/{run.name}", output_for=output_for)
         return NodePlace(run.name, self._graph.nodes[run.node], run.branch, run.given, info)
 
     async def _take_in(self, results: Sequence[tuple[NodeRun, NodeResult]]) -> NodeResult | None:

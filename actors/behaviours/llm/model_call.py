@@ -11,7 +11,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
-from actors.behaviours.lifecycle import KeepOutput, callback_context
+from actors.behaviours.lifecycle import KeepOutput, callback_context, tell_of_budgets
+from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
@@ -28,8 +29,10 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.protocol.log import FailedCall
+from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
 from actors.rules.checks import model_answer, user_message
+from actors.rules.checks.budget_question import question
+from actors.rules.prompt import instructions
 
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
@@ -43,6 +46,14 @@ class _AnsweredCall(NamedTuple):
     model: str
     usage: Usage | None
     duration_s: float
+
+
+class _MoreIsNeededError(Exception):
+    """A budget has no room for the call: its question takes the call's place."""
+
+    def __init__(self, asked: AskForMore) -> None:
+        super().__init__()
+        self.asked = asked
 
 
 class _Pieces:
@@ -92,10 +103,13 @@ class ModelCall:
         self._recorder = CallRecorder(spec, context)
         self._tools = tools
         self._keep_output = keep_output
+        self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
         self._planner = cast(LlmAgent, spec.definition).planner
 
     async def run(self) -> Event | None:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
+
+        Where a budget is used up that has the user asked for more, nothing is called, and the event is the question.
 
         Raises:
             LlmCallsLimitExceededError, BudgetExceededError, NoPriceError: the turn has no model call left.
@@ -105,7 +119,10 @@ class ModelCall:
         event_id = new_event_id()
         context = callback_context(self._context, actions)
         request = await self._requests.build(context)
-        response, answered = await self._response(request, context, event_id)
+        try:
+            response, answered = await self._response(request, context, event_id)
+        except _MoreIsNeededError as needed:
+            return question(needed.asked.scope, event_id, needed.asked.facts)
         response = self._planned(response, context)
         if response.content is None and response.error_code is None and self._context.node_path:
             # Of a node an empty answer is an answer, which goes to the nodes after it.
@@ -147,14 +164,23 @@ class ModelCall:
         replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced), None
-        await self._context.take_llm_call(request, request.model or self._model_name)
+        model = self._model
+        reply = await self._context.take_llm_call(request, request.model or self._model_name)
+        await tell_of_budgets(self._spec, self._context, reply.warnings)
+        match reply:
+            case AskForMore() as asked:
+                raise _MoreIsNeededError(asked)
+            case MaySpend(model=other, end=told):
+                if other:
+                    request.model, model = other, self._context.model_named(other)
+                request.system_instruction = instructions.join([request.system_instruction, told])
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None
         try:
-            response = await self._generate(request, event_id)
-            model = response.model_version or request.model or self._model_name
-            answered = _AnsweredCall(model, response.usage, loop.time() - began_s)
+            response = await self._generate(model, request, event_id)
+            name = response.model_version or request.model or self._model_name
+            answered = _AnsweredCall(name, response.usage, loop.time() - began_s)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -182,21 +208,21 @@ class ModelCall:
         parts = self._planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
-    async def _generate(self, request: LlmRequest, event_id: str) -> LlmResponse:
+    async def _generate(self, model: Model, request: LlmRequest, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
         answer = model_answer.ModelAnswer(self._model_name)
         told = self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming)
         with self._recorder.call(request, event_id) as recorded, told as call:
-            response = await self._answer(request, answer, call, event_id)
+            response = await self._answer(model, request, answer, call, event_id)
             call.answered(response)
             recorded.usage = response.usage
         return response
 
     async def _answer(
-        self, request: LlmRequest, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
+        self, model: Model, request: LlmRequest, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
     ) -> LlmResponse:
         pieces = _Pieces()
-        async with Responses(self._model, request, stream=self._context.streaming) as responses:
+        async with Responses(model, request, stream=self._context.streaming) as responses:
             async for response in responses:
                 call.chunk()
                 if getattr(response, "partial", False):
@@ -246,6 +272,8 @@ class ModelCall:
         )
         if self._keep_output is not None and event.is_final_response():
             self._keep_output(event, actions)
+        elif self._interim is not None:
+            self._interim.note(event, actions)
         frozen = actions.freeze()
         if event.long_running_tool_ids:
             confirmations = self._tools.confirmations(event.content)

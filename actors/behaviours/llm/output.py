@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
@@ -34,3 +35,25 @@ def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
             raise OutputSchemaError(agent.name, str(error)) from error
     if agent.output_key:
         actions.state_delta[agent.output_key] = value
+
+
+class InterimWords:
+    """Notes what an agent that is a node says beside its calls under `output_key`; its final response takes the place of that.
+
+    Source: google-adk from 2.13 on, for text that comes before a call.
+
+    Args:
+        spec: of the agent.
+        done: what the run had stored before it was lost or paused.
+    """
+
+    def __init__(self, spec: AgentSpec, done: Sequence[Event]) -> None:
+        agent = cast(LlmAgent, spec.definition)
+        self._key = agent.output_key if agent.output_type is None else None
+        self._said = "".join(event.text for event in done if event.author == spec.name) if self._key else ""
+
+    def note(self, event: Event, actions: Actions) -> None:
+        """Take in a response that is not the final one."""
+        if self._key and event.text and not event.partial:
+            self._said += event.text
+            actions.state_delta[self._key] = self._said

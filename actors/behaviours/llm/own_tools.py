@@ -7,22 +7,27 @@ from typing import cast
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.topology import TASK
 
 
-def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None) -> dict[str, Tool]:
-    """The tools of an agent by name: its own, the one that ends its task, and those of transfers.
+def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> dict[str, Tool]:
+    """The tools of an agent by name: its own, the one that ends its task, that of budgets, and those of transfers.
 
     Args:
         finish: ends the task of an agent that works on one; None: there is a new one.
+        asks_for_more: a budget of the turn, once used up, has the user asked for more.
     """
     agent = cast(LlmAgent, spec.definition)
     by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
     if agent.mode == TASK:
         finish = finish or FinishTaskTool(agent.output_type)
         by_name[finish.name] = finish
+    if asks_for_more:
+        asking = RequestBudgetTool()
+        by_name[asking.name] = asking
     if spec.targets:
         by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
     return by_name

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle
+from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.own_tools import own_tools
@@ -21,10 +21,12 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.messages.content import FunctionCall
-from actors.messages.event import Event
+from actors.messages.event import Event, new_event_id
+from actors.messages.protocol.log import AskForMore, MaySpend
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 from actors.messages.topology import TASK
 from actors.rules.checks import user_message
+from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
 
 async def run_llm(spec: AgentSpec, model: Model, context: Context) -> AnyOutcome:
@@ -40,7 +42,7 @@ class LlmRun:
         self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
         self._spec = spec
         self._context = context
-        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish))
+        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish, asks_for_more=context.run_config.asks_for_more))
         self._has_asked = False
         self._keep_output = output_keeper(spec) if self._finish is None else None
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
@@ -56,11 +58,18 @@ class LlmRun:
         return await run_lifecycle(self._spec, self._context, self._begin, self._keep_output)
 
     async def _begin(self) -> AnyOutcome:
-        return await self._unless_waiting(await self._run_decided_calls() or await self._steps())
+        return await self._unless_waiting(await self._run_decided_calls() or await self._run_held_calls() or await self._steps())
 
     async def _go_on(self) -> AnyOutcome:
         """Do what a run that was lost has left to do."""
-        return await self._unless_waiting(await self._finish_last_step() or await self._steps())
+        return await self._unless_waiting(await self._finish_last_step() or await self._run_held_calls() or await self._steps())
+
+    async def _run_held_calls(self) -> AnyOutcome | None:
+        """Run the calls before which the user was asked for more of a budget; None if the model is to be called next."""
+        if not self._context.run_config.asks_for_more:
+            return None
+        calls = (await self._context.view()).held_calls(self._context.invocation_id)
+        return await self._run_calls(calls) if calls else None
 
     async def _unless_waiting(self, outcome: AnyOutcome) -> AnyOutcome:
         """The outcome of the run: what has asked for an answer that the user has not given is not finished."""
@@ -205,7 +214,17 @@ class LlmRun:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
 
-        await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+        if [call.name for call in calls] != [REQUEST_BUDGET]:
+            reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            await tell_of_budgets(self._spec, self._context, reply.warnings)
+            match reply:
+                case AskForMore(scope=scope, facts=facts):
+                    asked = question(scope, new_event_id(), facts)
+                    await self._context.emit_all([asked] if together_with is None else [together_with, asked])
+                    self._has_asked = True
+                    return Paused(call_ids=tuple(asked.long_running_tool_ids))
+                case MaySpend(end=end) if end:
+                    decided = {call.id or "": {"error": end} for call in calls}
         results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:

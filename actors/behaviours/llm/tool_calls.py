@@ -19,6 +19,7 @@ from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
+from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
@@ -207,6 +208,9 @@ class ToolCalls:
             return ToolResult(call, actions, response)
         if tool.require_confirmation and answered is None and await self._ask(tool, call):
             return ToolResult(call, actions, None)
+        if isinstance(tool, RequestBudgetTool):
+            # No tool of the user's program: hooks and telemetry hear nothing of it.
+            return ToolResult(call, actions, tool.agreed())
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
                 context = self._tool_context(call.id or "", actions, answered)

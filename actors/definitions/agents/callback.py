@@ -22,6 +22,7 @@ CALLBACK_PARAMETERS: Mapping[str, Sequence[tuple[str, ...]]] = {
     "before_run_callback": [("invocation_context", "callback_context")],
     "after_run_callback": [("invocation_context", "callback_context")],
     "on_event_callback": [("invocation_context", "callback_context"), ("event",)],
+    "on_budget_callback": [("callback_context", "invocation_context"), ("warning",)],
     "instruction": [("readonly_context", "context")],
     "global_instruction": [("readonly_context", "context")],
 }

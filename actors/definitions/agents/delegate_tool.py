@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from inspect import isclass
 
 import pydantic
@@ -16,6 +17,12 @@ from actors.messages.topology import SINGLE_TURN, TASK
 
 DELEGATED = (TASK, SINGLE_TURN)
 """The modes of agents to which an LLM agent above them delegates."""
+
+
+@singledispatch
+def as_delegate(_: object) -> BaseAgent | None:
+    """The agent to which an LLM agent delegates that has this in its `tools`; None for what is no such thing."""
+    return None
 
 
 class DelegateTool(AskingTool):

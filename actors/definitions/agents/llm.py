@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.base import BaseAgent, Callback
-from actors.definitions.agents.delegate_tool import DELEGATED, DelegateTool
+from actors.definitions.agents.delegate_tool import DELEGATED, DelegateTool, as_delegate
 from actors.definitions.agents.fields import ToolTuple
 from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.planners.base import BasePlanner
@@ -46,8 +46,8 @@ class LlmAgent(BaseAgent):
         static_instruction: a text, or a Content of texts, that is no template and begins the system instruction, so that services
             can cache what is before the conversation. With it, `instruction` stands in the conversation, before the newest
             message. Default none.
-        tools: Tool and Toolset objects, or plain functions, which become FunctionTools, or Graphs, to which it delegates calls;
-            default none.
+        tools: Tool and Toolset objects, or plain functions, which become FunctionTools, or Graphs and FunctionNodes, to which
+            it delegates calls; default none.
         disallow_transfer_to_parent: it may not hand the conversation to its parent; default False.
         disallow_transfer_to_peers: it may not hand the conversation to its siblings; default False.
         include_contents: "default" shows the model the conversation, "none" only the newest message and what follows it.
@@ -231,8 +231,8 @@ def as_tool(given: object) -> Tool:
     """
     if isinstance(given, Tool):
         return given
-    if isinstance(given, BaseAgent) and given.kind == "graph":
-        return DelegateTool(given)
+    if (delegate := as_delegate(given)) is not None:
+        return DelegateTool(delegate)
     if isinstance(given, FunctionType):
         # Thousands of agents may share a function, and inspecting its signature takes 0.5 ms and 20 kB each time.
         known = _FUNCTION_TOOLS.get(key := (id(given), given.__name__, given.__doc__))

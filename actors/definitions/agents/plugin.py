@@ -14,6 +14,7 @@ from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.operating.usage import BudgetWarning
 
 
 class Plugin:
@@ -69,6 +70,14 @@ class Plugin:
 
         Returns:
             None, or an Event that replaces it; ids, author, timestamp and branch stay.
+        """
+
+    # The hook of a budget.
+
+    def on_budget_callback(self, context: CallbackContext, warning: BudgetWarning) -> UserResult:
+        """Called when 80 % of a budget are used, once for each budget and day, before the call that has found that.
+
+        It is called in the process of an agent that uses the budget. Its result is ignored.
         """
 
     # Hooks of an agent; the agents' callbacks of the same names follow them. A response is an LlmResponse, a Content or a text.

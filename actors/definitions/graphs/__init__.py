@@ -2,6 +2,7 @@
 
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.edges import Edge
+from actors.definitions.graphs.function_graph import FunctionGraph
 from actors.definitions.graphs.graph import Graph
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, RetryConfig, node
 from actors.definitions.graphs.request_input import RequestInput
@@ -14,6 +15,7 @@ __all__ = [
     "DEFAULT_ROUTE",
     "START",
     "Edge",
+    "FunctionGraph",
     "FunctionNode",
     "Graph",
     "JoinNode",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from pydantic import BaseModel
+
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, RetryConfig, TriedAgent
 from actors.definitions.graphs.tool_node import ToolNode
@@ -30,6 +32,7 @@ class AgentName(NamedTuple):
         is_graph: the agent is a graph.
         retry_config, timeout: see TriedAgent.
         sees_conversation: beside its input it sees what the user has said in the session, and what it has answered itself.
+        input_class: the pydantic class that its input has to fit; None: it takes any.
     """
 
     name: str
@@ -37,6 +40,7 @@ class AgentName(NamedTuple):
     is_graph: bool = False
     retry_config: RetryConfig | None = None
     timeout: float | None = None
+    input_class: type[BaseModel] | None = None
 
 
 GraphNode = AgentName | FunctionNode | JoinNode | ParallelWorker

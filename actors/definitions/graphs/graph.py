@@ -43,6 +43,7 @@ class Graph(BaseAgent):
     """
 
     kind: ClassVar[Literal["graph"]] = "graph"
+    is_function: ClassVar[bool] = False
 
     edges: Sequence[Any] = ()
     max_concurrency: int | None = Field(default=None, ge=1)
@@ -138,7 +139,7 @@ class Graph(BaseAgent):
     @cached_property
     def agents(self) -> Mapping[str, AgentName]:
         """The agents that may run in it, by name."""
-        return {each.name: AgentName(each.name, _sees_conversation(each), each.kind == "graph") for each in self.sub_agents}
+        return {each.name: _named(each) for each in self.sub_agents}
 
     @cached_property
     def nodes(self) -> Mapping[str, Any]:
@@ -167,6 +168,11 @@ class Graph(BaseAgent):
         for cached in ("shape", "nodes"):
             alone.__dict__.pop(cached, None)
         return alone
+
+
+def _named(agent: BaseAgent) -> AgentName:
+    input_class = agent.input_schema if isinstance(agent, LlmAgent) else None
+    return AgentName(agent.name, _sees_conversation(agent), agent.kind == "graph", input_class=input_class)
 
 
 def _sees_conversation(agent: BaseAgent) -> bool:

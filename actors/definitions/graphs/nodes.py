@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Never, overload
+from typing import Any, Final, Literal, Never, overload
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -82,6 +82,12 @@ class NodeParameter(typing.NamedTuple):
     is_required: bool
 
 
+ParameterBinding = Literal["state", "node_input"]
+
+INPUT_BINDING: Final = "node_input"
+"""The binding with which a function gets all its parameters from the input."""
+
+
 class FunctionNode:
     """A node that calls a function: sync, async, or a generator of either kind.
 
@@ -98,6 +104,7 @@ class FunctionNode:
             default: the answer is its output.
         require_confirmation: the user is asked before it is called; without consent its output says that it was rejected.
         wait_for_output: a run that gives neither an output nor a route leads to no other node; default False.
+        parameter_binding: "state", the default, or "node_input": all parameters are taken from the input, a dictionary.
 
     Raises:
         DefinitionError: it cannot be called so; the message says why.
@@ -114,6 +121,7 @@ class FunctionNode:
         rerun_on_resume: bool | None = None,
         require_confirmation: bool = False,
         wait_for_output: bool = False,
+        parameter_binding: ParameterBinding = "state",
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
@@ -129,9 +137,17 @@ class FunctionNode:
         self.rerun_on_resume = bool(rerun_on_resume)
         self.require_confirmation = require_confirmation
         self.wait_for_output = wait_for_output
+        if parameter_binding not in ("state", INPUT_BINDING):
+            raise DefinitionError(f"node {self.name!r}: parameter_binding is 'state' or 'node_input', not {parameter_binding!r}")
+        self.parameter_binding = parameter_binding
         self.form = _form(func)
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
+
+    @property
+    def input_class(self) -> type[BaseModel] | None:
+        """The pydantic class of the parameter `node_input`; None: it has another type, or none."""
+        return _model_class(self.parameters["node_input"].annotation) if "node_input" in self.parameters else None
 
     def checked_output(self, output: object) -> object:
         """The output, as the pydantic class that the function says that it returns. Raises ValidationError (pydantic)."""
@@ -231,6 +247,7 @@ def node(
     timeout: float | None = ...,
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
+    parameter_binding: ParameterBinding = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Any: ...
@@ -242,6 +259,7 @@ def node(
     timeout: float | None = ...,
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
+    parameter_binding: ParameterBinding = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
 ) -> Callable[[UserFunction], FunctionNode | ParallelWorker]: ...
@@ -255,6 +273,7 @@ def node(
     timeout: float | None = None,
     rerun_on_resume: bool | None = None,
     require_confirmation: bool = False,
+    parameter_binding: ParameterBinding = "state",
     parallel_worker: bool = False,
     max_parallel_workers: int | None = None,
 ) -> Any:
@@ -295,6 +314,7 @@ def node(
                 timeout=timeout,
                 rerun_on_resume=rerun_on_resume,
                 require_confirmation=require_confirmation,
+                parameter_binding=parameter_binding,
             )
         return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
 
@@ -330,10 +350,13 @@ def _form(function: UserFunction) -> Literal["async generator", "generator", "co
 
 def _returned_class(function: UserFunction) -> type[BaseModel] | None:
     try:
-        returned = typing.get_type_hints(function).get("return")
+        return _model_class(typing.get_type_hints(function).get("return"))
     except (NameError, TypeError):
         return None
-    return returned if isinstance(returned, type) and issubclass(returned, BaseModel) else None
+
+
+def _model_class(given: object) -> type[BaseModel] | None:
+    return given if isinstance(given, type) and issubclass(given, BaseModel) else None
 
 
 def _parameters(name: str, function: UserFunction) -> tuple[str | None, dict[str, NodeParameter]]:

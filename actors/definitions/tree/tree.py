@@ -141,6 +141,7 @@ class AgentTree:
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
             mode=(llm.mode or "") if llm is not None else "",
             graph=agent.told_shape() if isinstance(agent, Graph) else None,
+            input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
         )
 
     def spec(self, name: str) -> AgentSpec:

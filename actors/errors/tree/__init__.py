@@ -9,6 +9,7 @@
     │   └── UnknownModelError
     ├── RequestError                 the driver's request is refused, and nothing is stored
     │   ├── InvalidMessageError
+    │   ├── InputSchemaError
     │   ├── InvalidIdError
     │   ├── SessionNotFoundError
     │   ├── RepeatMismatchError

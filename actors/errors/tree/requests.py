@@ -13,6 +13,12 @@ class InvalidMessageError(RequestError, ValueError):
     """The message of a turn cannot be used. Arguments: the error message."""
 
 
+class InputSchemaError(RequestError, ValueError):
+    """The message of a turn does not fit the input_schema of the root. Arguments: the root, what does not fit."""
+
+    sentence = "the message does not fit the input_schema of {0!r}: {1}"
+
+
 class InvalidIdError(RequestError, ValueError):
     """A name or id is not valid. Arguments: what it names, the value, the rule."""
 

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.errors import DefinitionError
+from actors.errors.checked_struct import CheckedStruct
 from actors.errors.validation import problems
 from actors.messages.shown import Shown
 
@@ -79,6 +80,22 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
     turns: Sequence[UsedTurn] = ()
     currency: str = ""
     unpriced: Sequence[str] = ()
+
+
+class BudgetWarning(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel"):
+    """Most of a budget is used.
+
+    Attributes:
+        whose: whose budget it is, in words, such as "user 'ada' today".
+        field: the field of Budget that is nearly used up.
+        limit: that field.
+        used: how much of it is used.
+    """
+
+    whose: str
+    field: str
+    limit: float
+    used: float
 
 
 PER = 1_000_000

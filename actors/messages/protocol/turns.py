@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.json_types import StateDelta
+from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.operating.schedule import ScheduledTime
 from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -126,6 +126,7 @@ class FindTurn(Message, frozen=True, kw_only=True):
         auto_create: the session may still have to be created.
         takes_words: the message is for the agent that works on a task with the user, if one waits for the user's words.
         event_id: of the message, if it is for that agent; "" when it cannot be.
+        wants_questions: the calls may be questions of nodes of a graph.
     """
 
     key: SessionKey
@@ -135,6 +136,7 @@ class FindTurn(Message, frozen=True, kw_only=True):
     auto_create: bool = False
     takes_words: bool = False
     event_id: str = ""
+    wants_questions: bool = False
 
 
 class TurnFound(Message, frozen=True, kw_only=True):
@@ -147,6 +149,7 @@ class TurnFound(Message, frozen=True, kw_only=True):
         awaits: see Paused.
         is_there: the turn asked for is open, waits in the queue, or has ended.
         agent: the agent that was selected for it, if that is known.
+        questions: the arguments of those calls that nodes of a graph have made to ask the user, by their ids.
     """
 
     authors: tuple[str, ...]
@@ -155,6 +158,7 @@ class TurnFound(Message, frozen=True, kw_only=True):
     awaits: str = ""
     is_there: bool = False
     agent: str = ""
+    questions: JsonObject = msgspec.field(default_factory=dict)
 
 
 class OpenTurn(Message, frozen=True, kw_only=True):

@@ -42,8 +42,9 @@ def tokens_of(request: LlmRequest) -> int:
 
 
 class LikelyCall(NamedTuple):
-    """A model call that is about to be made, or is under way, with what it is likely to take."""
+    """A model call of an agent that is about to be made, or is under way, with what it is likely to take."""
 
+    agent: str
     model: str
     likely: Amounts
 
@@ -66,12 +67,11 @@ def likely_call(spent: Spent, agent: str, model: str, input_tokens: int) -> Like
     """
     before = spent.get((agent, model))
     if before is None or not before.llm_calls:
-        return LikelyCall(model, Amounts(llm_calls=1, input_tokens=input_tokens))
+        return LikelyCall(agent, model, Amounts(llm_calls=1, input_tokens=input_tokens))
     average = Amounts(*(amount // before.llm_calls for amount in before))
     given = max(average.input_tokens, input_tokens)
-    return LikelyCall(
-        model, average._replace(llm_calls=1, tool_calls=0, input_tokens=given, cached_tokens=min(average.cached_tokens, given))
-    )
+    cached = min(average.cached_tokens, given)
+    return LikelyCall(agent, model, average._replace(llm_calls=1, tool_calls=0, input_tokens=given, cached_tokens=cached))
 
 
 def excess_of_call(
@@ -93,6 +93,20 @@ def excess_of_call(
         if limit is not None and (taken + likely > limit or taken >= limit):
             return Excess(field, limit, taken, likely)
     return None
+
+
+def used_of(budget: Budget, spent: Spent, prices: Mapping[str, Price]) -> dict[str, float]:
+    """The amounts that are used, by the fields that a budget limits. A model without a price costs nothing."""
+    used = _sum(spent.values())
+    amounts: dict[str, float] = {
+        "tokens": _tokens(used),
+        "llm_calls": used.llm_calls,
+        "tool_calls": used.tool_calls,
+        "seconds": used.us / US,
+    }
+    if budget.money is not None:
+        amounts["money"] = sum(_cost(model, each, prices) for (_, model), each in spent.items())
+    return {name: amounts[name] for name in budget.limits}
 
 
 def excess_of_tools(budget: Budget, spent: Spent, wanted: int) -> Excess | None:

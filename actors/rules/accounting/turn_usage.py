@@ -169,6 +169,16 @@ def together(*spents: Spent) -> Spent:
     return sums
 
 
+def minus(spent: Spent, before: Spent) -> Spent:
+    """The difference of sums, of which the second ones are not larger."""
+    found = {}
+    for spender, amounts in spent.items():
+        less = before.get(spender, NOTHING)
+        if less != amounts:
+            found[spender] = Amounts(*map(int.__sub__, amounts, less))
+    return found
+
+
 def _add(sums: dict[Spender, Amounts], spender: Spender, amounts: Amounts) -> None:
     before = sums.get(spender)
     sums[spender] = amounts if before is None else before.plus(amounts)

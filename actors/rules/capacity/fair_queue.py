@@ -4,23 +4,31 @@ Rules of this file:
 
 - Owners have levels, such as user and session. Users take turns, and so do the sessions of each user; what one session has
   waiting is taken in the order in which it came.
-- An owner is served at the latest when every other owner of its level that waits was served once.
+- An owner is served at the latest when every other owner of its level that waits was served once. An owner of the first level
+  with a weight is served so many times in a row, as long as it has anything waiting.
 - No step costs more when more is waiting; only people ask for an item's place.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
 
 class FairQueue(Generic[T]):
-    """What waits, each item once."""
+    """What waits, each item once.
 
-    def __init__(self) -> None:
+    Args:
+        weight_of: how many items of an owner of the first level are taken in a row; None: one.
+    """
+
+    def __init__(self, weight_of: Callable[[Hashable], int] | None = None) -> None:
+        self._weight_of = weight_of
+        # How many were taken in a row of the owner of the first level whose turn it is.
+        self._in_a_row = 0
         self._owners: dict[T, tuple[Hashable, ...]] = {}
         # By the owners of the first level those of the next one, and at the end the items; each in the order of their turns.
         self._turns: OrderedDict[Hashable, Any] = OrderedDict()
@@ -54,14 +62,22 @@ class FairQueue(Generic[T]):
         if not self._owners:
             raise IndexError("nothing waits")
         item = self._next()
+        self._in_a_row += 1
         owners = self._remove(item)
         level = self._turns
         for owner in owners:
             if owner not in level:
                 break
-            level.move_to_end(owner)
+            if level is not self._turns or self._has_had_its_turn(owner):
+                level.move_to_end(owner)
             level = level[owner]
         return item
+
+    def _has_had_its_turn(self, owner: Hashable) -> bool:
+        if self._weight_of is not None and self._in_a_row < self._weight_of(owner):
+            return False
+        self._in_a_row = 0
+        return True
 
     def before(self, item: T) -> int:
         """Count the items that are taken before one that waits, if nothing is added. The cost grows with what waits.
@@ -71,8 +87,8 @@ class FairQueue(Generic[T]):
         """
         if item not in self._owners:
             raise KeyError(item)
-        other: FairQueue[T] = FairQueue()
-        other._owners, other._turns = dict(self._owners), _copied(self._turns)
+        other: FairQueue[T] = FairQueue(self._weight_of)
+        other._owners, other._turns, other._in_a_row = dict(self._owners), _copied(self._turns), self._in_a_row
         count = 0
         while other.take() != item:
             count += 1
@@ -94,6 +110,7 @@ class FairQueue(Generic[T]):
 
     def _remove(self, item: T) -> tuple[Hashable, ...]:
         owners = self._owners.pop(item)
+        first = next(iter(self._turns))
         levels = [self._turns]
         for owner in owners:
             levels.append(levels[-1][owner])
@@ -102,6 +119,9 @@ class FairQueue(Generic[T]):
             if level[owner]:
                 break
             del level[owner]
+        if first not in self._turns:
+            # The turn of the next one begins.
+            self._in_a_row = 0
         return owners
 
 

@@ -3,7 +3,7 @@
 Rules of this file:
 
 - There is no clock and no waiting here: the caller passes the time, and learns which calls may begin and when to ask again.
-- Users take turns, and so do the sessions of each, however many calls they have waiting (`fair_queue.py`).
+- Users take turns, by their weights, and so do the sessions of each, however many calls they have waiting (`fair_queue.py`).
 - In no minute do more calls begin than `requests_per_minute`. That is exact: the beginnings of the last minute are kept.
 - What a call uses is known when it is over. So calls are held back while the tokens of the last minute, and what the running
   calls will use if they are average, reach `tokens_per_minute`. Calls above the average may overshoot it. Until the first call is
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ import msgspec
 from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.user_weights import weights
 from actors.rules.recovery.backoff import Backoff
 
 MINUTE_S = 60.0
@@ -119,14 +121,17 @@ class _Usage:
 class RateLimiter:
     """The calls of one model: those that run, and those that wait for a permit.
 
+    Args:
+        user_weights: see `actors.messages.limits.Limits`.
+
     Attributes:
         counts: permits granted, for calls and retries; retries accepted; retries refused.
     """
 
-    def __init__(self, limits: ModelLimits) -> None:
+    def __init__(self, limits: ModelLimits, user_weights: Mapping[str, int] = MappingProxyType({})) -> None:
         self._limits = limits
         self._running: set[str] = set()
-        self._waiting: FairQueue[str] = FairQueue()
+        self._waiting: FairQueue[str] = FairQueue(weights(user_weights))
         # Of each call that waits, also for its backoff.
         self._session_of: dict[str, SessionKey] = {}
         # A heap by due time.

@@ -15,6 +15,9 @@ PAYLOAD = "payload"
 REQUEST_CONFIRMATION = "adk_request_confirmation"
 """The call that ADK makes to ask the user; its clients answer that one."""
 
+REJECTED = "This tool call is rejected."
+"""The answer that the model gets to a call that the user has declined; google-adk's words."""
+
 SUFFIX = ":confirm"
 """Stands behind the id of a call in the id of the `adk_request_confirmation` for it."""
 
@@ -51,6 +54,6 @@ def refusal(tool: str, answer: JsonMapping) -> str | None:
     if confirmed is True:
         return None
     if confirmed is False:
-        return f"the user declined: {tool} was not run"
+        return REJECTED
     given = msgspec.json.encode(answer).decode()
     return f'{tool} was not run: the answer has to be {{"{CONFIRMED}": true}} or {{"{CONFIRMED}": false}}, not {given}'

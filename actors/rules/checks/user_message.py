@@ -6,17 +6,21 @@ from actors.errors import InvalidMessageError
 from actors.messages.codec import content_flaw
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
-from actors.rules.checks import confirmation
+from actors.rules.checks import budget_question, confirmation
 
 
-def checked(content: Content) -> Content:
+def checked(content: Content, *, may_be_empty: bool = False) -> Content:
     """The message with the role `user`, as a copy.
+
+    Args:
+        may_be_empty: an empty text is a message, too: a graph may need no words to begin.
 
     Raises:
         InvalidMessageError: it has no parts or only empty ones, calls a function, has a function response without the id of its
-            call, or holds a value that is no JSON where JSON has to be.
+            call, or holds a value that is no JSON where JSON has to be,
+            or an answer to a question about a budget that is none.
     """
-    if not content.parts or content.is_empty():
+    if content.is_empty() and not (may_be_empty and any(part.text is not None for part in content.parts)):
         raise InvalidMessageError("message has no parts: give at least one with text, data or a function response")
     if (wrong := content_flaw(content)) is not None:
         raise InvalidMessageError(f"message cannot be sent: {wrong}")
@@ -25,7 +29,7 @@ def checked(content: Content) -> Content:
     for response in content.function_responses():
         if not response.id:
             raise InvalidMessageError(f"message has a function response for {response.name!r} without the id of its call")
-    return Content(role=USER, parts=[confirmation.of_clients(part) for part in content.parts])
+    return Content(role=USER, parts=[budget_question.checked_answer(confirmation.of_clients(part)) for part in content.parts])
 
 
 def has_blobs(content: Content) -> bool:

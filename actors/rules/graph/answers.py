@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, JsonValue
 
@@ -33,6 +34,36 @@ class UserAnswers:
         """The latest answer to a call that came after a place of the log; None without one."""
         latest = self._given.get(call_id, [None])[-1]
         return latest if latest is not None and latest.seq > seq else None
+
+
+def misfit(answer: Content, questions: Mapping[str, JsonMapping]) -> str | None:
+    """Why a message cannot be the answer to questions of nodes; None when it can.
+
+    Args:
+        questions: the arguments of the calls with which nodes have asked, by the ids of the calls.
+    """
+    for response in answer.function_responses():
+        asked = questions.get(response.id or "")
+        if asked is None:
+            continue
+        schema = asked.get("response_schema") or {}
+        if wrong := flaw(fitted(answered(response.response), schema), schema):
+            return f"the answer to {response.id!r} does not fit the response_schema of the question: {wrong}"
+        if answer.text:
+            return f"the message answers {response.id!r}, the question of a node, and has a text, which nobody would read"
+    return None
+
+
+def shapeless(words: str, schema: JsonMapping) -> str | None:
+    """Why the user's words cannot be the input that a schema asks for; None when they may be.
+
+    Only the outermost form is looked at: what stands in it pydantic may still make fit.
+    """
+    value = read_json(words)
+    outermost = {name: schema[name] for name in ("type", "required") if name in schema}
+    if schema.get("type") not in ("object", "array"):
+        return None
+    return flaw(value, outermost, "it")
 
 
 def answered(response: JsonMapping) -> JsonValue:

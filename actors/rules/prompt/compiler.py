@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
+from actors.rules.checks.budget_question import scope_of
 from actors.rules.routing.branches import call_segment, is_visible
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -140,6 +141,8 @@ class Compiler:
             response = part.function_response
             if response is None:
                 others.append(part)
+            elif scope_of(response.id) and response.id not in self.own_calls:
+                continue
             elif response.id in self._others_calls:
                 others.append(quote(USER, part))
             elif response.id in self.own_calls:
@@ -168,7 +171,11 @@ class Compiler:
         )
 
     def _is_quoted(self, event: Event, part: Part) -> bool:
-        """True when the agent is shown this part of another agent's event: no thought, and no bare signature."""
+        """True when the agent is shown this part of another agent's event: no thought, no bare signature, and no question
+        about a budget."""
+        asked = part.function_call or part.function_response
+        if asked is not None and scope_of(asked.id):
+            return False
         return not part.thought and bool(part.text or not part.carries_only_text())
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import Event, RequestedInput
+from actors.rules.checks.budget_question import scope_of, without_questions
 from actors.rules.prompt.arrange import IncludeContents, append_contents, arrange, latest_slice, turn_start
 from actors.rules.prompt.compiler import Compiler, Entry, Warn
 from actors.rules.routing.pending import is_interim
@@ -57,6 +58,7 @@ class History:
         # By hash, which takes half the memory. Two turns with the same hash only cost one more reading of the log.
         self._cut_turns: set[int] = set()
         self._has_reused_ids = False
+        self._has_questions = False
         # By call: questions of tools to the user, until the call has a result; and the calls whose question has no answer.
         self._asked: dict[str, RequestedInput] = {}
         self._unanswered: set[str] = set()
@@ -134,6 +136,7 @@ class History:
                 if entry.by_user or not is_interim(response.response):
                     self._waiting.pop(response.id or "", None)
         for call_id in entry.calls:
+            self._has_questions = self._has_questions or bool(scope_of(call_id))
             if call_id in entry.long_running:
                 self._waiting[call_id] = event.invocation_id
 
@@ -148,7 +151,14 @@ class History:
             self._contents.append(entry.content)
 
     def contents(self, include: IncludeContents = "default") -> list[Content]:
-        """The contents of a request, oldest first; the same that `arrange` gives for the whole log."""
+        """The contents of a request, oldest first; the same that `arrange` gives for the whole log.
+
+        Questions about budgets are left out, and so are the answers.
+        """
+        contents = self._all_contents(include)
+        return without_questions(contents) if self._has_questions else contents
+
+    def _all_contents(self, include: IncludeContents) -> list[Content]:
         if include == "none":
             return arrange(latest_slice(self._entries))
         if self._is_arranged:
@@ -217,6 +227,16 @@ class History:
     def waiting(self, invocation_id: str) -> tuple[str, ...]:
         """Ids of the agent's calls of a turn that the user has not answered, also long-running ones with an interim response."""
         return tuple(call_id for call_id, turn in self._waiting.items() if turn == invocation_id)
+
+    def held_calls(self, invocation_id: str) -> list[FunctionCall]:
+        """The agent's calls of a turn that it has not run, since it had to ask for more of a budget first, in order."""
+        entries = [entry for entry in self._entries if entry.own and entry.invocation_id == invocation_id]
+        asked = max((place for place, entry in enumerate(entries) if any(map(scope_of, entry.calls))), default=0)
+        if not asked or (before := entries[asked - 1]).content is None:
+            return []
+        given = {response.id for entry in entries[asked:] for response in entry.responses}
+        left = [call for call in before.content.function_calls() if call.id not in given | before.long_running]
+        return [call for call in left if call.id not in self._unanswered and not scope_of(call.id)]
 
     def user_replies(self, answered: Iterable[str | None]) -> list[UserReply]:
         """The user's replies to the agent's calls that were made together with one of the `answered`, in order.

@@ -15,6 +15,7 @@ import msgspec
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER, Event, RequestedInput
 from actors.messages.flow import FlowMark
+from actors.rules.checks.budget_question import without_questions
 from actors.rules.flow.board import Board, last_tasks
 from actors.rules.flow.tool_names import ASK_USER, is_controllers
 from actors.rules.prompt.arrange import IncludeContents, arrange
@@ -158,13 +159,13 @@ class TaskHistory(History):
 
     def contents(self, include: IncludeContents = "default") -> list[Content]:
         """The contents of all events, whatever tasks they were made for; `include` is ignored."""
-        return arrange(self._entries)
+        return without_questions(arrange(self._entries))
 
     def contents_for(self, run: str, tasks: Iterable[str]) -> list[Content]:
         """The contents of a request about tasks of a flow, oldest first."""
         upstream = self.board(run).upstream(tasks)
         pairs = zip(self._entries, self._origins, strict=True)
-        return arrange([entry for entry, origin in pairs if is_relevant(origin, self._agent, run, upstream)])
+        return without_questions(arrange([entry for entry, origin in pairs if is_relevant(origin, self._agent, run, upstream)]))
 
     def open_calls(self, run: str) -> list[UnansweredCall]:
         """The agent's calls in that run to which it has not stored a response itself, in order."""

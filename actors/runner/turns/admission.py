@@ -36,7 +36,7 @@ class TurnAdmission:
         self._session = session
         self._drain = drain
         self._backlog = Backlog(limits)
-        self._gate = TurnGate(opened_at_once)
+        self._gate = TurnGate(opened_at_once, limits.user_weights)
         self._telemetry = telemetry
         self._refusals = _Refusals()
 

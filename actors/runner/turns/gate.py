@@ -7,10 +7,13 @@ the thousands that another one has asked for.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.user_weights import weights
 
 HOLD_S = 0.25
 """A turn that is opened for longer waits for something else than this process, and lets the next one in."""
@@ -45,13 +48,14 @@ class TurnGate:
 
     Args:
         at_once: how many turns may be inside.
+        user_weights: see Limits.
     """
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, user_weights: Mapping[str, int] = MappingProxyType({})) -> None:
         self._at_once = at_once
         # In the order in which they came in.
         self._inside: dict[GatePlace, None] = {}
-        self._waiting: FairQueue[_Waiter] = FairQueue()
+        self._waiting: FairQueue[_Waiter] = FairQueue(weights(user_weights))
         self._by_turn: dict[TurnKey, set[_Waiter]] = {}
         # Those that were let in, and do not know it yet.
         self._coming: dict[_Waiter, SessionKey] = {}

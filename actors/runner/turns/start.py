@@ -13,9 +13,11 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
+from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
+from actors.messages.topology import GRAPH
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
@@ -45,6 +47,7 @@ class TurnStarter:
         tasks: launches turns, and cancels those that are interrupted.
         recovery: resumes turns that are in the way, or that are joined, and lost.
         admission: says when each turn comes to be opened.
+        daily_budget: of the app, which every turn is given; None: there is none.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class TurnStarter:
         tasks: TurnTasks,
         recovery: TurnResumer,
         admission: TurnAdmission,
+        daily_budget: Budget | None = None,
     ) -> None:
         self._place = place
         self._session = session
@@ -66,6 +70,7 @@ class TurnStarter:
         self._tasks = tasks
         self._recovery = recovery
         self._admission = admission
+        self._daily_budget = daily_budget
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
 
     async def start_turn(self, message: p.StartTurn) -> p.TurnStarted:
@@ -74,7 +79,11 @@ class TurnStarter:
         Raises:
             OverloadedError: as much waits as may.
             TurnCancelledError: it was cancelled while it waited, here or in the line of its session.
+            UnknownAgentError: it has a budget for an agent that there is not.
         """
+        if self._daily_budget is not None:
+            config = msgspec.structs.replace(message.config, app_daily_budget=self._daily_budget)
+            message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
         with self._table.opening(key):
             async with self._admission.admitted(message) as place:
@@ -85,7 +94,9 @@ class TurnStarter:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
                 await self._routing.load()
-                content = messages.checked(message.content)
+                for name in message.config.agent_budgets or ():
+                    _ = self._routing.topology[name]
+                content = messages.checked(message.content, may_be_empty=self._routing.topology.root.kind == GRAPH)
                 saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
@@ -135,7 +146,7 @@ class TurnStarter:
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
         message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        event = user_event(message, content, invocation_id, actions, found.awaits)
+        event = user_event(message, content, invocation_id, actions, self._user_messages.addressed(found.awaits))
         raw = encode_event(event)
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.definitions.tools.context import Actions
-from actors.errors import ArtifactError, ModelConfigurationError
+from actors.errors import ArtifactError, InputSchemaError, InvalidMessageError, ModelConfigurationError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, Part
 from actors.messages.event import FINGERPRINT, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
-from actors.messages.graph import NodeInfo
+from actors.messages.graph import NodeInfo, node_at, scope_of
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
+from actors.rules.graph.answers import misfit, shapeless
 from actors.rules.routing.selection import select_agent
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment
@@ -75,7 +76,18 @@ class UserMessages:
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins see the message as it was sent, with its data.
         content, actions = await self._hooks.on_user_message((message.key, invocation_id), agent, content, message)
+        if (wrong := misfit(content, found.questions)) is not None:
+            raise InvalidMessageError(wrong)
+        self._check_input(message, found, content)
         return PreparedMessage(found, await self._without_blobs(message, content, invocation_id), actions)
+
+    def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
+        """Check what begins a graph that is the root. Raises InputSchemaError."""
+        root = self._routing.topology.root
+        if root.input_schema is None or found.caller or message.flow:
+            return
+        if (wrong := shapeless(content.text, root.input_schema)) is not None:
+            raise InputSchemaError(root.name, wrong)
 
     async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:
         """Look up what must be known before the message is stored. A plain message needs nothing, and no request."""
@@ -94,12 +106,20 @@ class UserMessages:
                 auto_create=message.auto_create,
                 takes_words=takes_words,
                 event_id=words_id(message) if takes_words else "",
+                wants_questions=self._routing.topology.has_graphs,
             )
         )
 
     def takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words that an agent may wait for, which works on a task with the user."""
         return self._routing.topology.has_tasks and not answers and not message.flow and message.due is None
+
+    def addressed(self, awaits: str) -> NodeInfo | None:
+        """The run that the user's words are for, by its path; None for words that none waits for."""
+        if not awaits:
+            return None
+        scope = scope_of(awaits, is_delegate=self._routing.topology.is_delegate(node_at(awaits)))
+        return NodeInfo(path=awaits, isolation_scope=scope)
 
     @property
     def _needs_agent(self) -> bool:
@@ -148,14 +168,16 @@ def words_id(message: p.StartTurn) -> str:
     return f"words-{message.invocation_id}"
 
 
-def user_event(message: p.StartTurn, content: Content, invocation_id: str, actions: Actions, awaits: str = "") -> Event:
+def user_event(
+    message: p.StartTurn, content: Content, invocation_id: str, actions: Actions, run: NodeInfo | None = None
+) -> Event:
     """The event of a message. A request that is repeated has the event id of the first.
 
     Args:
-        awaits: the run that waits for these words: see Paused.
+        run: the one that waits for these words; None: none does.
     """
     return Event(
-        id=words_id(message) if awaits else message.event_id or new_event_id(),
+        id=words_id(message) if run is not None else message.event_id or new_event_id(),
         invocation_id=invocation_id,
         author=USER,
         timestamp=now_s(),
@@ -164,7 +186,7 @@ def user_event(message: p.StartTurn, content: Content, invocation_id: str, actio
         actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=actions.artifact_delta),
         # A Runner that resumes the turn learns from the mark that it carries out a flow, and which.
         flow=FlowMark(run=message.flow) if message.flow else None,
-        node_info=NodeInfo(path=awaits, isolation_scope=awaits) if awaits else None,
+        node_info=run,
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 
-from actors.messages.codec import encode
+from actors.messages.codec import decode, encode
 from actors.messages.event import USER, Event, Usage
 from actors.messages.graph import node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 from actors.rules.accounting.turn_usage import Amounts, amounts_of
+from actors.rules.checks.budget_question import scope_of
 
 
 class _CallScan(msgspec.Struct, gc=False):
@@ -79,7 +81,8 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""
         if self.counted is None:
-            calls = len(self.calls()) if self.content is not None else 0
+            # A question about a budget is no call of a model.
+            calls = sum(not scope_of(call_id) for call_id in self.calls()) if self.content is not None else 0
             self.counted = amounts_of(self.model_version, self.usage, calls, self.duration_s)
         return self.counted
 
@@ -101,6 +104,13 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         results = (part.function_response for part in parts)
         return [(given.name, given.response.keys() == {"error"}) for given in results if given is not None]
+
+    def answer(self, call_id: str) -> JsonObject:
+        """Its function response to a call, in full; empty without one."""
+        parts = self.content.parts if self.content is not None else ()
+        given = [part.function_response for part in parts if part.function_response is not None]
+        responses = [each.response for each in given if each.id == call_id]
+        return {key: decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
 
 
 _scanner = msgspec.msgpack.Decoder(EventScan)

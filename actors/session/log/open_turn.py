@@ -22,6 +22,7 @@ from actors.messages.protocol.progress import TransferRecord, TurnProgress, Wait
 from actors.messages.turn_info import LostProcess
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
+from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
 from actors.rules.routing.pending import is_interim
@@ -76,6 +77,8 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     losses: dict[str, int] = {}
     retried_seq: int = 0
     lost: tuple[LostProcess, ...] = ()
+    last_calls: dict[str, int] = {}
+    warned: tuple[str, ...] = ()
 
 
 def lost_processes(row: TurnRow) -> tuple[LostProcess, ...]:
@@ -103,6 +106,10 @@ class SessionTurn:
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
+        responses: the number of responses that the log has of each agent's model.
+        warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
+        raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
@@ -121,6 +128,8 @@ class SessionTurn:
         self.losses: dict[str, int] = {}
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
+        self.last_calls: dict[str, int] = {}
+        self.warned: dict[str, None] = {}
         self.before: Spent | None = None
         self._ending: asyncio.Future[None] | None = None
         self.forget_events()
@@ -133,6 +142,8 @@ class SessionTurn:
         turn.losses = dict(carried.losses)
         turn.retried_seq = carried.retried_seq
         turn.lost_processes = carried.lost
+        turn.last_calls = dict(carried.last_calls)
+        turn.warned = dict.fromkeys(carried.warned)
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
@@ -170,12 +181,22 @@ class SessionTurn:
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
-        self._said: Counter[str] = Counter()
+        self.responses: Counter[str] = Counter()
         self.usage = TurnUsage()
+        self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.lost_processes)
+        carried = _Carried(
+            self.temp,
+            self.config,
+            self.traceparent,
+            self.losses,
+            self.retried_seq,
+            self.lost_processes,
+            self.last_calls,
+            tuple(self.warned),
+        )
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
@@ -232,13 +253,15 @@ class SessionTurn:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
         for call_id, response in event.responses():
             if event.author == USER:
+                if scope := scope_of(call_id):
+                    self.raises.setdefault(scope, BudgetAnswers()).note(seq, event.answer(call_id))
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
             self._note_response(call_id, response, by_user=event.author == USER)
         if tool_root(event.branch) is None:
             self._note_waiting(event)
-        if event.content is not None and event.content.role == "model":
-            self._said[event.author] += 1
+        if event.content is not None and event.content.role == "model" and not any(map(scope_of, event.long_running_tool_ids)):
+            self.responses[event.author] += 1
         if event.actions.agent_state is not None:
             self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
@@ -301,7 +324,7 @@ class SessionTurn:
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             waiting=tuple(self._waiting()),
-            model_calls=dict(self._said),
+            model_calls=dict(self.responses),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
             config=self.config if self.config.budgets else None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.errors import FencedError, InvalidMessageError, RepeatMismatchError, SessionNotFoundError, UnknownFunctionCallError
-from actors.interfaces.records import TurnFilter, TurnRow
+from actors.interfaces.records import CallRow, TurnFilter, TurnRow
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.event import FINGERPRINT
-from actors.messages.graph import node_at
+from actors.messages.graph import REQUEST_INPUT, node_at
+from actors.messages.json_types import JsonMapping
 from actors.messages.session import SessionKey
 from actors.session.log.event_scan import EventScan, scan
 from actors.session.log.open_turn import OVER, SessionTurn
@@ -52,7 +53,10 @@ class TurnLookup:
         if calls:
             await self._require_one_turn(log, list(dict.fromkeys(call.invocation_id for call in calls)))
             return p.TurnFound(
-                authors=self._parts.deciding(log.authors()), caller=calls[0].author, invocation_id=calls[0].invocation_id
+                authors=self._parts.deciding(log.authors()),
+                caller=calls[0].author,
+                invocation_id=calls[0].invocation_id,
+                questions=await self._questions(key, calls) if message.wants_questions else {},
             )
         if message.takes_words and (waiting := await self._words(log, message.event_id)) is not None:
             return self._awaiting_found(log, *waiting)
@@ -65,6 +69,16 @@ class TurnLookup:
             is_there=row is not None or log.queue.has(message.invocation_id),
             agent=row.agent if row is not None else "",
         )
+
+    async def _questions(self, key: SessionKey, calls: Sequence[CallRow]) -> dict[str, JsonMapping]:
+        """The arguments of calls with which nodes of a graph ask the user."""
+        found: dict[str, JsonMapping] = {}
+        for row in calls:
+            stored = await self._reader.event(key, row.seq)
+            for call in decode_event(stored.raw, stored.seq).function_calls() if stored is not None else ():
+                if call.id == row.call_id and call.name == REQUEST_INPUT:
+                    found[row.call_id] = call.args
+        return found
 
     async def _words(self, log: SessionLog, event_id: str) -> tuple[str, str] | None:
         """The turn and the run for which the user's next words are; None when none waits for them.
@@ -129,6 +143,11 @@ class TurnLookup:
             await self._logs.find(turn.key)
             await self.settled(turn.key, turn.invocation_id)
         return self.current_in_memory(turn)
+
+    def is_open(self, key: SessionKey, turn: SessionTurn) -> bool:
+        """True for the open turn of a session."""
+        log = self._logs.in_memory(key)
+        return log is not None and log.turn is turn
 
     async def settled(self, key: SessionKey, invocation_id: str) -> None:
         """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from actors.errors import StoreError
 from actors.interfaces.store_abilities.usage import ReportsUsage, UnsummedTurn, UsageFilter
@@ -21,16 +21,16 @@ class StoredUsage:
         self._access = parts.access
         self._reader = parts.reader
 
-    async def spent(self, wanted: UsageFilter, without: tuple[SessionKey, str]) -> Spent:
+    async def spent(self, wanted: UsageFilter, without: Collection[tuple[SessionKey, str]]) -> Spent:
         """The sums of turns. Raises StoreError.
 
         Args:
-            without: the session and the id of a turn that runs, and is left out.
+            without: the sessions and the ids of turns that run, and are left out.
         """
         return sum_of_packed([raw async for _, turns in self.groups(wanted, without) for raw in turns])
 
     async def groups(
-        self, wanted: UsageFilter, without: tuple[SessionKey, str] | None = None
+        self, wanted: UsageFilter, without: Collection[tuple[SessionKey, str]] = ()
     ) -> AsyncIterator[tuple[str, Sequence[bytes]]]:
         """The sums of turns, packed, with the names of their groups; one may come several times. Raises StoreError."""
         store = self._access.store
@@ -42,7 +42,7 @@ class StoredUsage:
             for group, turns in page.turns.items():
                 yield group, turns
             for turn in page.unsummed:
-                if (turn.key, turn.invocation_id) != without:
+                if (turn.key, turn.invocation_id) not in without:
                     named = {"user": turn.key.user, "day": day_of(turn.begun_s), "turn": _group(turn)}
                     yield named.get(wanted.groups, ""), [await self._of_events(turn)]
             if page.next is None:

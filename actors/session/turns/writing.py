@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import SessionTurn
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -14,9 +18,20 @@ from actors.session.turns.recorded_calls import RecordedCalls
 
 
 class TurnWriter:
-    """Answers Append and TellPartial."""
+    """Answers Append and TellPartial.
 
-    def __init__(self, parts: SessionParts, lookup: TurnLookup, ender: TurnEnder, recorded: RecordedCalls) -> None:
+    Args:
+        on_append: called with the session and the turn that events were added to.
+    """
+
+    def __init__(
+        self,
+        parts: SessionParts,
+        lookup: TurnLookup,
+        ender: TurnEnder,
+        recorded: RecordedCalls,
+        on_append: Callable[[SessionKey, SessionTurn], None],
+    ) -> None:
         self._access = parts.access
         self._logs = parts.logs
         self._reader = parts.reader
@@ -28,6 +43,7 @@ class TurnWriter:
         self._lookup = lookup
         self._ender = ender
         self._recorded = recorded
+        self._on_append = on_append
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
@@ -77,6 +93,7 @@ class TurnWriter:
             first_seq = await self._writer.add(log, events, writes)
         else:
             first_seq = await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
+        self._on_append(log.key, turn)
         return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:

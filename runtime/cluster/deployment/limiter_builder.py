@@ -12,6 +12,6 @@ from runtime.settings import Settings
 
 def build_limiter(app_name: str, settings: Settings) -> Actor:
     """Build the actor that limits models."""
-    limiter = LimiterActor(settings.model_limits, limiter_name(app_name))
+    limiter = LimiterActor(settings.model_limits, limiter_name(app_name), user_weights=settings.user_weights)
     RayMetrics(settings, app_name, limiter.name).start(lambda: of_models(limiter.figures().models))
     return limiter

@@ -88,6 +88,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         topology=spec.tree.definitions.topology,
         defined_s=spec.defined_s,
         is_restarted=is_restarted(),
+        daily_budget=settings.daily_budget,
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.definitions.flows import FlowPlan
-from actors.errors import RaygroveError, RuntimeClosedError
+from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
@@ -19,6 +19,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
+from runtime.driver.turns.refusals import Refusals
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
 from runtime.driver.turns.subscribers import Subscribers
@@ -39,6 +40,7 @@ class TurnClient:
         self._subscribers = Subscribers(client.engine)
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
@@ -48,6 +50,11 @@ class TurnClient:
             turn: its new state, which takes the error if it cannot start.
             plan: the flow that it carries out, if any, with the name `message.flow`.
         """
+
+        if not message.repeatable and (refusal := self._refusals.ask(message.key)) is not None:
+            # On this thread: a loop that is busy would take long to say so.
+            turn.fail(refusal)
+            return
 
         async def defined() -> p.StartTurn:
             if plan is not None:
@@ -107,6 +114,7 @@ class TurnClient:
                 message = await build()
         except Exception as error:
             # The user gets whatever kept the turn from starting.
+            self._refusals.leave(turn.key)
             turn.fail(error)
             return
         except asyncio.CancelledError:
@@ -126,9 +134,15 @@ class TurnClient:
                 started = await self._engine.runner.start_turn(message)
             except Exception as error:
                 # The user gets whatever kept the turn from starting.
+                if isinstance(error, OverloadedError):
+                    self._refusals.note(turn.key, error)
+                else:
+                    self._refusals.leave(turn.key)
                 subscriber.remove(turn)
                 turn.fail(error)
                 return
+            if not started.attached:
+                self._refusals.leave(turn.key)
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached

@@ -258,17 +258,30 @@ class _Sleepers:
 class Wakeup:
     """Wakes a coroutine of the running event loop, from any thread."""
 
+    __slots__ = ("_is_set", "_loop", "_waiting")
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
+        self._is_set = False
+        self._waiting: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait for the next `wake`."""
-        await self._event.wait()
-        self._event.clear()
+        """Wait for the next `wake`. One coroutine does so at a time."""
+        if not self._is_set:
+            self._waiting = self._loop.create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        self._is_set = False
 
     def wake(self) -> None:
         """Have `wait` return."""
         # On a loop that was closed in the meantime nothing waits any more.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        self._is_set = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)

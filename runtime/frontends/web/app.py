@@ -28,6 +28,7 @@ from runtime.frontends.web.openapi import describing
 from runtime.frontends.web.operations.operation import HttpOperation, routes
 from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.problems import HttpError, problem_response
+from runtime.frontends.web.shedding import UnreadRefused
 from runtime.frontends.web.streams.response import KEEP_ALIVE_S
 from runtime.frontends.web.streams.slots import StreamSlots
 from runtime.frontends.web.ui.page import InspectorPage
@@ -101,7 +102,10 @@ def app_for(
         others.append(index_of(has_page=inspector))
     app = Starlette(
         routes=routes([*OPERATIONS, described, *others], served),
-        middleware=[Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins)],
+        middleware=[
+            Middleware(Guard, hosts=allowed_hosts, origins=allowed_origins),
+            Middleware(UnreadRefused, shedding=served.shedding),
+        ],
         exception_handlers={
             RaygroveError: problem_response,
             HttpError: problem_response,
@@ -110,6 +114,7 @@ def app_for(
         },
     )
     app.state.slots = slots
+    app.state.shedding = served.shedding
     app.state.needs_credentials = needs_credentials
     return app
 

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from runtime.frontends.web.operations.operation import CONNECTION
 from runtime.frontends.web.problems import PROBLEM, Problem
+from runtime.frontends.web.shedding import RESPONSE, UNREAD, Shedding, is_whole_start
 
 LINGER_S = 2.0
 """How long the rest of a body may come that is not read any more. Closed at once, a client might not get its response."""
@@ -30,6 +31,9 @@ LOOKS_PER_LIMIT = 8
 """How often a limit of time is looked at within it."""
 
 MOST_CONNECTIONS = 4_096
+
+LOOK_AGAIN_S = 0.05
+"""How long a server that is full of known clients looks for no other one to close."""
 
 MOST_LEAVING = 512
 """Connections that have their last answer and may still send something. Beyond so many they are closed at once."""
@@ -69,15 +73,18 @@ class HttpConnections:
 
     Args:
         limits: what they may take.
+        shedding: says which new turns are refused unread.
     """
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, shedding: Shedding) -> None:
         self.limits = limits
+        self.shedding = shedding
         self._most = limits.most
         # By age: dictionaries keep the order.
         self._all: dict[HttpConnection, None] = {}
         self._unknown: dict[str, dict[HttpConnection, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._none_before_s = 0.0
         self._leaving: dict[HttpConnection, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
@@ -93,7 +100,7 @@ class HttpConnections:
         Where none may, it is refused itself.
         """
         if len(self._all) >= self._most:
-            oldest = next((each for each in self._all if not (each.is_known or each.is_asking)), None)
+            oldest = self._oldest_that_may_go()
             if oldest is None:
                 connection.refuse(503, _TOO_MANY, f"this server has {self._most} connections, which is its limit")
                 return
@@ -121,6 +128,16 @@ class HttpConnections:
             return
         connection.drain()
         self._leaving[connection] = asyncio.get_running_loop().call_later(LINGER_S, connection.transport.abort)
+
+    def _oldest_that_may_go(self) -> HttpConnection | None:
+        """The oldest without credentials whose client waits for nothing."""
+        if (now_s := time.monotonic()) < self._none_before_s:
+            return None
+        found = next((each for each in self._all if not (each.is_known or each.is_asking)), None)
+        if found is None:
+            # Many come when there are too many, and to look through all for each of them would hold up the others.
+            self._none_before_s = now_s + LOOK_AGAIN_S
+        return found
 
     def _close(self, connection: HttpConnection) -> None:
         self.discard(connection)
@@ -173,9 +190,11 @@ class HttpConnection(H11Protocol):
         served: Callable[..., Awaitable[None]] = self.app
 
         async def serve(scope: dict[str, Any], receive: object, send: object) -> None:
-            await served({**scope, CONNECTION: self}, receive, send)
+            more = {CONNECTION: self, UNREAD: True} if self._was_let_through else {CONNECTION: self}
+            await served({**scope, **more}, receive, send)
 
         self.app = serve
+        self._was_let_through = False
         self._head_since_s: float | None = time.monotonic()
         self._is_heard = False
         self._is_refused = False
@@ -260,11 +279,29 @@ class HttpConnection(H11Protocol):
         if self._is_refused:
             return
         self._is_heard = True
+        if self._connections.shedding.is_on and not self.is_asking and self.conn.their_state is h11.IDLE:
+            self._was_let_through = False
+            if self._is_answered_unread(data):
+                return
         if self.conn.their_state is h11.IDLE and self._head_since_s is None:
             self._head_since_s = time.monotonic()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_since_s = None
+
+    def _is_answered_unread(self, data: bytes) -> bool:
+        """Refuse what has come, if it is a request that may be refused, and that is not let through."""
+        if self.conn.trailing_data[0] or not is_whole_start(data):
+            return False
+        if not self._connections.shedding.refuses():
+            self._was_let_through = True
+            return False
+        self.transport.write(RESPONSE)
+        # As after any other answer, it may be silent for a while.
+        self.looks, self._head_since_s = 0, None
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        return True
 
     def on_response_complete(self) -> None:
         """Go on with the next request, unless the rest of this one still comes."""

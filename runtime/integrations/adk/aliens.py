@@ -8,7 +8,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.code_executors.built_in_code_executor import BuiltInCodeExecutor
 from google.adk.tools.base_tool import BaseTool
-from google.adk.workflow import BaseNode
+from google.adk.workflow import BaseNode, FunctionNode
 
 from runtime.integrations.adk.graphs.reader import is_graph
 
@@ -45,7 +45,7 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
     executor = agent.code_executor
     if executor is not None and not isinstance(executor, BuiltInCodeExecutor):
         return Alien(f"code_executor={type(executor).__name__}", "give code to a tool of your own")
-    nodes = [node for node in map(node_of, agent.tools) if node is not None and not is_graph(node)]
+    nodes = [node for node in map(node_of, agent.tools) if node is not None and not (is_graph(node) or is_function(node))]
     if nodes:
         return Alien(f"the node {nodes[0].name!r} ({type(nodes[0]).__name__}) among its tools", "give a function or an AgentTool")
     return None
@@ -55,6 +55,11 @@ def node_of(tool: Any) -> Any:
     """The node that a tool runs inside the invocation of its caller, which only ADK's Runner has; None for any other tool."""
     node = getattr(tool, "node", None) if isinstance(tool, BaseTool) else tool
     return node if isinstance(node, BaseNode) and not isinstance(node, BaseAgent) else None
+
+
+def is_function(node: Any) -> bool:
+    """True for a node that calls a function and asks for no credentials."""
+    return isinstance(node, FunctionNode) and getattr(node, "auth_config", None) is None
 
 
 def is_delegate(agent: Any) -> bool:

@@ -24,7 +24,7 @@ from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent,
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
 from actors.errors import DefinitionError
 from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
-from runtime.integrations.adk.aliens import is_delegate, node_of, without_counterpart
+from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, without_counterpart
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -35,7 +35,7 @@ from runtime.integrations.adk.callbacks import (
     own_planner,
 )
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.graphs.reader import GraphReader, is_graph
+from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, refuse_attempts
 from runtime.integrations.adk.islands import Island
 from runtime.integrations.adk.models import own_model
 from runtime.integrations.adk.plugins import adk_plugin, hooks_inside, uncalled
@@ -130,7 +130,7 @@ class _Converter:
     def agent(self, agent: Any, *, has_model_above: bool, is_node: bool = False) -> BaseAgent:
         """Convert an agent with all that is below it; `is_node`: it is a node of a graph, or works for calls."""
         if is_graph(agent):
-            return self._graph(agent)
+            return self._graph(agent, is_node=is_node)
         if (alien := without_counterpart(agent, is_node=is_node)) is not None:
             if not self._islands:
                 self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
@@ -198,10 +198,12 @@ class _Converter:
         source = self._source(with_stand_ins(agent))
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
-    def _graph(self, workflow: Any) -> BaseAgent:
+    def _graph(self, workflow: Any, *, is_node: bool = False) -> BaseAgent:
         # Plugins are given the agent; what is in its graph has agents and sources of its own.
         self._source(workflow.model_copy(update={"edges": [], "graph": None}))
         try:
+            if not is_node:
+                refuse_attempts(workflow)
             reader = GraphReader(workflow, self._app_name, lambda node: self.agent(node, has_model_above=False, is_node=True))
             return reader.graph()
         except DefinitionError as error:
@@ -260,6 +262,8 @@ class _Converter:
             return self._agent_tool(tool)
         if is_graph(node := node_of(tool)):
             return self._graph(node)
+        if is_function(node):
+            return self._function(node, getattr(tool, "description", ""))
         if isinstance(tool, BaseToolset):
             return AdkToolset(source, tool, _toolset_tool)
         if isinstance(tool, BaseTool):
@@ -269,6 +273,9 @@ class _Converter:
         if callable(tool):
             return AdkTool(source, AdkFunctionTool(tool))
         return self._refuse(source.agent, f"{type(tool).__name__} among its tools", "give a BaseTool or a function")
+
+    def _function(self, node: Any, description: str) -> BaseAgent:
+        return function(node, description, self._app_name, lambda each: self.agent(each, has_model_above=False, is_node=True))
 
     def _agent_tool(self, tool: Any) -> AgentTool:
         # One agent may be the tool of several agents, and is one actor then.

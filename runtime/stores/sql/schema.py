@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata as packages
 
 from sqlalchemy import (
@@ -41,6 +42,7 @@ from sqlalchemy import (
 
 from actors.errors import SchemaVersionError
 from runtime.stores.sql.migrations import steps
+from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
 
 VERSION = 12
@@ -279,7 +281,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = steps.MIGRATIONS
 
 def prepare(connection: Connection) -> None:
     """Create the tables, or migrate them to this program's version. Raises SchemaVersionError."""
-    prepare_tables(connection, schema_version, VERSION, metadata.create_all, MIGRATIONS)
+    prepare_tables(connection, schema_version, VERSION, partial(create_tables, metadata=metadata), MIGRATIONS)
 
 
 def prepare_tables(

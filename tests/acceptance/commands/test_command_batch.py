@@ -131,6 +131,7 @@ def test_wrong_usage_is_named() -> None:
     assert Path("out.txt").read_text() == "my diary\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_command_that_is_stopped_or_killed_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     number = 200

@@ -196,6 +196,7 @@ def test_the_local_engine_answers_without_what_it_does_not_need_and_sessions_nee
     assert done.stdout.splitlines() == ["Hello, my friend!", "session s1 of user is deleted", "[]"]
 
 
+@pytest.mark.full
 def test_agents_on_ray_import_the_app_s_own_modules(app: str, tmp_path: Path) -> None:
     write(tmp_path / app, {".env": "DESK_KEY=secret\n"})
     done = subprocess.run(program(app, "it is late", "--ray", "--json"), capture_output=True, text=True, timeout=55, check=True)

@@ -132,3 +132,22 @@ def test_model_objects_are_limited_by_their_name_or_that_of_their_class(local: D
 def test_limits_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYGROVE_MODEL_LIMITS", '{"gemini-2.5-flash": {"max_concurrency": 8, "requests_per_minute": 600}}')
     assert Settings().model_limits == {MODEL: ModelLimits(max_concurrency=8, requests_per_minute=600)}
+
+
+def test_a_user_with_a_weight_has_so_many_calls_for_each_of_another_one(deploy: Deploy) -> None:
+    gate = Gate()
+    with GeminiServer(lambda _: Stream([text("done")], gate)) as server:
+        root = LlmAgent(name="root", model=gemini(server))
+        settings = Settings(model_limits={"gemini-*": ModelLimits(max_concurrency=1)}, user_weights={"desk-*": 2})
+        with deploy(root, settings=settings) as rt:
+            users = ["ada", "ada", "ada", "desk-1", "desk-1", "desk-1"]
+            turns = []
+            for number, user in enumerate(users):
+                message = f"{user}, {number}"
+                turns.append(rt.run(user_id=user, session_id=f"s{number}", message=message, run_config=SSE))
+                wait_until(rt, lambda now, number=number: (now["running"], now["waiting"]) == (1, number))  # type: ignore[misc]
+            gate.release(len(users))
+            for turn in turns:
+                turn.result()
+        asked = [request.body["contents"][0]["parts"][0]["text"] for request in server.requests]
+    assert asked == ["ada, 0", "ada, 1", "desk-1, 3", "desk-1, 4", "ada, 2", "desk-1, 5"]

@@ -220,6 +220,7 @@ def test_ask_user_is_refused_as_another_tools_name_only_where_a_task_is_interact
             rt.run_task("Ask.", interactive=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_a_question_is_asked_and_answered_once_whoever_is_lost(who: Victim) -> None:
     def play(*losses: Loss) -> tuple[int, list[str]]:

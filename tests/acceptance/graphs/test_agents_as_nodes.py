@@ -63,3 +63,18 @@ def test_an_answer_has_the_form_that_was_asked_for(deploy: Deploy) -> None:
         turn = rt.run(user_id="ada", session_id="s1", message="buy")
         turn.result()
         assert ends(list(turn.answer("how_many", {"count": "3"})))["wf@1/last@1"] == "last({'count': 3, 'note': None})"
+
+
+def test_what_is_said_beside_calls_is_kept_until_the_final_response(deploy: Deploy) -> None:
+    def look() -> str:
+        """Look it up."""
+        return "found"
+
+    def beside(text: str) -> dict[str, object]:
+        return {"parts": [text, {"call": "look"}]}
+
+    model = ScriptedModel([beside("Wait. "), {"call": "look"}, beside("Nearly. "), "Done."])
+    desk = LlmAgent(name="desk", model=model, tools=[look], output_key="said")
+    with deploy(Graph(name="wf", edges=[(START, desk)])) as rt:
+        said = [event.actions.state_delta.get("said") for event in run_turn(rt, "go") if event.text]
+        assert said == ["Wait. ", "Wait. Nearly. ", "Done."]

@@ -22,10 +22,17 @@ from actors import (
     Part,
     ToolContext,
 )
-from actors.errors import AgentFailedError, DefinitionError, GraphValidationError, StateSchemaError, WorkflowConfigurationError
+from actors.errors import (
+    AgentFailedError,
+    DefinitionError,
+    GraphValidationError,
+    InputSchemaError,
+    StateSchemaError,
+    WorkflowConfigurationError,
+)
 from actors.testing import PatternModel
 from tests.support.graphs import ends, named_node
-from tests.support.runtimes import Deploy, run_turn
+from tests.support.runtimes import Deploy, run_turn, stored
 
 
 class Point(BaseModel):
@@ -124,6 +131,36 @@ def test_the_input_and_the_output_of_a_graph_fit_its_schemas(deploy: Deploy) -> 
         with pytest.raises(AgentFailedError, match="ValidationError"):
             run_turn(rt, "nope")
         assert ends(run_turn(rt, '{"x": 1}'))["wf@1/last@1"] == "last({'x': 2, 'y': 0})"
+
+
+def test_a_message_of_another_form_than_the_root_asks_for_is_refused_before_it_is_stored(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", input_schema=Point, edges=[(START, named_node("last"))])) as rt:
+        for words, wrong in (("nope", "it is not of type object"), ('{"y": 1}', "it lacks 'x'")):
+            with pytest.raises(InputSchemaError, match=f"input_schema of 'wf': {wrong}"):
+                run_turn(rt, words)
+        assert rt.sessions.get("ada", "s1") is None
+        # What stands in it is read as pydantic reads it.
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, '{"x": "one"}')
+        assert ends(run_turn(rt, '{"x": "1"}'))["wf@1/last@1"] == "last({'x': 1, 'y': 0})"
+
+
+def test_a_graph_begins_without_words_too(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", edges=[(START, named_node("last"))])) as rt:
+        assert ends(run_turn(rt, ""))["wf@1/last@1"] == "last()"
+
+
+def test_an_input_that_does_not_fit_fails_the_graph_before_the_node_runs(deploy: Deploy) -> None:
+    def shift(node_input: Point) -> int:
+        return node_input.x
+
+    asked = LlmAgent(name="asked", model=PatternModel([(".*", "never")]), input_schema=Point)
+    for wanting in (shift, asked):
+        with deploy(Graph(name="wf", edges=[(START, named_node("first"), wanting)])) as rt:
+            with pytest.raises(AgentFailedError, match="ValidationError"):
+                run_turn(rt, "go", session_id="s1")
+            failed = stored(rt)[-1]
+            assert (failed.error_code, failed.node_info and failed.node_info.path) == ("ValidationError", "wf@1")
 
 
 def test_the_parts_of_a_join_fit_its_schema(deploy: Deploy) -> None:

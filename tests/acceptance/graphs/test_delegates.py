@@ -16,11 +16,13 @@ from actors import (
     LlmAgent,
     LongRunningFunctionTool,
     LoopAgent,
+    NodeContext,
     RequestInput,
     SequentialAgent,
+    node,
     tool,
 )
-from actors.errors import AgentTreeError, DefinitionError
+from actors.errors import AgentTreeError, DefinitionError, WorkflowDataError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.acceptance.graphs.test_graph_pauses import answers
@@ -152,6 +154,78 @@ def test_a_graph_is_a_tool_that_may_ask_the_user(deploy: Deploy) -> None:
         results = [response.response for event in events for response in event.function_responses()]
         assert (results, texts(events)) == ([{"result": "sell(yes)"}], ["sold"])
         assert texts(run_turn(rt, "Thanks")) == ["bye"]
+
+
+def fruit_buyer(boss: Any) -> LlmAgent:
+    def price_of(node_input: str) -> int:
+        return len(node_input)
+
+    def confirm(node_input: int) -> RequestInput:
+        return RequestInput(interrupt_id="q", message=f"For {node_input}?")
+
+    @node(rerun_on_resume=True)
+    async def buy(ctx: NodeContext, fruit: str, count: int = 1) -> str:
+        """Buys fruit."""
+        price = await ctx.run_node(price_of, fruit)
+        return f"{count} {fruit} for {price * count}: {await ctx.run_node(confirm, price * count)}"
+
+    return LlmAgent(name="boss", model=boss, tools=[buy])
+
+
+def test_a_function_is_a_tool_that_may_run_others_and_ask_the_user(deploy: Deploy) -> None:
+    model = ScriptedModel([{"call": "buy", "args": {"fruit": "pears", "count": 2}}, "bought", "bye"])
+    with deploy(fruit_buyer(model)) as rt:
+        events = run_turn(rt, "Two pears, please")
+        [call] = [call for event in events for call in event.function_calls() if call.name == "buy"]
+        said = [event for event in events if event.node_info and (event.content or event.output)]
+        assert [(event.author, event.node_info and event.node_info.path.replace(call.id or "", "call")) for event in said] == [
+            ("boss", "boss@1"),
+            ("buy", "boss@1/buy@call/price_of@1"),
+            ("buy", "boss@1/buy@call/confirm@1"),
+        ]
+        assert [event.output for event in events if event.output] == [5]
+        events = run_turn(rt, answers(q="yes"))
+        results = [response.response for event in events for response in event.function_responses()]
+        assert (results, texts(events)) == ([{"result": "2 pears for 10: yes"}], ["bought"])
+        outputs = {event.node_info.path.rpartition("/")[2]: event.author for event in events if event.output and event.node_info}
+        assert outputs == {f"buy@{call.id}": "buy"}
+        assert texts(run_turn(rt, "Thanks")) == ["bye"]
+
+
+def test_the_model_sees_the_parameters_of_a_function_that_is_a_node() -> None:
+    [tool] = fruit_buyer(PatternModel([])).tools
+    declared = tool.declaration()
+    assert (declared.name, declared.description) == ("buy", "Buys fruit.")
+    assert declared.parameters == {
+        "type": "object",
+        "properties": {"fruit": {"type": "string"}, "count": {"type": "integer", "default": 1}},
+        "required": ["fruit"],
+    }
+
+
+def test_a_function_takes_all_its_parameters_from_its_input_if_it_says_so(deploy: Deploy) -> None:
+    def give() -> dict[str, Any]:
+        return {"x": "3", "more": True}
+
+    def take(x: int, y: int = 4) -> int:
+        return x * y
+
+    def need(z: int) -> int:
+        return z
+
+    taking = node(take, parameter_binding="node_input")
+    with deploy(Graph(name="wf", edges=[(START, give, taking)])) as rt:
+        assert [event.output for event in run_turn(rt, "go")][-1] == 12
+    needing = node(need, parameter_binding="node_input")
+    with (
+        deploy(Graph(name="wf", edges=[(START, give, needing)])) as rt,
+        pytest.raises(WorkflowDataError, match="the input has no 'z'"),
+    ):
+        run_turn(rt, "go", session_id="s2")
+    with deploy(Graph(name="wf", edges=[(START, needing)])) as rt, pytest.raises(WorkflowDataError, match="no dictionary"):
+        run_turn(rt, "go", session_id="s3")
+    with pytest.raises(DefinitionError, match="parameter_binding is 'state' or 'node_input', not 'call'"):
+        node(take, parameter_binding="call")  # type: ignore[call-overload]
 
 
 def test_delegates_work_side_by_side_and_beside_a_call_that_waits(deploy: Deploy) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+import pytest
+
 from actors import (
     START,
     Content,
@@ -21,6 +23,7 @@ from actors import (
     RequestInput,
     node,
 )
+from actors.errors import InvalidMessageError
 from actors.testing import PatternModel
 from tests.support.agents.workflow_agents import answer
 from tests.support.graphs import double, ends, named_node, texts
@@ -71,9 +74,13 @@ def test_the_answer_to_a_question_is_the_output_of_the_node(deploy: Deploy) -> N
     with deploy(Graph(name="wf", edges=[(START, ask_for_it, double)])) as rt:
         events = run_turn(rt, "go")
         assert asked(events) == [("q", {"message": "How many?", "response_schema": {"type": "integer"}})]
-        # What is no answer is refused, and asked again.
-        [again] = asked(run_turn(rt, answers(q="many")))
-        assert again[1]["error"] == "the answer is not of type integer"
+        before = stored(rt)
+        # What is no answer is refused before it is stored, and so is one with words that nobody would read.
+        with pytest.raises(InvalidMessageError, match=r"'q' does not fit .*: the answer is not of type integer"):
+            run_turn(rt, answers(q="many"))
+        with pytest.raises(InvalidMessageError, match="'q', the question of a node, and has a text"):
+            run_turn(rt, Content(role="user", parts=[*answers(q="21").parts, Part(text="please")]))
+        assert stored(rt) == before
         events = run_turn(rt, answers(q="21"))
         assert ends(events) == {"wf@1/double@1": 42}
         assert len({event.invocation_id for event in stored(rt)}) == 1

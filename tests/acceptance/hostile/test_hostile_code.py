@@ -114,6 +114,7 @@ HOOKS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("hook", HOOKS)
 def test_whatever_a_hook_raises_its_turn_fails_and_the_next_one_works(local: Deploy, hook: str) -> None:
     for number, error in enumerate(EXITS):
@@ -126,6 +127,7 @@ def test_whatever_a_hook_raises_its_turn_fails_and_the_next_one_works(local: Dep
             check_session_works(rt, session)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("hook", HOOKS[:4] + HOOKS[7:])
 def test_whatever_a_hook_returns_there_is_an_answer_or_an_error(local: Deploy, hook: str) -> None:
     strange: list[Any] = [7, object(), Content(parts=[Part(text=7)]), Content(parts="x"), Content(), Part(text="x"), {"a": 1}]  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from tests.support.stores.logged_usage import check_usage, fold
 from tests.support.tries import tries
 
 LOSSES = st.builds(Loss, at=st.integers(0, 80), who=st.sampled_from(get_args(Victim)), before=st.booleans())
-KINDS = ("budget", "session_budget", "user_daily_budget")
+KINDS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget", "agent_budgets")
 AGENTS = 4
 LIMIT = 10
 
@@ -48,12 +48,14 @@ def look() -> str:
 def played(losses: Sequence[Loss], kind: str) -> tuple[list[Event], int, LossyEngine]:
     """A turn of agents side by side that would never end: its log, how often models were asked, and the engine."""
     model = Counting()
+    of_all: dict[str, object] = {"llm_calls": LIMIT}
+    budget = {"all": of_all} if kind == "agent_budgets" else of_all
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(model), tools=[look]) for number in range(AGENTS)]
     with TemporaryDirectory() as folder:
         rt, engine = lossy_runtime(ParallelAgent(name="all", sub_agents=children), Path(folder), losses)
         with rt:
             with pytest.raises(RaygroveError):
-                run_turn(rt, "go", run_config=run_config_of({kind: {"llm_calls": LIMIT}, "timeout": 30}))
+                run_turn(rt, "go", run_config=run_config_of({kind: budget, "timeout": 30}))
             log = stored(rt)
             check_usage(rt, log)
     return log, model.asked, engine
@@ -77,7 +79,7 @@ def test_without_losses_the_budget_is_used_up_to_the_last_call(kind: str) -> Non
     assert asked == sum(amounts.llm_calls for amounts in fold(log).values()) == LIMIT
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_budget_holds(who: Victim, kind: str) -> None:

@@ -331,6 +331,25 @@ def delegating_to_graph() -> BaseAgent:
     return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[graph])
 
 
+def delegating_to_function() -> BaseAgent:
+    """A function works for a call: it runs others, one of which asks the user."""
+
+    def asks() -> RequestInput:
+        return RequestInput(interrupt_id="h", message="Which?")
+
+    def counts(ctx: NodeContext, node_input: str) -> str:
+        ctx.state["times"] = ctx.state.get("times", 0) + 1
+        return f"{node_input} {ctx.state['times']}"
+
+    async def h(ctx: NodeContext, request: str) -> str:
+        """Find out."""
+        before = await ctx.run_node(counts, request)
+        chosen = await ctx.run_node(asks)
+        return f"{await ctx.run_node(counts, chosen)} after {before}"
+
+    return talker("boss", ("tool:", "boss has heard"), (".*", calls("h")), tools=[FunctionNode(h, rerun_on_resume=True)])
+
+
 TREES: dict[str, Tree] = {
     tree.__name__: tree
     for tree in (
@@ -352,6 +371,7 @@ TREES: dict[str, Tree] = {
         graph_refusing,
         delegating,
         delegating_to_graph,
+        delegating_to_function,
         without_tools,
     )
 }

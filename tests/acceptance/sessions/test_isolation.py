@@ -190,6 +190,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("bob", "ada"), PAIRS)
 def test_ids_that_look_alike_are_those_of_two_users(local: Deploy, bob: tuple[str, str], ada: tuple[str, str]) -> None:
     with local(keeper()) as rt:

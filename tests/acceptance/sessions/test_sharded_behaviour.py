@@ -77,6 +77,8 @@ __all__ = [
     "test_whoever_joins_a_turn_that_talks_all_the_time_hears_all_of_it",
 ]
 
+pytestmark = pytest.mark.sampled(4, of="module")
+
 
 @pytest.fixture
 def deploy(server: str, tmp_path: Path) -> ShardedDeploy:

@@ -111,7 +111,7 @@ def test_a_tool_says_so_in_flows_too(local: Deploy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [({"confirmed": False}, ["declined", "pay"]), ({"ok": True}, ["confirmed", "true", "false"])]
+    ("given", "words"), [({"confirmed": False}, ["rejected"]), ({"ok": True}, ["confirmed", "true", "false"])]
 )
 def test_without_a_yes_it_is_not_run_and_the_model_is_told(given: dict[str, Any], words: list[str], deploy: Deploy) -> None:
     with deploy(LlmAgent(name="root", model=ScriptedModel([pays(80), "a pity"]), tools=[pay])) as rt:

@@ -189,11 +189,11 @@ async def test_large_graphs_are_cut_and_have_the_agents_of_the_session_that_the_
 
 async def test_a_confirmation_inside_of_a_workflow_and_the_trace_of_its_turn(client: httpx2.AsyncClient) -> None:
     asked = await run(client, "pipeline", "a refund")
-    request = asked[-1]["content"]["parts"][1]["functionCall"]
+    request = asked[-2]["content"]["parts"][0]["functionCall"]
     assert request["name"] == "adk_request_confirmation"
     # So it is shown again when the page is loaded anew.
     stored = (await client.get("/apps/pipeline/users/user/sessions/s")).json()["events"]
-    assert stored[-1]["longRunningToolIds"] == [request["id"]]
+    assert stored[-2]["longRunningToolIds"] == [request["id"]]
     answer = {"id": request["id"], "name": request["name"], "response": {"confirmed": True, "payload": {}}}
     done = await run(client, "pipeline", {"role": "user", "parts": [{"functionResponse": answer}]})
     assert {event["invocationId"] for event in (*asked, *done)} == {asked[0]["invocationId"]}

@@ -80,13 +80,18 @@ async def test_turns_are_run_and_streamed(client: httpx2.AsyncClient, sessions: 
 async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_turns_id(
     client: httpx2.AsyncClient, sessions: str, user: str
 ) -> None:
-    [asked] = await stream(client, run_body(user, "pay"))
-    original, request = (part["functionCall"] for part in asked["content"]["parts"])
+    called, asked, waits = await stream(client, run_body(user, "pay"))
+    [original], [request] = ([part["functionCall"] for part in each["content"]["parts"]] for each in (called, asked))
     assert original.keys() == {"id", "name", "args"}
     assert request["name"] == "adk_request_confirmation"
     assert request["args"]["originalFunctionCall"] == original
     assert request["args"]["toolConfirmation"] == {"hint": "", "confirmed": False}
-    assert asked["longRunningToolIds"] == [request["id"]]
+    assert (asked["longRunningToolIds"], "longRunningToolIds" in called) == ([request["id"]], False)
+    # The call is answered for the time being, as ADK does it, and the page asks nobody for that.
+    assert waits["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
+    assert waits["actions"]["skipSummarization"]
+    assert waits["actions"]["requestedToolConfirmations"] == {original["id"]: {"confirmed": False}}
+    assert len({each["id"] for each in (called, asked, waits)}) == 3
     answer = {"id": request["id"], "name": request["name"], "response": {"confirmed": True, "payload": {}}}
     message = {"role": "user", "parts": [{"functionResponse": answer}]}
     got = await stream(client, run_body(user, message, functionCallEventId=asked["id"]))
@@ -94,10 +99,9 @@ async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_t
     assert got[-1]["invocationId"] == asked["invocationId"]
     # When the page is loaded again, the question stands answered.
     events = (await client.get(f"{sessions}/s")).json()["events"]
-    [response] = [part["functionResponse"] for part in events[2]["content"]["parts"]]
+    [response] = [part["functionResponse"] for part in events[4]["content"]["parts"]]
     assert (response["id"], response["name"]) == (request["id"], "adk_request_confirmation")
-    assert "functionResponse" in events[3]["content"]["parts"][0]
-    assert events[3]["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
+    assert events[5]["content"]["parts"][0]["functionResponse"]["id"] == original["id"]
 
 
 async def test_a_turn_without_a_message_goes_on_if_it_has_failed(client: httpx2.AsyncClient, sessions: str, user: str) -> None:
@@ -112,12 +116,12 @@ async def test_a_turn_without_a_message_goes_on_if_it_has_failed(client: httpx2.
 
 
 async def test_a_confirmation_wrapped_in_text_is_understood(client: httpx2.AsyncClient, user: str) -> None:
-    [asked] = await stream(client, run_body(user, "pay"))
-    request = asked["content"]["parts"][1]["functionCall"]
+    _, asked, _ = await stream(client, run_body(user, "pay"))
+    request = asked["content"]["parts"][0]["functionCall"]
     wrapped = {"response": json.dumps({"confirmed": False})}
     part = {"function_response": {"id": request["id"], "name": request["name"], "response": wrapped}}
     got = (await client.post("/run", json=run_body(user, {"role": "user", "parts": [part]}))).json()
-    assert "declined" in json.dumps(got)
+    assert "rejected" in json.dumps(got)
 
 
 async def test_errors_are_statuses_or_a_frame(client: httpx2.AsyncClient, user: str) -> None:

@@ -192,6 +192,32 @@ async def test_users_may_lower_the_budget_of_turns_and_not_raise_it(rt: Runtime)
         assert "BudgetExceededError" in stopped.text
 
 
+async def test_users_may_not_give_themselves_more_of_a_budget(rt: Runtime) -> None:
+    app = app_for(rt, auth=StaticTokens(TOKENS), run_config=RunConfig(budget=Budget(llm_calls=0, at_limit="ask")))
+    path = "/v1/apps/desk/sessions/asked/turns"
+    async with client_of(app) as web:
+        await web.post(f"{path}?user=ada", json={"message": "hi"}, **as_(ADA))
+        [asked] = await rt.aio.turns.pending("ada")
+        to, given = f"{path}/{asked.invocation_id}/answers?user=ada", {"llm_calls": 5}
+        response = {"id": f"{asked.call_id}:confirm", "name": "adk_request_confirmation", "response": {"confirmed": True}}
+        message = {"role": "user", "parts": [{"functionResponse": response}]}
+        of_adk = {"appName": "desk", "userId": "ada", "sessionId": "asked", "newMessage": message}
+        for url, body in (
+            (to, {"answers": {asked.call_id: given}}),
+            (to, {"answers": {asked.call_id: True}}),
+            (f"{path}?user=ada", {"message": message}),
+            ("/run", of_adk),
+        ):
+            refused = await web.post(url, json=body, **as_(ADA))
+            assert refused.status_code == 403, url
+        assert (await web.post(to, json={"answers": {asked.call_id: given}}, **as_(DESK))).status_code == 200
+        await web.post(f"{path}?user=ada", json={"message": "hi"}, **as_(ADA))
+        [asked] = await rt.aio.turns.pending("ada")
+        to = f"{path}/{asked.invocation_id}/answers?user=ada"
+        ended = await web.post(to, json={"answers": {asked.call_id: False}}, **as_(ADA))
+        assert "BudgetExceededError" in ended.text
+
+
 async def test_users_may_lower_the_limits_of_turns_and_not_raise_them(rt: Runtime) -> None:
     app = app_for(rt, auth=StaticTokens(TOKENS), run_config=RunConfig(max_llm_calls=3, timeout=60))
     async with client_of(app) as web:

@@ -75,19 +75,20 @@ async def test_a_whole_answer_and_a_streamed_one_say_the_same(serve: Serve, make
     assert server.requests[0].headers["authorization"] == "Bearer key-of-the-test"
 
 
-async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_answer(serve: Serve, make: Make) -> None:
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.full)])
+async def test_a_stream_that_is_cut_off_at_any_byte_is_an_error_or_the_whole_answer(serve: Serve, make: Make, every: int) -> None:
     """Whatever arrives: never half an answer, never an error of the client's own."""
     answer = chat("Hé", ("look", {"city": "Röm"}), usage=TOKENS)
     chunks = [{key: chunk[key] for key in ("choices", "usage") if key in chunk} for chunk in chat_chunks(answer, 16)]
     sent = b"".join(b"data: %s\n\n" % json.dumps(chunk, separators=(",", ":")).encode() for chunk in chunks) + b"data: [DONE]\n\n"
     end = sent.index(b'"finish_reason":"tool_calls"')
-    cuts = range(len(sent))
+    cuts = range(len(sent) - 1, -1, -every)
     server = serve(*(Raw(sent[:cut], "text/event-stream") for cut in cuts))
     model = make(server, retries=0)
-    outcomes = [await outcome(model) for _ in cuts]
-    assert set(outcomes[: end + 1]) == {"ModelResponseError", "ModelServiceError"}
-    assert set(outcomes[end + 1 :]) <= {"ModelResponseError", ("Hé", "Röm")}
-    assert outcomes[-1] == ("Hé", "Röm")
+    outcomes = {cut: await outcome(model) for cut in cuts}
+    assert {outcomes[cut] for cut in cuts if cut <= end} == {"ModelResponseError", "ModelServiceError"}
+    assert {outcomes[cut] for cut in cuts if cut > end} <= {"ModelResponseError", ("Hé", "Röm")}
+    assert outcomes[len(sent) - 1] == ("Hé", "Röm")
 
 
 async def outcome(model: OpenAIModel) -> object:

@@ -21,12 +21,13 @@ FIRST = {"users_do_not_take_turns": 13, "sessions_do_not_take_turns": 13, "turns
 """Seeds that have found a defect; other defects are found by the first ones."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_was_accepted_is_answered_and_the_rest_is_refused_within_the_bounds_and_in_turn(first: int) -> None:
     assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
     with MUTANTS[name]():

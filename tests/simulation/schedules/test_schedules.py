@@ -25,7 +25,7 @@ FIRST = {
 """Seeds that have found each defect."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_each_due_time_makes_one_turn(first: int) -> None:
     assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}

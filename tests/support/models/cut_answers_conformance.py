@@ -50,7 +50,7 @@ class CutAnswersConformance(ABC):
     def answer(self, words: str, calls: Sequence[tuple[str, Json]] = ()) -> Json:
         """A whole answer."""
 
-    @pytest.mark.sampled(5)
+    @pytest.mark.sampled(9)
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize("calls", [(), CALLS], ids=["text", "text and two calls"])
     @pytest.mark.parametrize("is_reset", [False, True], ids=["FIN", "RST"])
@@ -63,6 +63,7 @@ class CutAnswersConformance(ABC):
             await _check(model, calls, stream, _cuts(sent, every))
             await model.aclose()
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stream", [False, True])
     async def test_the_next_model_is_asked_when_an_answer_is_cut_unless_a_part_was_shown(self, stream: bool) -> None:
         async with self._cutting(CALLS, stream, is_reset=False) as (server, sent):

@@ -97,9 +97,9 @@ class PostgresServer:
 
 
 @contextmanager
-def short_folder() -> Iterator[Path]:
+def short_folder(parent: str = "/tmp") -> Iterator[Path]:
     """A folder with a short path that every account may enter: it holds the socket, and the server may not be root."""
-    folder = Path(tempfile.mkdtemp(prefix="raygrove-pg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="raygrove-pg-", dir=parent))
     folder.chmod(0o755)
     try:
         yield folder

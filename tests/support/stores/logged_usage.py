@@ -14,7 +14,7 @@ NO_PRICES: Mapping[str, Price] = {}
 
 def used(event: Event) -> Amounts:
     """What an event says of usage."""
-    calls = {call.id for call in event.function_calls() if call.id}
+    calls = {call.id for call in event.function_calls() if call.id and call.name != "raygrove_request_budget"}
     return amounts_of(event.model_version, event.usage, len(calls), event.duration_s)
 
 

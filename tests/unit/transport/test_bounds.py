@@ -18,6 +18,9 @@ from runtime.transport.protocol.handshake import CHALLENGE_BYTES, NONCE_BYTES, V
 from runtime.transport.protocol.outbox import GATHERED_BYTES, LONG_AT_ONCE, FrameQueue
 from tests.support.fixtures.direct_fixture import DEFAULTS, SECRET, DirectFixture, Recorder, until
 
+# Each test on both event loops and on both kinds of socket, but not on all four pairs of them.
+pytestmark = pytest.mark.sampled(3)
+
 MIB = 1024 * 1024
 
 # These clients acknowledge nothing, which a server takes amiss when it next looks, however slow the machine is.

@@ -31,6 +31,9 @@ from runtime.transport.protocol.handshake import (
 from runtime.transport.protocol.outbox import LONG_AT_ONCE
 from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, until
 
+# Each test on both event loops and on both kinds of socket, but not on all four pairs of them.
+pytestmark = pytest.mark.sampled(3)
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

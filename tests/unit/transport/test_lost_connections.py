@@ -19,6 +19,9 @@ from runtime.transport.protocol.handshake import CHALLENGE_BYTES, HELLO_BYTES, P
 from tests.support.fixtures.direct_fixture import DEFAULTS, NODE, SECRET, DirectFixture, Recorder, answer, until
 from tests.support.servers.cutting_proxy import NO_CUT, Cut
 
+# Each test on both event loops and on both kinds of socket, but not on all four pairs of them.
+pytestmark = pytest.mark.sampled(3)
+
 UP = HELLO_BYTES + PROOF_BYTES + HEADER.size
 """Bytes that a client sends before its first request: the handshake, and a list that is empty."""
 

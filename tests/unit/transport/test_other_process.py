@@ -17,6 +17,9 @@ from runtime.transport.io.errors import ConnectionLostError, Loss
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, descriptors, until
 from tests.support.machine.processes import stop
 
+# Each test on both event loops and on both kinds of socket, but not on all four pairs of them.
+pytestmark = pytest.mark.sampled(3)
+
 ROOT = Path(__file__).parents[4]
 
 QUICK = replace(DEFAULTS, connect_s=0.3, lost_s=0.3)

@@ -16,6 +16,9 @@ from runtime.transport.protocol.errors import HandlerFailedError
 from runtime.transport.protocol.frames import MAX_PAYLOAD, MAX_SLOT
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
 
+# Each test on both event loops and on both kinds of socket, but not on all four pairs of them.
+pytestmark = pytest.mark.sampled(3)
+
 SIZES = [0, 1, MAX_PAYLOAD - 5, MAX_PAYLOAD - 4, MAX_PAYLOAD - 3, MAX_PAYLOAD, MAX_PAYLOAD + 1, 3 * MAX_PAYLOAD]
 
 

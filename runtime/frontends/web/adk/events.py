@@ -1,8 +1,9 @@
 """Events and messages in the form in which ADK's clients know them.
 
 A call that needs confirmation pauses a turn here. ADK makes a second call for it, `adk_request_confirmation`, which its clients
-answer. So it is shown beside the call, under the call's id with `:confirm` behind it, and answers to that id are answers to the
-call: nothing has to be remembered in between.
+answer, and answers the first one for the time being. So two more events are shown behind that of the call. The second call has
+the id of the first with `:confirm` behind it, and answers to that id are answers to the call: nothing has to be remembered in
+between.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
+from actors.messages.graph import NodeInfo, node_at
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
@@ -20,53 +22,108 @@ from runtime.frontends.web import redaction
 
 _ACTIONS = frozenset(
     {
-        *("stateDelta", "artifactDelta", "transferToAgent", "escalate", "skipSummarization"),
+        *("stateDelta", "artifactDelta", "transferToAgent", "escalate", "skipSummarization", "route"),
         *("requestedToolConfirmations", "rewindBeforeInvocationId"),
     }
 )
 """The actions that ADK's clients know; they refuse others."""
 
+ASKS, WAITS = "-asks", "-waits"
+"""They end the ids of the two events behind that of a call that needs confirmation."""
 
-def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
-    """The events of a session. Answers to confirmations are shown as answers to `adk_request_confirmation`."""
-    confirmations: set[str] = set()
-    calls: dict[str, FunctionCall] = {}
-    found = []
-    for event in events:
-        shown = adk_event(event, calls, for_operator=for_operator)
-        if event.author == USER:
-            for part in shown.get("content", {}).get("parts", ()):
-                response = part.get("functionResponse", {})
-                if response.get("id") in confirmations:
-                    response.update(id=f"{response['id']}{SUFFIX}", name=REQUEST_CONFIRMATION)
-        confirmations.update(event.actions.requested_tool_confirmations)
-        found.append(shown)
-    return found
+_FOR_NOW: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
 
 
-def adk_event(event: Event, calls: dict[str, FunctionCall], *, for_operator: bool) -> JsonObject:
-    """An event, with calls of `adk_request_confirmation` for those that need confirmation.
+class AdkEvents:
+    """Shows the events of a session, or of a turn, one after the other.
 
     Args:
-        calls: those of earlier events, by id, for tools that ask in the middle of a call; gets those of this one.
+        for_operator: also the texts of errors: see redaction.
     """
-    calls.update((call.id, call) for call in event.function_calls() if call.id)
-    shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=for_operator))
-    shown.pop("flow", None)
-    for part in shown.get("content", {}).get("parts", ()):
-        _complete(part)
-    actions = {name: value for name, value in shown.get("actions", {}).items() if name in _ACTIONS}
-    shown["actions"] = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, **actions}
-    wanted = event.actions.requested_tool_confirmations
-    if wanted:
-        ids = [each for each in event.long_running_tool_ids if each not in wanted]
-        for call_id in wanted:
-            if (call := calls.get(call_id)) is not None:
-                parts = shown.setdefault("content", {"role": "model", "parts": []})["parts"]
-                parts.append({"functionCall": _request(call_id, call.name or "", call.args or {}, wanted)})
-                ids.append(f"{call_id}{SUFFIX}")
-        shown["longRunningToolIds"] = ids
-    return shown
+
+    def __init__(self, *, for_operator: bool) -> None:
+        self._for_operator = for_operator
+        self._calls: dict[str, FunctionCall] = {}
+        self._confirmations: set[str] = set()
+        self._scopes: set[str] = set()
+
+    def shown(self, event: Event) -> list[JsonObject]:
+        """The events that ADK has in place of one: notes of a graph are none, and a call that needs confirmation is three."""
+        info = event.node_info
+        if info is not None and info.is_note:
+            return []
+        self._calls.update((call.id, call) for call in event.function_calls() if call.id)
+        shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=self._for_operator))
+        shown.pop("flow", None)
+        for part in shown.get("content", {}).get("parts", ()):
+            _complete(part)
+        actions = {name: value for name, value in shown.get("actions", {}).items() if name in _ACTIONS}
+        shown["actions"] = {**_NO_ACTIONS, **actions}
+        if info is not None:
+            self._show_node(shown, event, info)
+        if event.author == USER:
+            self._name_confirmations(shown)
+        wanted = event.actions.requested_tool_confirmations
+        self._confirmations.update(wanted)
+        return [shown, *self._asked(shown, event, wanted)] if wanted else [shown]
+
+    def _show_node(self, shown: JsonObject, event: Event, info: NodeInfo) -> None:
+        said = {"path": info.path, "outputFor": [info.path, *info.output_for], "messageAsOutput": True}
+        is_said = {"path": True, "outputFor": event.output is not None, "messageAsOutput": info.message_as_output}
+        is_said["outputFor"] = is_said["outputFor"] or info.message_as_output
+        shown["nodeInfo"] = {name: value for name, value in said.items() if is_said[name]}
+        if info.isolation_scope:
+            self._scopes.add(info.isolation_scope)
+            shown["isolationScope"] = info.isolation_scope
+        if info.is_alone:
+            shown["author"] = node_at(info.path)
+        if any(response.id in self._scopes for response in event.function_responses()):
+            # ADK has the user say what has come of a task.
+            shown["author"] = USER
+
+    def _name_confirmations(self, shown: JsonObject) -> None:
+        """Show answers to confirmations as answers to `adk_request_confirmation`."""
+        for part in shown.get("content", {}).get("parts", ()):
+            response = part.get("functionResponse", {})
+            if response.get("id") in self._confirmations:
+                response.update(id=f"{response['id']}{SUFFIX}", name=REQUEST_CONFIRMATION)
+
+    def _asked(self, shown: JsonObject, event: Event, wanted: Mapping[str, JsonObject]) -> list[JsonObject]:
+        """The two events behind that of calls that need confirmation; takes what they say out of that one."""
+        shown["actions"].pop("requestedToolConfirmations", None)
+        rest = [each for each in event.long_running_tool_ids if each not in wanted]
+        shown.pop("longRunningToolIds", None)
+        if rest:
+            shown["longRunningToolIds"] = rest
+        calls = {call_id: call for call_id in wanted if (call := self._calls.get(call_id)) is not None}
+        said = {name: shown[name] for name in _OF_EVERY_EVENT if name in shown}
+        requests = [_request(call_id, call.name or "", call.args or {}, wanted) for call_id, call in calls.items()]
+        asks = {
+            **said,
+            "id": f"{event.id}{ASKS}",
+            "content": {"role": "model", "parts": [{"functionCall": each} for each in requests]},
+            "longRunningToolIds": [each["id"] for each in requests],
+            "actions": dict(_NO_ACTIONS),
+        }
+        answers = [{"id": call_id, "name": call.name or "", "response": _FOR_NOW} for call_id, call in calls.items()]
+        waits = {
+            **said,
+            "id": f"{event.id}{WAITS}",
+            "content": {"role": "user", "parts": [{"functionResponse": each} for each in answers]},
+            "actions": {**_NO_ACTIONS, "skipSummarization": True, "requestedToolConfirmations": dict(wanted)},
+        }
+        return [asks, waits]
+
+
+_NO_ACTIONS: JsonObject = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}}
+
+_OF_EVERY_EVENT = ("invocationId", "author", "timestamp", "branch", "nodeInfo", "isolationScope")
+
+
+def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
+    """The events of a session, or of a turn: see AdkEvents."""
+    view = AdkEvents(for_operator=for_operator)
+    return [shown for event in events for shown in view.shown(event)]
 
 
 def _complete(part: JsonObject) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 from starlette.responses import Response
 
 from actors.errors import ClusterError, RaygroveError, TurnError
-from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.web.adk.events import adk_event, adk_events, answered, frames_of, has_answers
+from runtime.frontends.web.adk.events import AdkEvents, adk_events, answered, frames_of, has_answers
 from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
 from runtime.frontends.web.api.waiting import started_id, unless_left
@@ -58,6 +57,7 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
         # As ADK's Runner does: what has failed is run on, and what has not is joined.
         return runtime.retry(**place, on_leave="continue") if turn.state == "failed" else runtime.attach(**place)
     call.principal.check_state(given.state_delta)
+    call.principal.check_message(given.new_message)
     message, is_answer = given.new_message, has_answers(given.new_message)
     if is_answer:
         # The session has to be there: an answer needs a call.
@@ -76,12 +76,13 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
 
 
 async def _frames(turn: Turn, *, splits: bool, for_operator: bool) -> AsyncIterator[bytes]:
-    calls: dict[str, FunctionCall] = {}
+    view = AdkEvents(for_operator=for_operator)
     try:
         async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                for shown in frames_of(adk_event(event, calls, for_operator=for_operator), splits=splits):
-                    yield frame("", shown, event.seq)
+                for shown in view.shown(event):
+                    for each in frames_of(shown, splits=splits):
+                        yield frame("", each, event.seq)
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("", _error(turn, error, for_operator=for_operator))

@@ -54,6 +54,7 @@ async def start_turn(call: Call) -> Response:
     query = call.query(PartialsQuery)
     given = await call.body(NewTurn)
     call.principal.check_state(given.state_delta)
+    call.principal.check_message(given.message)
     repeat_key = call.request.headers.get("idempotency-key")
     return await _followed(
         call,
@@ -81,6 +82,8 @@ async def answer_calls(call: Call) -> Response:
     """Answer calls at which a turn waits for a person; the turn goes on. The responses are those of starting a turn."""
     query = call.query(PartialsQuery)
     given = await call.body(NewAnswers)
+    for call_id, answer in given.answers.items():
+        call.principal.check_answer(call_id, answer)
     waiting = await _pending(call)
     foreign = [call_id for call_id in given.answers if call_id not in {each.call_id for each in waiting}]
     if foreign:

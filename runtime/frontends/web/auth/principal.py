@@ -7,7 +7,9 @@ from typing import Protocol
 import msgspec
 from starlette.requests import Request
 
-from actors.messages.json_types import JsonMapping
+from actors.messages.json_types import JsonMapping, JsonValue
+from actors.rules.checks.budget_question import scope_of
+from actors.rules.checks.confirmation import CONFIRMED, SUFFIX, unwrapped
 from runtime.frontends.web.problems import NotAllowedError
 
 APP_STATE = "app:"
@@ -43,6 +45,24 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         shared = next((key for key in state if str(key).startswith(APP_STATE)), None)
         if shared is not None:
             raise NotAllowedError(f"the state {shared!r} is shared by all users: only credentials for any user may set it")
+
+    def check_answer(self, call_id: object, answer: JsonValue) -> None:
+        """Check the answer to a call. Raises NotAllowedError when it gives more of a budget, and the principal is the user."""
+        asks = isinstance(call_id, str) and scope_of(call_id.removesuffix(SUFFIX))
+        if self.user_id is None or self.is_admin or not asks:
+            return
+        is_no = answer is False or (isinstance(answer, dict) and unwrapped(answer).get(CONFIRMED) is False)
+        if not is_no:
+            raise NotAllowedError("only credentials for any user may give more of a budget; these may say no")
+
+    def check_message(self, message: JsonValue) -> None:
+        """Check the answers in a message. Raises as `check_answer`."""
+        parts = message.get("parts") if isinstance(message, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            for key in ("functionResponse", "function_response"):
+                response = part.get(key) if isinstance(part, dict) else None
+                if isinstance(response, dict):
+                    self.check_answer(response.get("id"), response.get("response"))
 
 
 class Auth(Protocol):

@@ -13,6 +13,7 @@ from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies
 from runtime.frontends.web.problems import NotFoundError
 from runtime.frontends.web.readiness import Readiness
+from runtime.frontends.web.shedding import Shedding
 from runtime.frontends.web.streams.slots import StreamSlots
 
 
@@ -31,6 +32,7 @@ class Served:
         runtimes: by the names of their apps.
         requests: how many there were, by method and path, and by status.
         readiness: whether the apps answer.
+        shedding: which new turns are refused unread.
 
     Raises:
         DefinitionError: there is no app, or two of the same name.
@@ -58,6 +60,7 @@ class Served:
         self.keep_alive_s = keep_alive_s
         self.requests: Counter[tuple[str, int]] = Counter()
         self.readiness = Readiness(self.runtimes)
+        self.shedding = Shedding()
 
     def runtime(self, app_name: str) -> Runtime:
         """The Runtime of an app. Raises NotFoundError."""

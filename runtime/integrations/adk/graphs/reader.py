@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
 from google.adk.workflow import DEFAULT_ROUTE as ADK_DEFAULT_ROUTE
 from google.adk.workflow import START as ADK_START
 from google.adk.workflow import BaseNode, Workflow
 from google.adk.workflow import JoinNode as AdkJoinNode
+from pydantic import BaseModel, WithJsonSchema, create_model
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.graphs import DEFAULT_ROUTE, START, Edge, Graph, JoinNode
+from actors.definitions.graphs import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode
+from actors.definitions.graphs.function_graph import function_graph
 from actors.definitions.graphs.nodes import ParallelWorker, TriedAgent
 from actors.errors import DefinitionError
 from runtime.integrations.adk.graphs.code import ParallelWorkerNode, function_node, own_retry, with_worker
@@ -85,6 +87,42 @@ class GraphReader:
     def _agent(self, given: Any) -> BaseAgent:
         self._agents[given.name] = agent = self._convert(given)
         return agent
+
+
+def refuse_attempts(workflow: Any) -> None:
+    """Refuse what only the graph around a Workflow could do. Raises DefinitionError."""
+    for option in ("retry_config", "timeout"):
+        if getattr(workflow, option) is not None:
+            raise DefinitionError(
+                f"agent {workflow.name!r}: {option} of a Workflow that is no node of another one is not carried over: give it to "
+                "its nodes, or make it a node"
+            )
+
+
+def function(node: Any, description: str, app_name: str, convert: Callable[[Any], BaseAgent]) -> FunctionGraph:
+    """A FunctionNode among the tools of an agent, with the agents that it may run.
+
+    Args:
+        description: of the tool.
+        app_name, convert: see GraphReader.
+    """
+    # All its parameters come from the call.
+    node = node._as_tool_node()
+    graph = GraphReader(Workflow(name=node.name, edges=[(ADK_START, node)]), app_name, convert).graph()
+    return function_graph(graph, _arguments(node), description or node.description)
+
+
+def _arguments(node: Any) -> type[BaseModel]:
+    """The class of the arguments of a call, which ADK's own code checks once more."""
+    if inspect.isclass(node.input_schema) and issubclass(node.input_schema, BaseModel):
+        return node.input_schema
+    schema: Mapping[str, Any] = node.input_schema or {}
+    required = schema.get("required", ())
+    fields: dict[str, Any] = {
+        name: (Annotated[Any, WithJsonSchema(each)], ... if name in required else each.get("default"))
+        for name, each in schema.get("properties", {}).items()
+    }
+    return create_model(node.name, **fields)
 
 
 def _own_route(route: Any) -> Any:

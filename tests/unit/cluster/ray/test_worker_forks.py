@@ -151,6 +151,7 @@ def test_each_request_makes_one_fork(forks: Forks) -> None:
     until(lambda: not children_of(forks.program.pid))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("variables", [{"RAY_verbose": "1"}, {"PYTHONPATH": "/elsewhere"}, {"ANY": "thing"}])
 def test_a_worker_with_another_environment_is_not_forked(forks: Forks, variables: dict[str, str]) -> None:
     assert forks.start(variables=variables).returncode == NOT_FORKED
@@ -222,7 +223,7 @@ def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks) -> None:
         until(mark.exists)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("request_", [b"", b"no JSON", b"[]", b"{}", {"file": "x"}, b"1"])
 def test_what_is_no_request_is_refused_and_others_are_not(forks: Forks, request_: Any) -> None:
     before = files_of(forks.program.pid)

@@ -21,7 +21,7 @@ def wanted(input_tokens: int = 0, agent: str = "a") -> LikelyCall:
 def test_a_call_is_likely_to_take_what_those_of_its_agent_took_on_average() -> None:
     assert wanted().likely == Amounts(llm_calls=1, input_tokens=50, cached_tokens=10, output_tokens=15, us=2_000_000)
     assert wanted(70).likely.input_tokens == 70
-    assert wanted(70, agent="new") == LikelyCall("m", Amounts(llm_calls=1, input_tokens=70))
+    assert wanted(70, agent="new") == LikelyCall("new", "m", Amounts(llm_calls=1, input_tokens=70))
 
 
 def test_the_last_call_that_fits_is_made_and_the_next_one_is_not() -> None:

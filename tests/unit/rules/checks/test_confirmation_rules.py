@@ -15,7 +15,7 @@ from tests.support.fixtures.log_events import call, event, resp
 
 def test_only_a_plain_yes_is_one() -> None:
     assert refusal("pay", {"confirmed": True}) is None
-    assert refusal("pay", {"confirmed": False, "reason": "dear"}) == "the user declined: pay was not run"
+    assert refusal("pay", {"confirmed": False, "reason": "dear"}) == "This tool call is rejected."
 
 
 @pytest.mark.parametrize("answer", [{}, {"confirmed": "true"}, {"confirmed": 1}, {"confirmed": None}, {"result": True}])

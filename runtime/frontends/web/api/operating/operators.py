@@ -11,6 +11,7 @@ from actors.interfaces.deployment_events import DeploymentEvent
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.prometheus import CONTENT_TYPE, exposition
+from runtime.frontends.web.shedding import REFUSED_UNREAD
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,7 +36,8 @@ async def get_metrics(call: Call) -> Response:
     """Read the figures of all apps in the text format of Prometheus. For administrators."""
     call.principal.check_admin()
     figures = {name: await runtime.aio.statistics() for name, runtime in call.served.runtimes.items()}
-    return Response(exposition(figures, call.served.requests, call.served.slots.open), media_type=CONTENT_TYPE)
+    requests = {**call.served.requests, REFUSED_UNREAD: call.served.shedding.refused}
+    return Response(exposition(figures, requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
 
 class DeploymentEventList(msgspec.Struct, frozen=True, kw_only=True):

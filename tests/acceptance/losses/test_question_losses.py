@@ -1,0 +1,109 @@
+"""Questions about budgets are asked once and answered once, whichever actor is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors import Event, LlmAgent, ParallelAgent, SequentialAgent
+from actors.errors import RaygroveError
+from actors.messages.config import run_config_of
+from tests.acceptance.losses.test_budget_losses import Counting, look
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.models.metered_model import MeteredModel
+from tests.support.runtimes import run_turn, stored
+from tests.support.stores.logged_usage import check_usage, fold
+from tests.support.tries import tries
+
+LOSSES = st.builds(Loss, at=st.integers(0, 60), who=st.sampled_from(get_args(Victim)), before=st.booleans())
+AGENTS = 2
+LIMITS: dict[str, int] = {"llm_calls": 3, "tool_calls": 3}
+MORE = 2
+
+
+def played(losses: Sequence[Loss], field: str) -> tuple[list[Event], int, LossyEngine]:
+    """A turn that asks for more, gets it, asks again, and is told no: its log, how often it got more, and the engine."""
+    model = Counting()
+    children = [LlmAgent(name=f"a{number}", model=MeteredModel(model), tools=[look]) for number in range(AGENTS)]
+    root = SequentialAgent(name="root", sub_agents=[ParallelAgent(name="all", sub_agents=children)])
+    config = run_config_of({"budget": {field: LIMITS[field], "at_limit": "ask"}, "timeout": 30})
+    given = 0
+    with TemporaryDirectory() as folder:
+        rt, engine = lossy_runtime(root, Path(folder), losses)
+        with rt:
+            try:
+                run_turn(rt, "go", run_config=config)
+                for answer in ({field: MORE}, {field: MORE}, False):
+                    check_questions(rt)
+                    given += answer is not False
+                    answers: dict[str, Any] = {call.call_id: answer for call in rt.pending(user_id="ada")}
+                    rt.answer(answers, user_id="ada", session_id="s1").result()
+                raise AssertionError("it was told no")
+            except RaygroveError:
+                log = stored(rt)
+            assert any(event.error_code in ("BudgetExceededError", "ActorLostError") for event in log)
+            check_usage(rt, log)
+    return log, given, engine
+
+
+def check_questions(rt: Any) -> None:
+    """The turn is paused, and each agent asks once."""
+    assert [turn.state for turn in rt.turns.list()] == ["paused"]
+    asking = Counter(call.agent for call in rt.pending(user_id="ada"))
+    assert asking == Counter({f"a{number}": 1 for number in range(AGENTS)})
+
+
+def check(losses: Sequence[Loss], field: str) -> LossyEngine:
+    """Play with losses, and check that nothing was done for which there was no room."""
+    log, given, engine = played(losses, field)
+    used = sum(getattr(amounts, field) for amounts in fold(log).values())
+    # Calls of tools that a budget refuses are in the log all the same.
+    held = AGENTS if field == "tool_calls" else 0
+    assert used <= LIMITS[field] + given * MORE + held + AGENTS * engine.lost.count("session")
+    return engine
+
+
+@pytest.mark.parametrize("field", LIMITS)
+def test_without_losses_it_asks_twice_and_uses_what_it_was_given(field: str) -> None:
+    log, given, _ = played([], field)
+    assert given == 2
+    used = sum(getattr(amounts, field) for amounts in fold(log).values())
+    most = LIMITS[field] + 2 * MORE
+    assert used == most if field == "llm_calls" else most < used <= most + AGENTS
+    assert log[-1].error_code == "BudgetExceededError"
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("field", LIMITS)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who: Victim, field: str) -> None:
+    messages = played([], field)[2].messages
+    lost = 0
+    for at in range(0, messages, max(1, messages // 8)):
+        for before in (True, False):
+            lost += len(check([Loss(at, who, before)], field).lost)
+    assert lost
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("field", LIMITS)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_at_every_message(who: Victim, field: str) -> None:
+    for at in range(played([], field)[2].messages):
+        for before in (True, False):
+            check([Loss(at, who, before)], field)
+
+
+@pytest.mark.full
+@settings(max_examples=tries(40), deadline=None)
+@given(st.lists(LOSSES, min_size=1, max_size=4), st.sampled_from(list(LIMITS)))
+def test_whatever_is_lost_it_is_asked_and_answered_once(losses: list[Loss], field: str) -> None:
+    check(losses, field)
