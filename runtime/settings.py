@@ -119,6 +119,7 @@ class Settings(BaseSettings):
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:
             what may wait, see Limits.
+        max_waiting_requests: requests that only ask and may wait, see Limits.
         user_weights: how many turns of a user are taken in a row, see Limits; in the environment as JSON.
         max_user_schedules, min_schedule_interval_s, max_schedule_ahead_days: what schedules may be, see Limits.
         env: environment variables for the processes of the deployment, such as keys of models: a dictionary, or a list of names
@@ -175,6 +176,7 @@ class Settings(BaseSettings):
     max_waiting_session_turns: int = Field(default=DEFAULT_LIMITS.max_waiting_session_turns, ge=1)
     max_waiting_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_bytes, ge=LEAST_BYTES)
     max_waiting_user_bytes: int = Field(default=DEFAULT_LIMITS.max_waiting_user_bytes, ge=LEAST_BYTES)
+    max_waiting_requests: int = Field(default=DEFAULT_LIMITS.max_waiting_requests, ge=1)
     user_weights: dict[str, Annotated[int, Field(ge=1)]] = {}
     max_user_schedules: int = Field(default=DEFAULT_LIMITS.max_user_schedules, ge=0)
     min_schedule_interval_s: int = Field(default=DEFAULT_LIMITS.min_schedule_interval_s, ge=1)

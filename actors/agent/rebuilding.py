@@ -11,7 +11,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import NotEncodableError, TemplateError
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
-from actors.messages.event import Event
+from actors.messages.event import BY_BUDGET, Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.refs.access import RemoteLog
@@ -127,6 +127,8 @@ def _inexact_here(event: Event) -> str:
         return "it was a round of a flow"
     if event.node_info is not None:
         return "the agent ran as a node of a graph"
+    if BY_BUDGET in (event.custom_metadata or {}):
+        return "a budget that was used up has changed it"
     return ""
 
 

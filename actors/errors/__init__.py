@@ -50,6 +50,8 @@ from actors.errors.tree.requests import (
     TooManySchedulesError,
     UnknownAgentError,
     UnknownFunctionCallError,
+    UpdateConflictError,
+    UpdateRefusedError,
 )
 from actors.errors.tree.stores import (
     ArtifactError,
@@ -162,6 +164,8 @@ __all__ = [
     "UnknownAgentError",
     "UnknownFunctionCallError",
     "UnknownModelError",
+    "UpdateConflictError",
+    "UpdateRefusedError",
     "WorkflowConfigurationError",
     "WorkflowDataError",
     "WriterReplacedError",

@@ -56,6 +56,11 @@ def count_as_own(package: str) -> None:
     _own = (*_own, os.path.normcase(os.path.dirname(os.path.abspath(package))) + os.sep)
 
 
+def is_own_file(file: str) -> bool:
+    """True for a file of this project."""
+    return os.path.normcase(os.path.abspath(file)).startswith(_own)
+
+
 def foreign_traceback(error: BaseException) -> str:
     """Where users' code failed, in Python's own form; "" when the error came from no such code.
 

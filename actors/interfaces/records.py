@@ -64,6 +64,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
         ended_s: when it ended or was paused, in seconds since the epoch; 0 while it runs.
         usage: what its events have used, packed: see `rules.accounting.turn_usage`; b"" while it runs, and where only its events
             say that.
+        version: of the tree, by which it runs; "" where that is not known.
     """
 
     invocation_id: str
@@ -78,6 +79,12 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     begun_s: float = 0.0
     ended_s: float = 0.0
     usage: bytes = b""
+    version: str = ""
+
+    def again(self, version: str) -> TurnRow:
+        """The record when the turn goes on, in another epoch, after it has ended or was paused."""
+        epoch = self.epoch + 1
+        return msgspec.structs.replace(self, status="running", epoch=epoch, agent="", outcome=b"", ended_s=0.0, version=version)
 
 
 class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,8 +35,8 @@ class Link(Protocol):
         ...
 
 
-class Directory(Protocol):
-    """Finds the actors of agents for the Runner, and activates them.
+class AgentDirectory(Protocol):
+    """Finds the actors of the agents of one tree for the Runner, and activates them.
 
     Attributes:
         obstacles: why agents cannot run here at all, for example without an API key: their model and the reason, by agent.
@@ -62,10 +62,15 @@ class Directory(Protocol):
         """
         ...
 
+
+class Directory(AgentDirectory, Protocol):
+    """Finds the actors of the tree with which a deployment was started, and has the figures of all agents' actors."""
+
     def live(self) -> Sequence[tuple[str, Link]]:
         """Return all active agents, and ways to them that do not count as use.
 
-        Of several replicas all but the first have a number after their name: `agent/1`, `agent/2` …
+        Of several replicas all but the first have a number after their name: `agent/1`, `agent/2` … The actors of an agent that
+        was changed by an update have the name of the version behind theirs: `agent@6b1f02ac`.
         """
         ...
 

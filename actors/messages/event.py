@@ -26,6 +26,10 @@ FINGERPRINT = "raygrove:fingerprint"
 """The key of a request's fingerprint in the custom_metadata of the user's event that began its turn."""
 
 
+BY_BUDGET = "raygrove:by_budget"
+"""The key in the custom_metadata of a model's answer whose request a budget had changed: it is not what the log would give."""
+
+
 class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What a tool asks the user in the middle of a call. With the answer the call is made again.
 

@@ -34,6 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns: turns that were asked for and have not begun,
             of one Runner; more are refused with OverloadedError. Default 50,000, 10,000 and 1,000.
         max_waiting_bytes, max_waiting_user_bytes: of their messages. Default 512 and 128 MiB.
+        max_waiting_requests: requests of programs that only ask, such as lists of sessions, that wait at one Session actor; more
+            are refused with OverloadedError. Default 10,000.
         user_weights: by a user's id, or a pattern such as `batch-*`: how many of its turns, and of its calls of limited models,
             are taken in a row when others wait, too. Default 1.
         max_user_schedules: schedules of a user. Default 1,000.
@@ -53,6 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting_session_turns: int = 1_000
     max_waiting_bytes: int = 512 * MIB
     max_waiting_user_bytes: int = 128 * MIB
+    max_waiting_requests: int = 10_000
     user_weights: Mapping[str, int] = {}
     max_user_schedules: int = 1_000
     min_schedule_interval_s: int = 10

@@ -19,6 +19,7 @@ from actors.messages.json_types import JsonObject
 LLM = "llm"
 CUSTOM = "custom"
 GRAPH = "graph"
+FLOW = "flow"
 
 TASK = "task"
 """The mode of an agent that works on a task with the user."""

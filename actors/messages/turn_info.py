@@ -43,6 +43,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         ended_s: when it ended, or was paused; 0 before.
         error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
         lost: processes that were lost in it, in order, also before a pause; of very many the newest.
+        version: of the tree, by which it runs or ran: see Runtime.update. "" while it waits in line, and where it is not known.
     """
 
     user_id: str
@@ -57,6 +58,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     ended_s: float = 0.0
     error: str = ""
     lost: tuple[LostProcess, ...] = ()
+    version: str = ""
 
 
 class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,11 +68,15 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         agent: that `TurnInfo.agent` names; "": any.
         error: a part of `TurnInfo.error`; "": any, and none.
         invocation: the beginning of the turn's id.
+        version: that `TurnInfo.version` names; "": any.
+        text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
     """
 
     agent: str = ""
     error: str = ""
     invocation: str = ""
+    version: str = ""
+    text: str = ""
 
 
 ANY_TURN = TurnMatch()

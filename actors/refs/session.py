@@ -11,6 +11,7 @@ from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.operating.usage import UsageReport
+from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
@@ -31,7 +32,22 @@ class SessionRef(Ref):
 
     async def topology(self) -> Topology:
         """The parent map."""
-        return (await self._ask(p.GetTopology(), p.TopologyReply)).topology
+        found = await self.topology_after("")
+        # No version is called "".
+        assert found.topology is not None
+        return found.topology
+
+    async def topology_after(self, known: str) -> p.TopologyReply:
+        """The parent map of the current version, if that is another than the one that is known."""
+        return await self._ask(p.GetTopology(known=known), p.TopologyReply)
+
+    async def versions_in_use(self, app: str) -> tuple[str, ...]:
+        """The versions of the tree that turns have begun with which are open or paused. Raises StoreError."""
+        return (await self._ask(p.GetVersions(app=app), p.VersionsReply)).versions
+
+    async def use_versions(self, record: VersionRecord) -> None:
+        """Have turns begin by another record of versions. Raises ClusterError when one of them cannot be read."""
+        await self._ask(p.UseVersions(record=record), p.Ack)
 
     async def find_turn(self, message: p.FindTurn) -> p.TurnFound:
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""

@@ -13,8 +13,8 @@ import msgspec
 
 from actors.errors import RaygroveError
 from actors.messages import protocol as p
+from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import SessionKey
-from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
@@ -84,9 +84,18 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
         asked = (shard.counted(p.CountTurns(app=app, in_line_only=at > 0)) for at, shard in enumerate(self._shards))
         return added_up(await asyncio.gather(*asked))
 
-    async def topology(self) -> Topology:
+    async def topology_after(self, known: str) -> p.TopologyReply:
         """The parent map, which all of them have."""
-        return await self._shards[0].topology()
+        return await self._shards[0].topology_after(known)
+
+    async def versions_in_use(self, app: str) -> tuple[str, ...]:
+        """The versions that turns of any of them have begun with which are open or paused."""
+        found = await asyncio.gather(*(shard.versions_in_use(app) for shard in self._shards))
+        return tuple(sorted({version for each in found for version in each}))
+
+    async def use_versions(self, record: VersionRecord) -> None:
+        """Have all of them go by another record. Raises the first error, after all have replied."""
+        await _all(shard.use_versions(record) for shard in self._shards)
 
     async def open_store(self) -> None:
         """Have all of them open their stores. Raises the first error, after all have replied."""
@@ -142,6 +151,14 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
     async def statistics(self) -> p.Statistics:
         """Their figures, summed up, and those of every live agent."""
         return total(await asyncio.gather(*(shard.statistics() for shard in self._shards)))
+
+    async def load_version(self, version: str) -> None:
+        """Have all of them load a version. Raises the first error, after all have replied."""
+        await _all(shard.load_version(version) for shard in self._shards)
+
+    async def use_versions(self, record: VersionRecord) -> None:
+        """Have all of them go by another record. Raises the first error, after all have replied."""
+        await _all(shard.use_versions(record) for shard in self._shards)
 
     async def resume_turns(self) -> None:
         """Have all of them go on with what was left open. Raises the first error, after all have replied."""

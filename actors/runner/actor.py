@@ -20,18 +20,15 @@ from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
-from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents
-from actors.runner.dispatch.invoker import Invoker
 from actors.runner.dispatch.rebuilding import RebuiltRequests
-from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.agent_requests import AgentRequests
 from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.due_turns import DueTurns
 from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.running_turns import RunningTurns
 from actors.runner.turns.start import TurnStarter
@@ -63,23 +60,20 @@ class RunnerActor(Actor):
         self._telemetry = environment.telemetry
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
-        routing, hooks, events = Routing(session, environment.topology), PluginHooks(environment), RunnerEvents(session)
-        invoker = Invoker(session, directory, routing, events, self._counts, may_close=not hooks.has_end_hooks)
-        dispatch = Dispatch(routing, invoker, events, self._counts)
-        self._requests = AgentRequests(table, dispatch, invoker)
+        events = RunnerEvents(session)
+        self._versions = versions = TurnVersions(environment, events, self._counts)
+        self._requests = AgentRequests(table, versions)
         self._running = RunningTurns(table)
-        self._rebuilt = RebuiltRequests(routing, directory, environment.defined_s)
-        self._tasks = tasks = TurnTasks(
-            place, session, table, dispatch, invoker, events, hooks, self._counts, environment.telemetry
-        )
+        self._rebuilt = RebuiltRequests(versions, environment.defined_s)
+        self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
             session, environment.limits, environment.turns_opened_at_once, environment.telemetry, drain
         )
-        self._recovery = TurnResumer(place, app, session, routing, table, tasks, drain)
-        user_messages = UserMessages(environment, routing, hooks)
+        self._recovery = TurnResumer(place, app, session, versions, table, tasks, drain)
+        user_messages = UserMessages(environment, versions)
         admission, budget = self._admission, environment.daily_budget
-        self._starter = TurnStarter(place, session, routing, user_messages, table, tasks, self._recovery, admission, budget)
+        self._starter = TurnStarter(place, session, versions, user_messages, table, tasks, self._recovery, admission, budget)
         self._due_turns = DueTurns(place, app, session, self._starter, self._recovery)
         super().__init__(name)
 
@@ -98,6 +92,8 @@ class RunnerActor(Actor):
             p.StopBranch: self._requests.stop_branch,
             p.TakeLlmCall: self._requests.take_llm_call,
             p.Drain: self._drain.drain,
+            p.LoadVersion: self._versions.load_version,
+            p.UseVersions: self._versions.use_versions,
             p.GetRunningTurn: self._running.get_running_turn,
             p.RebuildRequests: self._rebuilt.rebuild_requests,
             p.GetStatistics: self.statistics,

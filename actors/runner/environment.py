@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from actors.definitions.agents.plugin import Plugin
 from actors.interfaces.stores import ArtifactStore
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import Directory
+from actors.interfaces.transport import AgentDirectory, Directory
 from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
 from actors.rules.capacity.process_choice import HostLimit
+
+
+@dataclass(frozen=True)
+class RunnerTree:
+    """A version of the tree, as a Runner works with it.
+
+    Attributes:
+        version: its name.
+        topology: the parent map.
+        directory: activates the actors of its agents. Versions share the actors of agents that are the same in both.
+        plugins: their hooks around turns.
+    """
+
+    version: str
+    topology: Topology
+    directory: AgentDirectory
+    plugins: Sequence[Plugin] = ()
+
+
+class TreeSource(Protocol):
+    """Where the versions are kept that a deployment has got by updates."""
+
+    async def tree(self, version: str) -> RunnerTree:
+        """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
+        ...
+
+    def retain(self, versions: Collection[str]) -> None:
+        """End the processes of agents of all other versions, as soon as no run is under way in them."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,6 +61,9 @@ class RunnerEnvironment:
         host_limit: how many processes with agents there may be; None without a limit.
         telemetry: learns of turns and runs.
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
+        version: the name of the tree with which the deployment was started.
+        versions: which versions it has got since then.
+        trees: where these are kept; None: there are none.
         defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
         daily_budget: for all turns of a day together, which each turn is given; None: there is none.
@@ -45,6 +79,9 @@ class RunnerEnvironment:
     host_limit: HostLimit | None = None
     telemetry: Telemetry = NO_TELEMETRY
     topology: Topology | None = None
+    version: str = ""
+    versions: VersionRecord = NO_VERSIONS
+    trees: TreeSource | None = None
     defined_s: float = 0.0
     is_restarted: bool = False
     daily_budget: Budget | None = None

@@ -22,7 +22,7 @@ from actors.session.archiving import Archiving
 from actors.session.draining import DrainNotes
 from actors.session.due_times import DueTimes
 from actors.session.environment import SessionEnvironment
-from actors.session.forking import SessionForks
+from actors.session.forks.forking import SessionForks
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
@@ -31,6 +31,7 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
+from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
@@ -53,6 +54,7 @@ from actors.session.turns.stored_usage import StoredUsage
 from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
+from actors.session.versions import SessionVersions
 
 
 class SessionActor(Actor):
@@ -66,11 +68,11 @@ class SessionActor(Actor):
 
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
-        self._topology = environment.topology
         self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED, *COUNTED_OF_BUDGETS), 0))
         self._access = access = StoreAccess(
             environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
         )
+        self._versions = versions = SessionVersions(environment, access)
         reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)
         user_holds = UserHolds(clock)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
@@ -80,7 +82,7 @@ class SessionActor(Actor):
         writer, admission = LogWriter(logs, subscriptions, counts, tallies), Admission(limits)
         self._due_times = due = DueTimes(access, shard, environment.now_s, tallies)
         room = (writer, admission, user_holds, Runners(), due, tallies)
-        parts = SessionParts(self._topology, shard, counts, access, shared, reader, logs, subscriptions, *room)
+        parts = SessionParts(versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
         logs.on_reload = self._show_rest
         logs.comparison.on_lost = TurnLosses(subscriptions).end_all
@@ -95,7 +97,7 @@ class SessionActor(Actor):
         day = DaySums(usage, lookup.is_open, has_others=shard.of > 1)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded, day.note)
         self._usage = UsageReports(usage, environment.prices)
-        self._budgets = TurnBudgets(lookup, BudgetAccounts(self._topology, usage, day), environment.prices, counts)
+        self._budgets = TurnBudgets(lookup, BudgetAccounts(versions.topology, usage, day), environment.prices, counts)
         self._services = SessionServices(parts)
         self._forks = SessionForks(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
@@ -104,12 +106,19 @@ class SessionActor(Actor):
         self._archiving = Archiving(parts)
         self._drain = DrainNotes(subscriptions)
         self._schedules = Schedules(parts, limits)
+        self._line = QueryLine(limits)
         super().__init__(name)
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
-        """The messages that the Session actor takes."""
+        """The messages that the Session actor takes. Those that only ask come through a line of their own."""
+        handlers = self._all_handlers()
+        return {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
+
+    def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
         return {
-            p.GetTopology: self.get_topology,
+            p.GetTopology: self._versions.get_topology,
+            p.GetVersions: self._versions.get_versions,
+            p.UseVersions: self._versions.use_versions,
             p.FindTurn: self._lookup.find_turn,
             p.OpenTurn: self._opener.open_turn,
             p.AnnounceRunner: self._recovery.announce_runner,
@@ -167,10 +176,6 @@ class SessionActor(Actor):
         """Show what the store has of the open turn after a write whose outcome could not be told."""
         invocation_id = log.turn.row.invocation_id if log.turn is not None else ""
         self._subscriptions.expect(log.key, invocation_id, log.head_seq)
-
-    async def get_topology(self, _: p.GetTopology) -> p.TopologyReply:
-        """The parent map."""
-        return p.TopologyReply(topology=self._topology)
 
     async def open_store(self, _: p.OpenStore) -> p.Ack:
         """Open the session store. Raises StoreError when it cannot be used. A memory that cannot be used stops no turn."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.interfaces.versions import VersionSource
 from actors.messages.event import now_s
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
+from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
 from actors.messages.topology import Topology
 
 
@@ -18,7 +20,7 @@ class SessionEnvironment:
 
     Attributes:
         store: where logs last.
-        topology: the parent map.
+        topology: the parent map of the tree with which the deployment was started.
         memory: where memory lasts; None: the app has none.
         store_timeout_s: how long either store may be away before requests that need it fail with StoreUnavailableError.
         limits: sizes that the actor admits, and the room that it has.
@@ -27,6 +29,10 @@ class SessionEnvironment:
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place; None: the writes just fail.
         prices: of models' tokens, by their names or patterns.
+        version: the name of that tree.
+        versions: which versions it has now.
+        kept_versions: these.
+        version_source: where those are that it gets later; None: it gets none.
         now_s: the time by which schedules go, in seconds since the epoch.
     """
 
@@ -40,4 +46,8 @@ class SessionEnvironment:
     keep_calls_s: float | None = None
     on_replaced: Callable[[], None] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
+    version: str = ""
+    versions: VersionRecord = NO_VERSIONS
+    kept_versions: Sequence[TreeVersion] = ()
+    version_source: VersionSource | None = None
     now_s: Callable[[], float] = now_s

@@ -20,6 +20,7 @@ class DeploymentInfo:
         auto_create_session: what turns do that do not say it themselves.
         logs: what its processes log.
         wires: how they are reached.
+        deployment: tells it from other deployments of its name.
     """
 
     settings: Settings
@@ -27,3 +28,4 @@ class DeploymentInfo:
     auto_create_session: bool
     logs: LogOptions
     wires: WireOptions
+    deployment: str = ""

@@ -11,6 +11,7 @@ from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.messages.operating.usage import UsageBy, UsageReport
+from actors.messages.operating.versions import UpdateReport, VersionInfo
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
@@ -26,6 +27,14 @@ from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.service import AsyncTurnsService
 from runtime.driver.turns.turn import Turn
+from runtime.driver.updates.methods import version_infos
+
+
+class UpdateCalls(NamedTuple):
+    """Methods of a Runtime that update its deployment, each of which is called in a thread."""
+
+    update: Callable[..., UpdateReport]
+    rollback: Callable[[], UpdateReport]
 
 
 class Methods(NamedTuple):
@@ -37,6 +46,7 @@ class Methods(NamedTuple):
     shutdown: Callable[[], None]
     drain: Callable[..., Awaitable[Drained]]
     run: Callable[..., Turn]
+    updates: UpdateCalls
 
 
 @explains_all_wrong_calls
@@ -124,6 +134,18 @@ class AsyncServices:
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return await self._client.run_async(read_statistics(self._client.engine))
+
+    async def update(self, root_agent: object, **options: Any) -> UpdateReport:
+        """Give the deployment another tree while it runs: see Runtime.update, which takes the same."""
+        return await asyncio.to_thread(self._methods.updates.update, root_agent, **options)
+
+    async def rollback(self) -> UpdateReport:
+        """Go back to the tree before the last update: see Runtime.rollback."""
+        return await asyncio.to_thread(self._methods.updates.rollback)
+
+    async def versions(self) -> list[VersionInfo]:
+        """The versions of its tree that the deployment keeps: see Runtime.versions."""
+        return version_infos(await self._client.run_async(self._client.engine.trees.record()))
 
     async def shutdown(self) -> None:
         """Stop the deployment for good: see Runtime.shutdown."""

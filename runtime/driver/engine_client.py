@@ -42,6 +42,11 @@ class EngineClient:
         """True in a fork of the process that has started the engine."""
         return self._portal is not None and not self._home.is_here()
 
+    @property
+    def is_open(self) -> bool:
+        """True while requests can be sent."""
+        return self._portal is not None and not self.is_forked
+
     def check_process(self) -> None:
         """Raise ForkedProcessError in a fork of the process that has started the engine."""
         if self._portal is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from actors.definitions.agents import BaseAgent, Plugin
-from actors.definitions.flows import Flow, FlowAgent, ResultType, Task
+from actors.definitions.flows import Flow, ResultType, Task
 from actors.definitions.tree import AgentTree
-from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
@@ -19,12 +18,11 @@ from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
-from runtime.driver.aio import AsyncServices, Methods
+from runtime.driver.aio import AsyncServices, Methods, UpdateCalls
 from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
-from runtime.driver.scripts.methods import ScriptMethods
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
 from runtime.driver.services.memory import MemoryService
@@ -36,7 +34,9 @@ from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
-from runtime.engine.deployment import Deployment, check_models
+from runtime.driver.updates.methods import UpdateMethods
+from runtime.driver.updates.trees import checked_tree
+from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
@@ -45,7 +45,7 @@ from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(EndMethods, ScriptMethods, UsageMethods):
+class Runtime(EndMethods, UpdateMethods, UsageMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -97,16 +97,7 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
     ) -> None:
         app_name = checked_app_name(app_name)
         settings = settings or Settings()
-        if _is_adk(root_agent):
-            from runtime.integrations.adk.convert import from_adk
-
-            adapted = from_adk(root_agent, app_name=app_name, islands=islands)
-            root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
-        elif islands:
-            raise DefinitionError("islands goes with agents of google-adk only: leave it out")
-        root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-        tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
-        check_models(tree)
+        tree = checked_tree(root_agent, app_name, plugins, settings, mask_requests, islands=islands)
         stores = resolve_stores(app_name, settings, session_store, artifact_store, memory_store)
         deployment = Deployment(
             app_name=app_name,
@@ -173,7 +164,8 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
         self.schedules = SchedulesService(self._client, self.run)
-        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run)
+        updates = UpdateCalls(self.update, self.rollback)
+        methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, updates)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
     def __repr__(self) -> str:
@@ -356,11 +348,6 @@ class Runtime(EndMethods, ScriptMethods, UsageMethods):
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return self._client.run(read_statistics(self._client.engine))
-
-
-def _is_adk(root: object) -> bool:
-    """True for an object of google-adk, and for one whose class is a subclass of one there. Imports nothing."""
-    return not isinstance(root, BaseAgent) and any(base.__module__.startswith("google.adk.") for base in type(root).__mro__)
 
 
 def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:

@@ -39,7 +39,12 @@ class Deployment:
 
     def plans(self) -> dict[str, FlowPlan]:
         """The plans of the flows in the tree, by the names of their agents."""
-        return {agent.name: cast(FlowAgent, agent).flow.plan for agent in self.tree.flow_agents()}
+        return plans_of(self.tree)
+
+
+def plans_of(tree: AgentTree) -> dict[str, FlowPlan]:
+    """The plans of the flows in a tree, by the names of their agents."""
+    return {agent.name: cast(FlowAgent, agent).flow.plan for agent in tree.flow_agents()}
 
 
 def check_models(tree: AgentTree) -> None:

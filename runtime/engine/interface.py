@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
+from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.operating.log_line import LogLine
+from actors.messages.operating.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.base import ConnectionFigures
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+from runtime.settings import Settings
 
 
 class LoopClock(Clock, Protocol):
@@ -31,7 +34,49 @@ class LoopClock(Clock, Protocol):
         ...
 
 
-class Engine(Protocol):
+class TreeKeeper(Protocol):
+    """Keeps the versions of a deployment's tree where all its actors find them, whichever are lost."""
+
+    async def record(self) -> VersionRecord:
+        """The newest record of versions, as actors learn it that are started again. Raises ClusterError."""
+        ...
+
+    async def version(self, version: str) -> TreeVersion:
+        """A version by its name. Raises ClusterError when it is not kept."""
+        ...
+
+    async def keep_tree(self, tree: AgentTree) -> None:
+        """Keep a tree. No turn gets it yet.
+
+        Raises:
+            DefinitionError: it cannot be sent to the actors.
+            ClusterError: it cannot be kept.
+        """
+        ...
+
+    async def keep_record(self, record: VersionRecord) -> None:
+        """Keep another record of versions, with the next number, and no other trees than those in it.
+
+        Raises:
+            UpdateConflictError: another program has kept a record of this number.
+            ClusterError: it cannot be kept.
+        """
+        ...
+
+
+class KeepsLogs(Protocol):
+    """What a deployment keeps of what happens in it. All methods are called from one event loop."""
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events of the deployment that its processes keep, the oldest first."""
+        ...
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
+        ...
+
+
+class Engine(KeepsLogs, Protocol):
     """Runs the actors of one deployment. All methods but `prepare` are called from one event loop."""
 
     @property
@@ -111,12 +156,14 @@ class Engine(Protocol):
         """Clients of the actors of MCP servers that have started, by the names of the servers."""
         ...
 
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """The events of the deployment that its processes keep, the oldest first."""
+    @property
+    def settings(self) -> Settings | None:
+        """The deployment's settings; None before a deployment is joined, which alone knows them."""
         ...
 
-    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
-        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
+    @property
+    def trees(self) -> TreeKeeper:
+        """The versions of the deployment's tree, once the engine is started."""
         ...
 
     async def leave(self) -> None:

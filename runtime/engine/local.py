@@ -8,23 +8,16 @@ import secrets
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
-from actors.actor import Actor
-from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.definitions.flows import FlowPlan
-from actors.definitions.tree import AgentTree
-from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
-from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.limiter.actor import LimiterActor
-from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.operating.log_line import LogLine
-from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef, McpServers
@@ -36,9 +29,11 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
-from runtime.engine.deployment import Deployment, model_checks, obstacles
+from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
+from runtime.engine.local_agents import LocalDirectory, LocalLink, LocalTrees
 from runtime.engine.local_mcp import LocalMcpServers
+from runtime.engine.local_versions import LocalVersions
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
 from runtime.engine.tool_threads import ToolThreads
 from runtime.engine.variables import set_variables
@@ -48,89 +43,6 @@ from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.turn_lines import LineRing
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
-
-
-class LocalLink:
-    """A link to an actor in this process.
-
-    As on Ray, messages are encoded, so that actors share no object by accident; and one that was sent is handled to its end, also
-    when the sender waits for the reply no more.
-    """
-
-    def __init__(self, actor: Actor) -> None:
-        self._actor = actor
-        self._handling: set[asyncio.Task[bytes]] = set()
-
-    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
-        """Deliver a message and return the reply."""
-        loop = asyncio.get_running_loop()
-        before = EARLY_REPLY.set(None if early is None else lambda reply: loop.call_soon(early, reply))
-        handling = loop.create_task(self._actor.receive(raw))
-        EARLY_REPLY.reset(before)
-        # The event loop itself holds tasks weakly.
-        self._handling.add(handling)
-        handling.add_done_callback(self._handling.discard)
-        return await asyncio.shield(handling)
-
-
-class LocalDirectory:
-    """Implements `Directory`: activates the agents of one Runner in this process, and keeps them until it is closed.
-
-    Attributes:
-        obstacles: see Directory.
-        environment: what the agents share. It names the Runner, whose actor needs this directory first, and so is set after it.
-    """
-
-    environment: AgentEnvironment
-
-    def __init__(self, tree: AgentTree) -> None:
-        self._tree = tree
-        self._links: dict[Replica, LocalLink] = {}
-        self._activations = 0
-        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree))
-
-    async def link(self, agent: str, key: SessionKey) -> Link:
-        """A link to the agent's actor that serves a session, which is activated if need be."""
-        replica = replica_for(self._tree.process_groups, agent, key)
-        link = self._links.get(replica)
-        if link is None:
-            link = self._links[replica] = LocalLink(AgentActor(self._tree.spec(agent), self.environment))
-            self._activations += 1
-        return link
-
-    def drop_link(self, agent: str, link: Link) -> None:
-        """Drop an agent's actor."""
-        self._links = {replica: other for replica, other in self._links.items() if other is not link}
-
-    def live(self) -> Sequence[tuple[str, Link]]:
-        """The active agents, by the names of their replicas."""
-        return [(str(replica), link) for replica, link in self._links.items()]
-
-    def counts(self) -> Mapping[str, int]:
-        """Activations, and zero of what only happens in other processes."""
-        return {
-            "hosts": 0,
-            "spares": 0,
-            "activations": self._activations,
-            "passivations": 0,
-            "shared": 0,
-            "replaced": 0,
-            "lost": 0,
-        }
-
-    def losses(self) -> Mapping[str, int]:
-        """None, as there are no other processes."""
-        return {}
-
-    def spare_pids(self) -> Sequence[int]:
-        """None, as there are no other processes."""
-        return ()
-
-    async def close(self) -> None:
-        """Stop every agent's actor."""
-        for _, link in self.live():
-            await link.send(encode(Stop()))
-        self._links.clear()
 
 
 class LocalEngine:
@@ -153,6 +65,7 @@ class LocalEngine:
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
         self.loop_clock = deployment.clock
+        self.settings = deployment.settings
         self._deployment = deployment
         self._defined_s = now_s()
         # Where the time stands still, nothing can be done from time to time.
@@ -165,6 +78,7 @@ class LocalEngine:
             renews=deployment.clock is None,
         )
         self._plans = FlowRegistry(deployment.plans())
+        self.trees = LocalVersions(deployment.app_name, deployment.tree, self._plans)
         self._models = ModelPool()
         self._threads: ToolThreads | None = None
         self._telemetry: Telemetry = NO_TELEMETRY
@@ -218,6 +132,10 @@ class LocalEngine:
             writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
             prices=settings.prices,
             now_s=(self.loop_clock or WallClock()).now_s,
+            version=deployment.tree.version.id,
+            versions=self.trees.newest,
+            kept_versions=[deployment.tree.version],
+            version_source=self.trees,
         )
         actor = SessionActor(environment, shard_name("session", shard), shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
@@ -235,6 +153,9 @@ class LocalEngine:
             limits,
             deployment.settings.store_timeout_s,
             telemetry=self._telemetry,
+            version=deployment.tree.version.id,
+            versions=self.trees.newest,
+            trees=LocalTrees(self.trees, directory, deployment.tree),
             defined_s=self._defined_s,
             daily_budget=deployment.settings.daily_budget,
         )

@@ -18,7 +18,7 @@ from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.any_message import AnyMessage
 from actors.messages.protocol.base import Message
 from runtime import Runtime
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.workloads import instant_agent, run_turn, runtime
 

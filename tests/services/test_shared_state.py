@@ -24,7 +24,7 @@ from actors.refs.sharded import session_client
 from actors.rules.capacity.sharding import all_shards, shard_of
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.fixtures.session_fixture import TREE

@@ -13,7 +13,7 @@ from tests.simulation.scenes import play_scene
 ROOT = Node(kind="llm", name="quick", steps=(Step(does="work", takes_s=0.3), Step(does="work", takes_s=0.3)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_a_store_that_goes_back_leaves_no_hole_and_tells_what_is_gone(first: int) -> None:
     for seed in range(first, first + 10):

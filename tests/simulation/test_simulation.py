@@ -33,6 +33,7 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "seed",
     [
@@ -92,6 +93,7 @@ def test_a_seed_does_the_same_steps_again_also_in_another_process() -> None:
     assert len(set(mine)) == len(mine)
 
 
+@pytest.mark.full
 def test_what_fails_is_made_small() -> None:
     given = case(rows()["lost_runs_begin_anew"].seeds[0])
     with lost_runs_begin_anew():

@@ -39,6 +39,7 @@ def test_only_the_cluster_knows_a_pickler() -> None:
     knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
     assert knows == {
         "runtime/cluster/deployment/runner_builder.py",
+        "runtime/cluster/deployment/tree_versions.py",
         "runtime/cluster/packing/chunks.py",
         "runtime/cluster/packing/modules.py",
         "runtime/cluster/packing/shared_pickles.py",
@@ -62,6 +63,7 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         ("runtime/cluster/packing/shared_pickles.py", "cloudpickle.Pickler(file)"),
         ("runtime/cluster/packing/shared_pickles.py", "pickle.Unpickler(BytesIO(shared + own))"),
         ("runtime/cluster/deployment/runner_builder.py", "cloudpickle.loads(spec.plugins)"),
+        ("runtime/cluster/deployment/tree_versions.py", "cloudpickle.loads(packed.plugins)"),
         ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
     }

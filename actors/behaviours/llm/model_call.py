@@ -26,7 +26,7 @@ from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import NO_ACTIONS, Event, Usage, new_event_id
+from actors.messages.event import BY_BUDGET, NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
@@ -41,11 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(NamedTuple):
-    """A call that the model has answered: by which model, its tokens, and how long it took."""
+    """A call that the model has answered: by which model, its tokens, how long it took, and whether a budget changed it."""
 
     model: str
     usage: Usage | None
     duration_s: float
+    by_budget: bool
 
 
 class _MoreIsNeededError(Exception):
@@ -177,10 +178,11 @@ class ModelCall:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None
+        by_budget = isinstance(reply, MaySpend) and bool(reply.model or reply.end)
         try:
             response = await self._generate(model, request, event_id)
             name = response.model_version or request.model or self._model_name
-            answered = _AnsweredCall(name, response.usage, loop.time() - began_s)
+            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, by_budget)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -301,4 +303,7 @@ def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
     if answered is None:
         return event
     usage = answered.usage if event.usage is None else event.usage
-    return msgspec.structs.replace(event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None)
+    metadata = {**(event.custom_metadata or {}), BY_BUDGET: True} if answered.by_budget else event.custom_metadata
+    return msgspec.structs.replace(
+        event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None, custom_metadata=metadata
+    )

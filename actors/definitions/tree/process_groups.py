@@ -27,13 +27,23 @@ class ProcessGroup:
 
 
 class Replica(NamedTuple):
-    """One of the actors that serve an agent, numbered from 0."""
+    """One of the actors that serve an agent, numbered from 0.
+
+    Attributes:
+        mark: of an agent that an update has changed, the name of the version that has brought it as it is; else "".
+    """
 
     agent: str
     replica: int = 0
+    mark: str = ""
+
+    @property
+    def definition(self) -> str:
+        """The name of its definition: the agent's, and its mark."""
+        return f"{self.agent}@{self.mark}" if self.mark else self.agent
 
     def __str__(self) -> str:
-        return f"{self.agent}/{self.replica}" if self.replica else self.agent
+        return f"{self.definition}/{self.replica}" if self.replica else self.definition
 
 
 def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> dict[str, ProcessGroup]:
@@ -64,7 +74,7 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
     return groups
 
 
-def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey) -> Replica:
+def replica_for(groups: Mapping[str, ProcessGroup], agent: str, key: SessionKey, mark: str = "") -> Replica:
     """The replica of an agent that serves a session: the same one in every process, and after every restart."""
     group = groups.get(agent)
-    return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0)
+    return Replica(agent, replica_of(key, group.placement.replicas) if group is not None else 0, mark)

@@ -16,10 +16,12 @@ from actors.definitions.tree.index import AgentIndex
 from actors.definitions.tree.process_groups import process_groups
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.definitions.tree.spec import AgentSpec
+from actors.definitions.tree.versions import Defined, version_of
 from actors.errors import AgentTreeError, DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import GRAPH, LLM, AgentNode, Topology
 from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
@@ -143,6 +145,12 @@ class AgentTree:
             graph=agent.told_shape() if isinstance(agent, Graph) else None,
             input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
         )
+
+    @cached_property
+    def version(self) -> TreeVersion:
+        """The fingerprints that tell this tree from others. Raises DefinitionError when an LLM agent has no model."""
+        agents = (Defined(agent, self.model(agent.name), self.global_instruction(agent.name)) for agent in self)
+        return version_of(self.topology, agents, self.plugins, self.recording)
 
     def spec(self, name: str) -> AgentSpec:
         """All that the actor of that agent is given."""

@@ -26,7 +26,9 @@
     │   ├── InvalidScheduleError
     │   ├── ScheduleExistsError
     │   ├── ScheduleNotFoundError
-    │   └── TooManySchedulesError
+    │   ├── TooManySchedulesError
+    │   ├── UpdateConflictError
+    │   └── UpdateRefusedError
     ├── TurnError                    a turn ran and failed, was cancelled or took too long
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError

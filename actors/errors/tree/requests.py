@@ -132,3 +132,15 @@ class TooManySchedulesError(RequestError):
     """The user has as many schedules as may be. Arguments: user, how many, the setting that bounds them."""
 
     sentence = "user {0!r} has {1} schedules, and {2} allows no more: delete one first"
+
+
+class UpdateConflictError(RequestError):
+    """Another program has updated the deployment meanwhile. Arguments: app."""
+
+    sentence = "app {0!r} was updated by another program at the same time: look at its tree, and update it again"
+
+
+class UpdateRefusedError(RequestError):
+    """The deployment cannot be given another tree. Arguments: app, reason, what to do."""
+
+    sentence = "app {0!r} cannot be updated: {1}. {2}"

@@ -13,7 +13,7 @@ from actors.errors.checked_struct import CheckedStruct
 from actors.errors.validation import problems
 from actors.messages.shown import Shown
 
-UsageBy = Literal["agent", "model", "user", "day", "turn"]
+UsageBy = Literal["agent", "model", "user", "day", "version", "turn"]
 USAGE_BY: tuple[str, ...] = get_args(UsageBy)
 """What usage can be listed by."""
 
@@ -68,8 +68,8 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
 
     Attributes:
         total: the sums of everything that was asked for.
-        groups: the sums by agent, model, user or day, as was asked for, in the order of their names. The model "" stands for what
-            was done without a model, such as tools.
+        groups: the sums by agent, model, user, day or version, as was asked for, in the order of their names.
+            The model "" stands for what was done without a model, such as tools.
         turns: if they were asked for, the hundred turns that cost most money, those without a price after them by their tokens.
         currency: of `money`; "" where no model has a price.
         unpriced: models that have used tokens and have no price: `money` is without theirs.

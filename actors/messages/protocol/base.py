@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.json_types import JsonValue
 from actors.messages.operating.tally import Tally
+from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
 
@@ -183,6 +184,33 @@ class ResumeTurns(Message, frozen=True, kw_only=True):
 
     A program asks a Runner, which does so for the sessions of its shard. The reply is Ack.
     """
+
+
+class GetVersions(Message, frozen=True, kw_only=True):
+    """Ask a Session actor with which versions of the tree turns have begun that are open or paused. It replies VersionsReply."""
+
+    app: str
+
+
+class VersionsReply(Message, frozen=True, kw_only=True):
+    """The names of versions."""
+
+    versions: tuple[str, ...] = ()
+
+
+class LoadVersion(Message, frozen=True, kw_only=True):
+    """Load a version of the tree that turns are to get: a Runner finds out whether it can. The reply is Ack."""
+
+    version: str
+
+
+class UseVersions(Message, frozen=True, kw_only=True):
+    """Go by another record of versions from now on. A Session actor, or a Runner, that has a newer one stays with it.
+
+    The record is kept already where actors find it that are started again. The reply is Ack.
+    """
+
+    record: VersionRecord
 
 
 class GetDrain(Message, frozen=True, kw_only=True):

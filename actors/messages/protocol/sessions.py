@@ -18,13 +18,24 @@ class OpenStore(Message, frozen=True, kw_only=True):
 
 
 class GetTopology(Message, frozen=True, kw_only=True):
-    """Ask for the parent map."""
+    """Ask for the parent map of the current version of the tree.
+
+    Attributes:
+        known: the name of the version that the program knows; "": none.
+    """
+
+    known: str = ""
 
 
 class TopologyReply(Message, frozen=True, kw_only=True):
-    """The parent map."""
+    """The parent map, and the name of its version.
 
-    topology: Topology
+    Attributes:
+        topology: None: the program knows it.
+    """
+
+    topology: Topology | None = None
+    version: str = ""
 
 
 class CreateSessionRequest(Message, frozen=True, kw_only=True):

@@ -120,7 +120,7 @@ class GetUsage(Message, frozen=True, kw_only=True):
         session: of that session of the user only; None: of all sessions.
         invocation_id: that turn of the session only; "": all of them.
         since_s: only turns that began at this time or later, in seconds since the epoch.
-        by: what to list the sums by: "agent", "model", "user", "day" or "turn"; "": nothing.
+        by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
     """
 
     app: str
@@ -202,12 +202,14 @@ class RebuildRequests(Message, frozen=True, kw_only=True):
         agent: the agent.
         begun_s: when the turn began.
         seqs: positions of the events that have the answers, in order; at least one.
+        version: of the tree, by which the turn ran; "" where that is not known.
     """
 
     key: SessionKey
     agent: str
     begun_s: float
     seqs: tuple[int, ...]
+    version: str = ""
 
 
 class StoredCall(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -165,13 +165,10 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
 
     Attributes:
-        repeatable: see StartTurn.
+        repeatable, only_waiting, subscriber: see StartTurn.
         event: the user's event, encoded.
         answers: the ids of the calls that it answers.
-        takes_words: see FindTurn.
-        awaits: the run for which the user's words are, as FindTurn has found it.
-        only_waiting: see StartTurn.
-        subscriber: see StartTurn.
+        takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
         fingerprint: see StartTurn; `event` has it, too.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
@@ -221,7 +218,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
         authors: the log's agents, the most recent first, as far as they decide which agent is selected.
         state: the session's state, all scopes, encoded.
         progress: of a turn that continues after a pause; None for a new one.
-        traceparent: the one with which the turn began.
+        traceparent, version: of the caller and of the tree, with which the turn began.
         before: the events before the message that some agent has missed, if they are few.
     """
 
@@ -233,6 +230,7 @@ class TurnBegun(Message, frozen=True, kw_only=True):
     progress: TurnProgress | None = None
     traceparent: str = ""
     before: Sequence[StoredEvent] = ()
+    version: str = ""
 
 
 class TurnJoined(Message, frozen=True, kw_only=True):
@@ -321,6 +319,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
         authors: the log's agents before the event, the most recent first, as far as they decide which agent is selected.
         progress: how far the turn is.
         traceparent: the one with which the turn began.
+        version: of the tree, with which the turn began, if the deployment has it; else the one that it goes on with.
     """
 
     epoch: int
@@ -332,6 +331,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     authors: tuple[str, ...] = ()
     progress: TurnProgress
     traceparent: str = ""
+    version: str = ""
 
 
 class TurnKept(Message, frozen=True, kw_only=True):

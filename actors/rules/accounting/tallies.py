@@ -21,7 +21,7 @@ MAX_SERIES = 200
 
 OTHERS = "(others)"
 
-FAILED, OK = "failed", "ok"
+FAILED = "failed"
 
 _MADE, _MISSED = "made", "missed"
 
@@ -52,9 +52,9 @@ class Tallies:
         """A model has answered, or its call has failed with an error of this class, or the model has told this code of one."""
         self._add(MODEL_CALL, (agent.lstrip("@"), model, error), took_s)
 
-    def note_tool_call(self, agent: str, tool: str, *, failed: bool) -> None:
-        """A tool has returned, or has failed."""
-        self._add(TOOL_CALL, (agent.lstrip("@"), tool, FAILED if failed else OK), None)
+    def note_tool_call(self, agent: str, tool: str, outcome: str) -> None:
+        """A call of a tool has ended: `ok`, `failed`, or `cancelled` with its turn."""
+        self._add(TOOL_CALL, (agent.lstrip("@"), tool, outcome), None)
 
     def note_schedule(self, error: str, late_s: float) -> None:
         """A due time has been dealt with: it has made a turn, was passed over, or was refused.

@@ -7,15 +7,17 @@ Rules of this file:
 - Events of users count nothing: what an answer is to was counted with the call.
 - Sums are whole numbers, so that they are the same in whatever order they are added up. Times are microseconds.
 - What is stored of a turn says in its first part who has used something, and in its second how much. Turns of the same agents and
-  models have equal first parts, so the sums of thousands are made without decoding each.
+  models have equal first parts, so the sums of thousands are made without decoding each: their second parts are added up as whole
+  numbers of many digits, which keeps the numbers in them apart as long as none of them overflows.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import add, or_
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,7 +33,15 @@ MOST_STORED = 2**63 - 1
 
 _LENGTH = struct.Struct("<I")
 _NUMBERS = 7
-_FREQUENT = 4
+_AMOUNTS = struct.Struct(f"<{_NUMBERS}q")
+_LANE_BITS = 8 * _AMOUNTS.size
+_LANE = (1 << _LANE_BITS) - 1
+
+_LARGE = 2**44
+"""Numbers from here on are added up one by one: 200 days in microseconds."""
+
+_ADDED_AT_ONCE = 2**18
+"""Turns whose sums cannot overflow: 63 bits less those of `_LARGE`, and one more since an agent comes in several first parts."""
 
 
 class Amounts(NamedTuple):
@@ -47,7 +57,7 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts) -> Amounts:
         """The sums of both."""
-        return Amounts(*map(int.__add__, self, other))
+        return Amounts._make(map(add, self, other))
 
 
 Spender = tuple[str, str]
@@ -124,25 +134,55 @@ def _first_part(spenders: tuple[Spender, ...]) -> bytes:
 
 def sum_of_packed(turns: Sequence[bytes]) -> Spent:
     """The sums of many turns in packed form."""
-    sums: dict[Spender, Amounts] = {}
-    for who, numbers in _by_first_part(turns):
-        _add_all(sums, who, b"".join(numbers))
+    return _sums(turns, _spenders)
+
+
+def models_of_packed(turns: Sequence[bytes]) -> Mapping[str, Amounts]:
+    """The sums of many turns in packed form by models alone, in less time."""
+    return _sums(turns, _models)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _sums(turns: Sequence[bytes], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
+    sums: dict[Key, Amounts] = {}
+    for start in range(0, len(turns), _ADDED_AT_ONCE):
+        lanes: dict[Key, int] = {}
+        for who, numbers in _by_first_part(turns[start : start + _ADDED_AT_ONCE]):
+            named = keys(who)
+            if reduce(or_, numbers) & _too_large(len(named)):
+                for number in numbers:
+                    single: dict[Key, int] = {}
+                    _add_lanes(single, named, number)
+                    _unpack(sums, single)
+            else:
+                _add_lanes(lanes, named, sum(numbers))
+        _unpack(sums, lanes)
     return sums
 
 
-def _by_first_part(turns: Sequence[bytes]) -> Iterator[tuple[bytes, Sequence[bytes]]]:
-    """The second parts of turns with equal first parts. Of a user's thousands of turns most have one of very few."""
-    for _ in range(_FREQUENT):
-        if not turns:
-            return
-        who = turns[0][: _end(turns[0])]
-        end = len(who)
-        yield who, [raw[end:] for raw in turns if raw.startswith(who)]
-        turns = [raw for raw in turns if not raw.startswith(who)]
-    rest: dict[bytes, list[bytes]] = {}
+def _add_lanes(lanes: dict[Key, int], named: Sequence[Key], total: int) -> None:
+    for key in named:
+        lanes[key] = lanes.get(key, 0) + (total & _LANE)
+        total >>= _LANE_BITS
+
+
+def _unpack(sums: dict[Key, Amounts], lanes: Mapping[Key, int]) -> None:
+    for key, lane in lanes.items():
+        _add(sums, key, Amounts(*_AMOUNTS.unpack(lane.to_bytes(_AMOUNTS.size, "little"))))
+
+
+def _by_first_part(turns: Sequence[bytes]) -> Iterator[tuple[bytes, Sequence[int]]]:
+    """The second parts of turns with equal first parts, each as one number. Of thousands of turns most have one of few."""
+    who = turns[0][: _end(turns[0])]
+    end = len(who)
+    yield who, [int.from_bytes(raw[end:], "little") for raw in turns if raw.startswith(who)]
+    rest: dict[bytes, list[int]] = {}
     for raw in turns:
-        end = _end(raw)
-        rest.setdefault(raw[:end], []).append(raw[end:])
+        if not raw.startswith(who):
+            end = _end(raw)
+            rest.setdefault(raw[:end], []).append(int.from_bytes(raw[end:], "little"))
     yield from rest.items()
 
 
@@ -151,13 +191,20 @@ def _end(raw: bytes) -> int:
     return _LENGTH.size + int.from_bytes(raw[: _LENGTH.size], "little")
 
 
-def _add_all(sums: dict[Spender, Amounts], who: bytes, joined: bytes) -> None:
-    numbers = struct.unpack(f"<{len(joined) // 8}q", joined)
-    spenders = msgspec.msgpack.decode(who[_LENGTH.size :], type=list[Spender])
-    width = _NUMBERS * len(spenders)
-    totals = [sum(numbers[column::width]) for column in range(width)]
-    for index, spender in enumerate(spenders):
-        _add(sums, spender, Amounts(*totals[index * _NUMBERS : (index + 1) * _NUMBERS]))
+@lru_cache(1_000)
+def _spenders(who: bytes) -> Sequence[Spender]:
+    return msgspec.msgpack.decode(who[_LENGTH.size :], type=list[Spender])
+
+
+@lru_cache(1_000)
+def _models(who: bytes) -> Sequence[str]:
+    return [model for _, model in _spenders(who)]
+
+
+@lru_cache(100)
+def _too_large(spenders: int) -> int:
+    """The bits that are set in no second part whose numbers are small enough to be added up side by side."""
+    return int.from_bytes(struct.pack("<q", -_LARGE) * (_NUMBERS * spenders), "little")
 
 
 def together(*spents: Spent) -> Spent:
@@ -179,6 +226,6 @@ def minus(spent: Spent, before: Spent) -> Spent:
     return found
 
 
-def _add(sums: dict[Spender, Amounts], spender: Spender, amounts: Amounts) -> None:
-    before = sums.get(spender)
-    sums[spender] = amounts if before is None else before.plus(amounts)
+def _add(sums: dict[Key, Amounts], key: Key, amounts: Amounts) -> None:
+    before = sums.get(key)
+    sums[key] = amounts if before is None else before.plus(amounts)

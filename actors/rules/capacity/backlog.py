@@ -44,6 +44,11 @@ class _Line:
         self.turns: OrderedDict[TurnKey, _Waiting] = OrderedDict()
         self.size = 0
 
+    @property
+    def oldest_s(self) -> float:
+        """Since when the first one waits."""
+        return next(iter(self.turns.values())).since_s
+
 
 class Backlog:
     """The lines of one Runner."""
@@ -85,9 +90,9 @@ class Backlog:
             if line is None:
                 continue
             if len(line.turns) >= bound.turns:
-                return OverloadedError(whose, f"{len(line.turns)} turns", bound.setting, _retry_after_s(line, now_s))
+                return OverloadedError(whose, f"{len(line.turns)} turns", bound.setting, retry_after_s(now_s - line.oldest_s))
             if bound.bytes is not None and line.size + size > bound.bytes:
-                return OverloadedError(whose, f"{line.size} bytes", bound.setting_of_bytes, _retry_after_s(line, now_s))
+                return OverloadedError(whose, f"{line.size} bytes", bound.setting_of_bytes, retry_after_s(now_s - line.oldest_s))
         return None
 
     def add(self, turn: TurnKey, size: int, now_s: float) -> None:
@@ -116,6 +121,6 @@ def _owners(turn: TurnKey) -> tuple[Hashable, ...]:
     return turn[0], turn[0].user, None
 
 
-def _retry_after_s(line: _Line, now_s: float) -> float:
-    oldest = next(iter(line.turns.values()))
-    return round(min(max(now_s - oldest.since_s, MIN_RETRY_S), MAX_RETRY_S), 1)
+def retry_after_s(waited_s: float) -> float:
+    """When one that is refused may come again, in seconds: after as long as the first in the line has waited, within bounds."""
+    return round(min(max(waited_s, MIN_RETRY_S), MAX_RETRY_S), 1)

@@ -1,4 +1,4 @@
-"""Which turns fit what is looked for, by what their records say: no event is read.
+"""Which turns fit what is looked for, by what their records say: no event is read, so what was said is not looked at.
 
 Rules of this file:
 
@@ -15,6 +15,7 @@ def fits(turn: TurnInfo, wanted: TurnMatch) -> bool:
     """True when the turn is one of those that are wanted."""
     return (
         wanted.agent in ("", turn.agent)
+        and wanted.version in ("", turn.version)
         and wanted.error.casefold() in turn.error.casefold()
         and turn.invocation_id.startswith(wanted.invocation)
     )

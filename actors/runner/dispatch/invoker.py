@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from actors.errors import ActorLostError, ClusterError, FencedError
-from actors.interfaces.transport import Directory, Link
+from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
 from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM, GRAPH
@@ -59,7 +59,7 @@ class Invoker:
     def __init__(
         self,
         session: SessionRef,
-        directory: Directory,
+        directory: AgentDirectory,
         routing: Routing,
         events: RunnerEvents,
         counts: Counter[str],

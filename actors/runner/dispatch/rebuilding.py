@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from actors.errors import ActorLostError
-from actors.interfaces.transport import Directory
+from actors.errors import ActorLostError, ClusterError
 from actors.messages import protocol as p
 from actors.messages.llm.recorded import PackedCall
 from actors.refs.agent import AgentRef
-from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions
 
 TRIES = 2
 """Processes of an agent that are asked one after the other."""
@@ -17,20 +16,21 @@ class RebuiltRequests:
     """Answers RebuildRequests.
 
     Args:
-        routing: the agent tree.
-        directory: activates agents.
+        versions: of the agent tree.
         defined_s: since when the agents are as they are now, in seconds since the epoch; 0: always.
     """
 
-    def __init__(self, routing: Routing, directory: Directory, defined_s: float) -> None:
-        self._routing = routing
-        self._directory = directory
+    def __init__(self, versions: TurnVersions, defined_s: float) -> None:
+        self._versions = versions
         self._defined_s = defined_s
 
     async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
         """Ask the agent whose calls they were. Raises ActorLostError, ClusterError, SessionNotFoundError, StoreError."""
-        await self._routing.load()
-        node = self._routing.topology.find(message.agent)
+        try:
+            version = await self._versions.load(message.version)
+        except ClusterError:
+            return _omitted(message, f"the tree with which it began, version {message.version!r}, is not kept any more")
+        node = version.routing.topology.find(message.agent)
         if node is None:
             return _omitted(message, f"there is no agent {message.agent!r} any more")
         if not node.is_llm:
@@ -38,11 +38,11 @@ class RebuiltRequests:
         if message.begun_s < self._defined_s:
             return _omitted(message, "the turn began before this deployment, whose agents may be others")
         for left in reversed(range(TRIES)):
-            link = await self._directory.link(message.agent, message.key)
+            link = await version.directory.link(message.agent, message.key)
             try:
                 return await AgentRef(link).rebuild_requests(message)
             except ActorLostError:
-                self._directory.drop_link(message.agent, link)
+                version.directory.drop_link(message.agent, link)
                 if not left:
                     raise
         raise AssertionError("unreachable")

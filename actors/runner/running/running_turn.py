@@ -51,6 +51,7 @@ class RunningTurn:
 
     Attributes:
         ref: names it, with the epoch in which it runs.
+        version: of the tree, by which it runs.
         agent: the agent that was selected for it.
         message: the message that opened it.
         origin: how it came to run here.
@@ -83,8 +84,10 @@ class RunningTurn:
         callers: Sequence[str] = (),
         traceparent: str = "",
         answerer: str = "",
+        version: str = "",
     ) -> None:
         self.ref = ref
+        self.version = version
         self.agent = agent
         self.message = message
         self.origin = origin

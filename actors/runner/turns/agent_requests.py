@@ -9,8 +9,7 @@ import msgspec
 from actors.errors import FencedError, LlmCallsLimitExceededError, RaygroveError
 from actors.errors.user_code import is_being_cancelled
 from actors.messages import protocol as p
-from actors.runner.dispatch.dispatch import Dispatch
-from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run
 from actors.runner.turns.table import TurnTable
@@ -23,16 +22,15 @@ class AgentRequests:
     reply until it is stopped itself: it would take the end of its child for an answer, and go on.
     """
 
-    def __init__(self, table: TurnTable, dispatch: Dispatch, invoker: Invoker) -> None:
+    def __init__(self, table: TurnTable, versions: TurnVersions) -> None:
         self._table = table
-        self._dispatch = dispatch
-        self._invoker = invoker
+        self._versions = versions
 
     async def run_child(self, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool."""
         turn, parent = self._asking(message.turn)
         await _require_going_on(message.turn, parent)
-        task = asyncio.create_task(self._dispatch.child(turn, parent, message))
+        task = asyncio.create_task(self._versions.of(turn.version).dispatch.child(turn, parent, message))
         try:
             with turn.runs.waiting(task, message.branch, parent, message.child):
                 outcome = await task
@@ -61,7 +59,7 @@ class AgentRequests:
         else:
             runs = [run for run in turn.runs.below(asking) if run is not asking]
             turn.runs.stop_waiting(below=asking)
-        await self._invoker.stop(turn, runs)
+        await self._versions.of(turn.version).invoker.stop(turn, runs)
         return p.Ack()
 
     async def take_llm_call(self, message: p.TakeLlmCall) -> p.Ack:

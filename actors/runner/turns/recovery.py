@@ -6,13 +6,14 @@ import asyncio
 
 import msgspec
 
+from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
 from actors.rules.schedules.turn_ids import is_turn_of_schedule
-from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Recovered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.draining import TurnDrain
@@ -31,7 +32,7 @@ class TurnResumer:
         place: this Runner's.
         app: the app whose open turns are recovered after this Runner's process was lost.
         session: the Session actor.
-        routing: which agent gets a turn.
+        versions: which agent gets a turn.
         table: the turns that run or are being opened.
         tasks: launches turns.
         drain: knows whether turns are resumed that this deployment has not run.
@@ -42,7 +43,7 @@ class TurnResumer:
         place: RunnerPlace,
         app: str,
         session: SessionRef,
-        routing: Routing,
+        versions: TurnVersions,
         table: TurnTable,
         tasks: TurnTasks,
         drain: TurnDrain,
@@ -50,14 +51,14 @@ class TurnResumer:
         self._place = place
         self._app = app
         self._session = session
-        self._routing = routing
+        self._versions = versions
         self._table = table
         self._tasks = tasks
         self._drain = drain
 
     async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:
         """Resume the turns that this Runner ran when its process was lost."""
-        await self._routing.load()
+        await self._versions.load()
         # Ask the shards independently: one that is down must not delay turns held by the others.
         await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
         self._drain.note_recovered()
@@ -68,7 +69,7 @@ class TurnResumer:
         refusal = await self._drain.refusal(SessionKey(self._app, "", ""))
         if refusal is not None:
             raise refusal
-        await self._routing.load()
+        await self._versions.load()
         await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
         return p.Ack()
 
@@ -85,7 +86,7 @@ class TurnResumer:
 
         Raises StoreError, ClusterError.
         """
-        await self._routing.load()
+        await self._versions.load()
         message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
         listed = await self._place.heard(session, lambda: session.list_open_turns(message))
         for turn in listed.turns:
@@ -94,7 +95,7 @@ class TurnResumer:
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended. Raises DrainingError: see `resume`."""
-        await self._routing.load()
+        await self._versions.load()
         key = (message.key, message.invocation_id)
         if not self._table.is_opening(key):
             await self.resume(key)
@@ -131,11 +132,11 @@ class TurnResumer:
             message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, running=running_ref)
             reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
             if isinstance(reply, p.TurnResumed):
-                self.run(key, reply)
+                await self.run(key, reply)
 
     async def retry_turn(self, message: p.RetryTurn) -> p.TurnRetried:
         """Run a failed turn on: see RunnerRef.retry_turn. One that runs already goes on."""
-        await self._routing.load()
+        await self._versions.load()
         key = (message.key, message.invocation_id)
         if self._table.get(key) is None and (refusal := await self._drain.refusal(message.key)) is not None:
             raise refusal
@@ -146,26 +147,40 @@ class TurnResumer:
             ask = msgspec.structs.replace(message, runner=self._place.runner_id, running=running_ref)
             reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.retry_turn(ask))
             if isinstance(reply, p.TurnResumed):
-                running = self.run(key, reply)
+                running = await self.run(key, reply)
         if running is None:
             # It has ended meanwhile.
             return p.TurnRetried(agent="", after_seq=0)
         return p.TurnRetried(agent=running.agent, after_seq=running.retried_seq)
 
-    def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
-        """Launch a turn with the epoch that this Runner was given for it."""
-        event = decode_event(resumed.event, resumed.seq)
+    async def run(self, key: TurnKey, resumed: p.TurnResumed) -> RunningTurn:
+        """Launch a turn with the epoch that this Runner was given for it.
+
+        Raises:
+            ClusterError: the version of the tree that it began with cannot be loaded. The turn has failed then.
+        """
+        ref = p.TurnRef(*key, resumed.epoch, generation=resumed.generation)
+        try:
+            version = await self._versions.load(resumed.version)
+        except RaygroveError as error:
+            await self._tasks.refuse(ref, error)
+            raise
+        return self._launch(ref, version, resumed)
+
+    def _launch(self, ref: p.TurnRef, version: VersionParts, resumed: p.TurnResumed) -> RunningTurn:
+        routing, event = version.routing, decode_event(resumed.event, resumed.seq)
         is_flow = event.flow is not None or CONTROLLER in resumed.progress.agent_states
         turn = RunningTurn(
-            p.TurnRef(*key, resumed.epoch, generation=resumed.generation),
-            CONTROLLER if is_flow else self._routing.select(resumed.authors, resumed.caller),
+            ref,
+            CONTROLLER if is_flow else routing.select(resumed.authors, resumed.caller),
             OpeningMessage(event, p.StoredEvent(resumed.seq, resumed.event), resumed.config),
             Recovered(resumed.progress, is_answered=bool(resumed.caller)),
             traceparent=resumed.traceparent,
+            version=resumed.version,
         )
-        turn.callers = self._routing.waiting_callers(resumed.progress)
-        turn.waiting = self._routing.waiting_calls(resumed.progress)
-        turn.llm_calls = self._routing.llm_calls(resumed.progress)
+        turn.callers = routing.waiting_callers(resumed.progress)
+        turn.waiting = routing.waiting_calls(resumed.progress)
+        turn.llm_calls = routing.llm_calls(resumed.progress)
         turn.task.note_stored()
         self._tasks.launch(turn)
         return turn

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from actors.errors import ActorRestartsError
+from actors.errors import ActorRestartsError, RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.config import Budget
@@ -21,7 +21,7 @@ from actors.messages.topology import GRAPH
 from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
-from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Answered, New
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.admission import TurnAdmission
@@ -41,7 +41,7 @@ class TurnStarter:
     Args:
         place: this Runner's.
         session: the Session actor.
-        routing: which agent gets a turn.
+        versions: which agent gets a turn.
         user_messages: prepares the messages.
         table: the turns that run or are being opened.
         tasks: launches turns, and cancels those that are interrupted.
@@ -54,7 +54,7 @@ class TurnStarter:
         self,
         place: RunnerPlace,
         session: SessionRef,
-        routing: Routing,
+        versions: TurnVersions,
         user_messages: UserMessages,
         table: TurnTable,
         tasks: TurnTasks,
@@ -64,7 +64,7 @@ class TurnStarter:
     ) -> None:
         self._place = place
         self._session = session
-        self._routing = routing
+        self._versions = versions
         self._user_messages = user_messages
         self._table = table
         self._tasks = tasks
@@ -93,10 +93,11 @@ class TurnStarter:
         with ExitStack() as saving:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
-                await self._routing.load()
+                await self._versions.load()
+                topology = self._versions.current.routing.topology
                 for name in message.config.agent_budgets or ():
-                    _ = self._routing.topology[name]
-                content = messages.checked(message.content, may_be_empty=self._routing.topology.root.kind == GRAPH)
+                    _ = topology[name]
+                content = messages.checked(message.content, may_be_empty=topology.root.kind == GRAPH)
                 saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
                 if saves_once:
                     # Concurrent requests for one turn share a single save; later ones find the turn open.
@@ -154,17 +155,18 @@ class TurnStarter:
             # One in each epoch in which the turn has begun, while nothing says that it is stored.
             early: list[RunningTurn] = []
 
-            def begin(begun: p.TurnBegun) -> RunningTurn:
+            def begin(begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
                 if early and early[-1].ref.epoch == begun.epoch:
                     return early[-1]
-                agent = CONTROLLER if message.flow else self._routing.select(begun.authors, found.caller)
+                agent = CONTROLLER if message.flow else version.routing.select(begun.authors, found.caller)
                 config = message.config.after(begun.progress.config if begun.progress is not None else None)
                 opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), config)
-                return _in_place_of(early, self._launch(key, agent, opening, begun, message.traceparent))
+                return _in_place_of(early, self._launch(key, agent, opening, begun, version, message.traceparent))
 
             def take_early(reply: p.EarlyOpenTurnReply) -> None:
-                if isinstance(reply, p.TurnBegun):
-                    early.append(begin(reply))
+                # One of a version that is to be loaded begins when it is stored.
+                if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
+                    early.append(begin(reply, version))
                 place.leave()
 
             with _given_up_after_error(early):
@@ -177,9 +179,9 @@ class TurnStarter:
                         await self._recovery.resume(key)
                     return self._joined(key, opened.agent, opened.seq)
                 case p.TurnResumed():
-                    turn = _in_place_of(early, self._recovery.run(key, opened))
+                    turn = _in_place_of(early, await self._recovery.run(key, opened))
                 case p.TurnBegun():
-                    turn = begin(opened)
+                    turn = begin(opened, await self._version(key, opened))
                     turn.task.note_stored()
                     # The agent first: the driver does not wait for this reply.
                     await asyncio.sleep(0)
@@ -252,7 +254,17 @@ class TurnStarter:
             raise opened
         return opened
 
-    def _launch(self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, caller: str) -> RunningTurn:
+    async def _version(self, key: TurnKey, begun: p.TurnBegun) -> VersionParts:
+        """The version of a turn that is open. Raises ClusterError when it cannot be loaded; the turn has failed then."""
+        try:
+            return await self._versions.load(begun.version)
+        except RaygroveError as error:
+            await self._tasks.refuse(p.TurnRef(*key, begun.epoch, generation=begun.generation), error)
+            raise
+
+    def _launch(
+        self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, version: VersionParts, caller: str
+    ) -> RunningTurn:
         turn = RunningTurn(
             p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
@@ -262,10 +274,11 @@ class TurnStarter:
             before=begun.before,
             traceparent=begun.traceparent,
             answerer=caller if begun.progress is not None else "",
+            version=begun.version,
         )
         if begun.progress is not None:
-            turn.callers = self._routing.waiting_callers(begun.progress)
-            turn.waiting = self._routing.waiting_calls(begun.progress)
+            turn.callers = version.routing.waiting_callers(begun.progress)
+            turn.waiting = version.routing.waiting_calls(begun.progress)
         self._tasks.launch(turn)
         return turn
 

@@ -14,14 +14,13 @@ from actors.messages import protocol as p
 from actors.messages.event import now_s
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
-from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents, failed
-from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.plugin_hooks import PluginHooks
+from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.running_turn import BEFORE_RUN, RunningTurn
 from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.closer import TurnCloser
 from actors.runner.turns.place import RunnerPlace
-from actors.runner.turns.plugin_hooks import PluginHooks
 from actors.runner.turns.table import TurnTable
 
 logger = logging.getLogger(__name__)
@@ -37,10 +36,8 @@ class TurnTasks:
         place: this Runner's.
         session: the Session actor.
         table: where running turns are entered.
-        dispatch: runs a turn's agents.
-        invoker: stops runs that are left when a turn ends.
+        versions: run a turn's agents, and call the plugins' hooks around it.
         events: stores what hooks leave in the log.
-        hooks: the plugins' hooks around a turn.
         counts: the Runner's figures.
         telemetry: learns of the turns.
     """
@@ -50,10 +47,8 @@ class TurnTasks:
         place: RunnerPlace,
         session: SessionRef,
         table: TurnTable,
-        dispatch: Dispatch,
-        invoker: Invoker,
+        versions: TurnVersions,
         events: RunnerEvents,
-        hooks: PluginHooks,
         counts: Counter[str],
         telemetry: Telemetry,
     ) -> None:
@@ -61,10 +56,8 @@ class TurnTasks:
         self._session = session
         self._closer = TurnCloser(session)
         self._table = table
-        self._dispatch = dispatch
-        self._invoker = invoker
+        self._versions = versions
         self._events = events
-        self._hooks = hooks
         self._counts = counts
         self._telemetry = telemetry
         self._leaves = False
@@ -83,6 +76,10 @@ class TurnTasks:
         if self._telemetry.is_on:
             turn.begin_trace(self._telemetry)
         turn.task.start(self._run(turn))
+
+    async def refuse(self, ref: p.TurnRef, error: RaygroveError) -> None:
+        """End a turn that is open and cannot be run here, as failed."""
+        await self._closer.close(ref, "", failed("", error))
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn that runs, waits in the queue, is being opened or was lost; returns when it is closed."""
@@ -126,12 +123,16 @@ class TurnTasks:
         self._closer.stop()
 
     async def _run(self, turn: RunningTurn) -> None:
-        outcome = await self._outcome(turn)
+        with self._versions.held(turn.version) as version:
+            await self._run_by(version, turn)
+
+    async def _run_by(self, version: VersionParts, turn: RunningTurn) -> None:
+        outcome = await self._outcome(version, turn)
         turn.task.decide_end()
         turn.runs.stop_waiting()
         left = turn.runs.all()
         if left:
-            await self._invoker.stop(turn, left)
+            await version.invoker.stop(turn, left)
         with self._table.closing(turn):
             if turn.task not in self._left:
                 await self._close(turn, outcome)
@@ -149,13 +150,13 @@ class TurnTasks:
         turn.trace.end_turn(turn.agent, outcome, left)
         self._telemetry.turn_took(turn.ref, max(0.0, now_s() - turn.message.event.timestamp), outcome)
 
-    async def _outcome(self, turn: RunningTurn) -> p.AnyOutcome:
+    async def _outcome(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
         """The outcome of the turn, whatever goes wrong in it."""
         if not turn.task.begin_run():
             return p.Cancelled(agent=turn.agent)
         try:
             async with asyncio.timeout(turn.config.timeout):
-                return await self._with_hooks(turn)
+                return await self._with_hooks(version, turn)
         except TimeoutError:
             return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
         except asyncio.CancelledError:
@@ -167,15 +168,15 @@ class TurnTasks:
             logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
             return failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
 
-    async def _with_hooks(self, turn: RunningTurn) -> p.AnyOutcome:
+    async def _with_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
         """Run the turn's agents, with the hooks before and after them."""
         try:
-            if await self._is_answered_by_hook(turn):
+            if await self._is_answered_by_hook(version.hooks, turn):
                 outcome: p.AnyOutcome = p.Finished(agent=turn.agent)
             else:
-                outcome = await self._dispatch.turn(turn)
+                outcome = await version.dispatch.turn(turn)
             if isinstance(outcome, p.Finished) and not outcome.closed:
-                event = await self._hooks.after_run(turn)
+                event = await version.hooks.after_run(turn)
                 if event is not None:
                     await self._events.append(turn, turn.agent, event)
         except (PluginFailedError, RequestError) as error:
@@ -183,11 +184,11 @@ class TurnTasks:
             return await self._events.fail(turn, turn.agent, error)
         return outcome
 
-    async def _is_answered_by_hook(self, turn: RunningTurn) -> bool:
+    async def _is_answered_by_hook(self, hooks: PluginHooks, turn: RunningTurn) -> bool:
         """Call the hooks of the beginning, if that is not done; True when one of them has answered, so that no agent runs."""
         if turn.has_begun:
             return turn.is_answered_by_hook
-        event = await self._hooks.before_run(turn)
+        event = await hooks.before_run(turn)
         if event is None:
             return False
         # From here on neither the log nor the state is what it was when the turn was opened.

@@ -22,9 +22,8 @@ from actors.rules.checks.sizes import check_event
 from actors.rules.checks.state import without_temp
 from actors.rules.graph.answers import misfit, shapeless
 from actors.rules.routing.selection import select_agent
-from actors.runner.dispatch.routing import Routing
+from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.turns.plugin_hooks import PluginHooks
 
 
 class PreparedMessage(NamedTuple):
@@ -45,19 +44,16 @@ class UserMessages:
     """Prepares users' messages.
 
     Args:
-        environment: the Session actor, the directory with the agents that cannot run, the artifact store and the limits.
-        routing: which agent would get the message.
-        hooks: the plugins' hooks on messages.
+        environment: the Session actor, the artifact store and the limits.
+        versions: which agent would get the message, which agents cannot run, and the plugins' hooks on messages.
     """
 
-    def __init__(self, environment: RunnerEnvironment, routing: Routing, hooks: PluginHooks) -> None:
+    def __init__(self, environment: RunnerEnvironment, versions: TurnVersions) -> None:
         self._session = environment.session
-        self._directory = environment.directory
         self._artifacts = environment.artifacts
         self._store_timeout_s = environment.store_timeout_s
         self._limits = environment.limits
-        self._routing = routing
-        self._hooks = hooks
+        self._versions = versions
 
     async def prepare(self, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Do everything that comes before the message is stored; nothing when its turn is there already.
@@ -69,13 +65,15 @@ class UserMessages:
         """
         found = await self._look_ahead(message, content)
         agent = self._expected_agent(message, found)
-        if agent in self._directory.obstacles:
-            raise ModelConfigurationError(*self._directory.obstacles[agent])
+        obstacles = self._versions.current.directory.obstacles
+        if agent in obstacles:
+            raise ModelConfigurationError(*obstacles[agent])
         if found.is_there:
             return PreparedMessage(found, content, Actions())
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins see the message as it was sent, with its data.
-        content, actions = await self._hooks.on_user_message((message.key, invocation_id), agent, content, message)
+        hooks = self._versions.current.hooks
+        content, actions = await hooks.on_user_message((message.key, invocation_id), agent, content, message)
         if (wrong := misfit(content, found.questions)) is not None:
             raise InvalidMessageError(wrong)
         self._check_input(message, found, content)
@@ -83,7 +81,7 @@ class UserMessages:
 
     def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
         """Check what begins a graph that is the root. Raises InputSchemaError."""
-        root = self._routing.topology.root
+        root = self._versions.current.routing.topology.root
         if root.input_schema is None or found.caller or message.flow:
             return
         if (wrong := shapeless(content.text, root.input_schema)) is not None:
@@ -106,25 +104,26 @@ class UserMessages:
                 auto_create=message.auto_create,
                 takes_words=takes_words,
                 event_id=words_id(message) if takes_words else "",
-                wants_questions=self._routing.topology.has_graphs,
+                wants_questions=self._versions.current.routing.topology.has_graphs,
             )
         )
 
     def takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words that an agent may wait for, which works on a task with the user."""
-        return self._routing.topology.has_tasks and not answers and not message.flow and message.due is None
+        return self._versions.has_tasks and not answers and not message.flow and message.due is None
 
     def addressed(self, awaits: str) -> NodeInfo | None:
         """The run that the user's words are for, by its path; None for words that none waits for."""
         if not awaits:
             return None
-        scope = scope_of(awaits, is_delegate=self._routing.topology.is_delegate(node_at(awaits)))
+        scope = scope_of(awaits, is_delegate=self._versions.current.routing.topology.is_delegate(node_at(awaits)))
         return NodeInfo(path=awaits, isolation_scope=scope)
 
     @property
     def _needs_agent(self) -> bool:
         """Some agents cannot run here, or plugins want to know the agent of a message."""
-        return bool(self._directory.obstacles) or self._hooks.has_message_hooks
+        version = self._versions.current
+        return bool(version.directory.obstacles) or version.hooks.has_message_hooks
 
     def _expected_agent(self, message: p.StartTurn, found: p.TurnFound) -> str:
         """The agent that would get the message now; "" if the agent does not matter yet.
@@ -133,7 +132,11 @@ class UserMessages:
         """
         if not self._needs_agent:
             return ""
-        return CONTROLLER if message.flow else select_agent(self._routing.topology, found.authors, found.caller).agent
+        return (
+            CONTROLLER
+            if message.flow
+            else select_agent(self._versions.current.routing.topology, found.authors, found.caller).agent
+        )
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if the RunConfig says so."""

@@ -99,11 +99,11 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         parts = self.content.parts if self.content is not None else ()
         return [(given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id]
 
-    def tool_results(self) -> list[tuple[str, bool]]:
-        """The names of the functions that have returned, and whether each has failed."""
+    def tool_results(self) -> list[tuple[str, str]]:
+        """The names of the functions that have returned, and how each has ended: `ok`, `failed` or `cancelled`."""
         parts = self.content.parts if self.content is not None else ()
         results = (part.function_response for part in parts)
-        return [(given.name, given.response.keys() == {"error"}) for given in results if given is not None]
+        return [(given.name, _ended(given.response)) for given in results if given is not None]
 
     def answer(self, call_id: str) -> JsonObject:
         """Its function response to a call, in full; empty without one."""
@@ -112,6 +112,15 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         responses = [each.response for each in given if each.id == call_id]
         return {key: decode(bytes(raw), Any) for key, raw in responses[-1].items()} if responses else {}
 
+
+def _ended(response: dict[str, msgspec.Raw]) -> str:
+    if response.keys() != {"error"}:
+        return "ok"
+    return "cancelled" if bytes(response["error"]) == _CANCELLED else "failed"
+
+
+_CANCELLED = encode("cancelled")
+"""The error of a call that had no answer when its turn was cancelled."""
 
 _scanner = msgspec.msgpack.Decoder(EventScan)
 

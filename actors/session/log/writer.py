@@ -71,8 +71,8 @@ class LogWriter:
                 self._count(event.amounts())
                 self._tallies.note_model_call(event.author, event.model_version or "", event.error_code or "", event.duration_s)
             elif event.content is not None and event.author != USER:
-                for tool, failed in event.tool_results():
-                    self._tallies.note_tool_call(event.author, tool, failed=failed)
+                for tool, outcome in event.tool_results():
+                    self._tallies.note_tool_call(event.author, tool, outcome)
             each, of_event = log.add(raw, event)
             stored.append(each)
             all_writes += of_event

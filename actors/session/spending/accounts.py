@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,15 +39,15 @@ class BudgetAccounts:
     """Says how far the budgets of a turn are used.
 
     Args:
-        topology: the tree, which says who is below an agent with a budget.
+        topology: gives the tree of a version, which says who is below an agent with a budget.
         stored: reads what other turns have used.
         day: what all turns of the day have used.
     """
 
-    def __init__(self, topology: Topology, stored: StoredUsage, day: DaySums) -> None:
+    def __init__(self, topology: Callable[[str], Topology], stored: StoredUsage, day: DaySums) -> None:
         self._stored = stored
         self._day = day
-        self._below = lru_cache(1_000)(lambda name: agents_below(topology, name))
+        self._below = lru_cache(1_000)(lambda name, version: agents_below(topology(version), name))
 
     async def read(self, message: p.ReserveSpending, turn: SessionTurn) -> OthersSpent:
         """Read what the store has to say about a turn's budgets. Raises StoreError."""
@@ -81,7 +81,7 @@ class BudgetAccounts:
         if config.budget is not None:
             yield Account("turn", f"turn {turn.row.invocation_id!r}", config.budget, spent, here)
         for name, budget in (config.agent_budgets or {}).items():
-            below = self._below(name)
+            below = self._below(name, turn.row.version)
             if message.agent in below:
                 used = {spender: amounts for spender, amounts in spent.items() if spender[0] in below}
                 yield Account(f"agent:{name}", f"agent {name!r}", budget, used, [call for call in here if call.agent in below])

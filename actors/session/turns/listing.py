@@ -15,12 +15,16 @@ from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import lost_processes
+from actors.session.log.said import TextSearch
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
 MAX_LISTED = 1_000
 """Turns in one reply."""
+
+MAX_READ = 200
+"""Turns whose events are read for one reply, where a text is looked for."""
 
 MAX_SCANNED = 10_000
 """Records of turns that are looked at for one reply."""
@@ -38,26 +42,32 @@ class TurnListing:
         """List turns: those in line, unless it is a later page, then those of the store. Raises StoreError."""
         limit = min(message.limit, MAX_LISTED)
         turns = await self._in_line(message) if message.state in ("", "waiting") and message.before is None else []
-        turns = [turn for turn in turns if fits(turn, message.match)]
+        said = TextSearch(message.match.text) if message.match.text else None
+        turns = [turn for turn in turns if fits(turn, message.match)] if said is None else []
         if message.state == "waiting" or len(turns) >= limit:
             return p.TurnsReply(turns=turns[:limit])
         listed = {(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns}
         before = message.before
         # Where all fit, no more are read than are wanted.
         count = limit if message.match == ANY_TURN else MAX_LISTED
+        left = MAX_READ
         for _ in range(MAX_SCANNED // MAX_LISTED):
             rows = await self._reader.turns(msgspec.structs.replace(_filter(message, message.state, count), before=before))
             # The newest come first.
             recent = [(key, row) for key, row in rows if row.begun_s >= message.since_s]
-            found = (self._info(key, row) for key, row in recent)
-            turns += [
-                turn
-                for turn in found
-                if fits(turn, message.match) and (turn.user_id, turn.session_id, turn.invocation_id) not in listed
-            ]
-            if len(turns) >= limit or len(recent) < count:
-                return p.TurnsReply(turns=turns[:limit])
-            before = (rows[-1][1].begun_s, rows[-1][1].invocation_id)
+            for key, row in recent:
+                turn = self._info(key, row)
+                if fits(turn, message.match) and (turn.user_id, turn.session_id, turn.invocation_id) not in listed:
+                    if said is not None and not left:
+                        return p.TurnsReply(turns=turns, next=before)
+                    left -= 1
+                    if said is None or await said.is_in(self._reader, key, turn):
+                        turns.append(turn)
+                if len(turns) >= limit:
+                    return p.TurnsReply(turns=turns)
+                before = (row.begun_s, row.invocation_id)
+            if len(recent) < count:
+                return p.TurnsReply(turns=turns)
         return p.TurnsReply(turns=turns, next=before)
 
     async def count_turns(self, message: p.CountTurns) -> p.TurnsCounted:
@@ -132,6 +142,7 @@ class TurnListing:
             begun_s=row.begun_s,
             ended_s=row.ended_s,
             error=error,
+            version=row.version,
             lost=lost,
         )
 

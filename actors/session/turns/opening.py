@@ -62,6 +62,7 @@ class TurnOpener:
         self._logs = parts.logs
         self._reader = parts.reader
         self._subscriptions = parts.subscriptions
+        self._versions = parts.versions
         self._admission = parts.admission
         self._due_times = parts.due_times
         self._lookup = lookup
@@ -233,6 +234,7 @@ class TurnOpener:
             first_seq=seq,
             opened_seq=seq,
             begun_s=now_s(),
+            version=self._versions.of_new(log),
         )
         turn = SessionTurn(row, message.config, message.runner, traceparent=message.traceparent)
         # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
@@ -251,16 +253,8 @@ class TurnOpener:
         turn.runner = message.runner
         # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
         turn.losses.clear()
-        turn.row = msgspec.structs.replace(
-            turn.row,
-            status="running",
-            epoch=turn.row.epoch + 1,
-            opened_seq=log.head_seq + 1,
-            agent="",
-            outcome=b"",
-            ended_s=0.0,
-            begun_s=turn.row.begun_s or now_s(),
-        )
+        again = turn.row.again(self._versions.of_open(log, turn.row))
+        turn.row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
         begun = await self._store(request, turn)
         self._parts.access.pending_ends.forget_ends(message.key, message.invocation_id, turn.row.epoch)
         progress = turn.progress()
@@ -293,10 +287,11 @@ class TurnOpener:
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=log.generation,
-            authors=self._parts.deciding(log.authors()),
+            authors=self._parts.deciding(log.authors(), turn.row.version),
             state=encode(log.merged_state(temp=True)),
             traceparent=turn.traceparent,
             before=before,
+            version=turn.row.version,
         )
         if early:
             reply_early(begun)

@@ -10,7 +10,6 @@ import msgspec
 
 from actors.interfaces.records import PutTurn
 from actors.messages.session import SessionKey, Shard
-from actors.messages.topology import Topology
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
 from actors.session.admission import Admission
@@ -23,6 +22,7 @@ from actors.session.log.writer import LogWriter
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.runners import Runners
+from actors.session.versions import SessionVersions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SessionParts:
     """What the handlers of one Session actor work with.
 
     Attributes:
-        topology: the parent map.
+        versions: of the tree.
         shard: the sessions that the actor serves.
         counts: the actor's figures.
         access: the store.
@@ -46,7 +46,7 @@ class SessionParts:
         tallies: how often things have happened, and how long they took.
     """
 
-    topology: Topology
+    versions: SessionVersions
     shard: Shard
     counts: Counter[str]
     access: StoreAccess
@@ -65,9 +65,9 @@ class SessionParts:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
         await self.shared.refresh(key)
 
-    def deciding(self, authors: Iterable[str]) -> tuple[str, ...]:
-        """Those of a log's authors, the most recent first, that decide which agent is selected."""
-        return deciding(self.topology, authors)
+    def deciding(self, authors: Iterable[str], version: str = "") -> tuple[str, ...]:
+        """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""
+        return deciding(self.versions.topology(version), authors)
 
     def store_end_later(self, record: PutTurn) -> None:
         """Have the end of a turn stored when the store is back, if the turn is still open there.

@@ -80,7 +80,7 @@ class TurnRecovery:
             return p.TurnKept()
         # A concurrent request gets a later epoch, and fences off this one.
         epoch = turn.row.epoch + 1
-        turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
+        turn.row = msgspec.structs.replace(turn.row, epoch=epoch, version=self._parts.versions.of_open(log, turn.row))
         before = turn.lost_processes
         turn.note_lost()
         turn.lost.clear()
@@ -137,9 +137,7 @@ class TurnRecovery:
         turn.runner = message.runner
         turn.losses.clear()
         turn.retried_seq = log.head_seq
-        turn.row = msgspec.structs.replace(
-            turn.row, status="running", epoch=turn.row.epoch + 1, agent="", outcome=b"", ended_s=0.0
-        )
+        turn.row = turn.row.again(self._parts.versions.of_open(log, turn.row))
         log.turn = turn
         await self._logs.write(log, [log.put_turn(turn.record())])
         self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)
@@ -160,9 +158,10 @@ class TurnRecovery:
             config=turn.config,
             caller=answered[0].author if answered else scanned.for_task(),
             generation=log.generation,
-            authors=self._parts.deciding(selectable(authors)),
+            authors=self._parts.deciding(selectable(authors), turn.row.version),
             progress=turn.progress(),
             traceparent=turn.traceparent,
+            version=turn.row.version,
         )
 
     async def abandon_runs(self, message: p.AbandonRuns) -> p.TurnProgress:

@@ -43,7 +43,8 @@ class StoredUsage:
                 yield group, turns
             for turn in page.unsummed:
                 if (turn.key, turn.invocation_id) not in without:
-                    named = {"user": turn.key.user, "day": day_of(turn.begun_s), "turn": _group(turn)}
+                    begun = day_of(turn.begun_s)
+                    named = {"user": turn.key.user, "day": begun, "version": turn.version, "turn": _group(turn)}
                     yield named.get(wanted.groups, ""), [await self._of_events(turn)]
             if page.next is None:
                 return

@@ -22,9 +22,11 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.reader import HubReader, kept_lines
 from runtime.cluster.packing.chunks import pickled_plan
+from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.plans import keep_plan
@@ -40,7 +42,24 @@ EVENTS_S = 5.0
 """How long a process may take to tell its events."""
 
 
-class DeployedEngine:
+class DeployedLogs:
+    """What the processes of Session actors and Runners keep. Implements `KeepsLogs`."""
+
+    _core: CoreHandles
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
+        handles = [*self._core.sessions, *self._core.runners]
+        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
+        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
+        handles = [*self._core.sessions, *self._core.runners]
+        return lines_of(await kept_lines(handles), turn)
+
+
+class DeployedEngine(DeployedLogs):
     """The clients of a deployment's actors, and how the actors are ended.
 
     Args:
@@ -55,6 +74,9 @@ class DeployedEngine:
 
     session: SessionRef
     runner: RunnerRef
+    kept: KeptVersions
+    trees: KeptTrees
+    settings: Settings | None = None
     limiter: LimiterRef | None = None
     loop_clock = None
     has_ended = False
@@ -134,17 +156,6 @@ class DeployedEngine:
         """The figures of messages to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
 
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
-        handles = [*self._core.sessions, *self._core.runners]
-        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
-        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
-
-    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
-        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
-        handles = [*self._core.sessions, *self._core.runners]
-        return lines_of(await kept_lines(handles), turn)
-
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""
         prefix = mcp_name(self._app_name, "")
@@ -159,6 +170,17 @@ class DeployedEngine:
         if name not in self._mcp:
             self._mcp[name] = McpRef(self._wires.link(handle, f"the actor of MCP server {name!r}", self._restart_timeout_s))
         return self._mcp[name]
+
+    def keep_versions_as(self, deployment: str, settings: Settings, replace_model: ModelReplacement) -> None:
+        """Find the versions of the tree, and keep them, under the id of a deployment.
+
+        Args:
+            settings: the deployment's.
+            replace_model: gives what travels instead of a model.
+        """
+        self.settings = settings
+        self.kept = KeptVersions(settings.namespace, self._app_name, deployment)
+        self.trees = KeptTrees(self.kept, replace_model, settings)
 
     async def rejoin(self) -> None:
         """Nothing: this program ends with its deployment, or has ended it."""

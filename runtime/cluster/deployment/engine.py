@@ -24,14 +24,16 @@ from runtime.cluster.deployment.session_builder import SessionSpec, build_sessio
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
-from runtime.cluster.packing.chunks import pickled, pickled_plan
+from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
+from runtime.cluster.packing.versions import packed_tree, pickled_plans
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
 from runtime.cluster.transport.plans import PlanPeers
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import WireOptions
-from runtime.engine.deployment import Deployment, model_checks, slow_imports
+from runtime.engine.deployment import Deployment
+from runtime.engine.local_versions import first_record
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.observability.logs.options import log_options
 from runtime.stores.owner import this_process, this_program
@@ -76,6 +78,7 @@ class RayEngine(DeployedEngine):
         self._id = secrets.token_hex(8)
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
+        self.keep_versions_as(self._id, settings, self._models.replacement)
         self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports or "")
         self._packing: Future[PackedDefinitions] | None = None
 
@@ -141,23 +144,27 @@ class RayEngine(DeployedEngine):
     def _start_actors(self) -> None:
         deployment, settings = self._deployment, self._settings
         self._logs = log_options(deployment.app_name, settings)
+        self.kept.begin(deployment.tree.version, first_record(deployment.tree.version))
         sessions = [self._start_session(shard) for shard in all_shards(settings.session_shards)]
         self._refuse_other_shards()
         limiter = self._start_limiter() if settings.model_limits else None
         packed = self._packed_tree()
-        plans = {flow: pickled_plan(flow, plan) for flow, plan in deployment.plans().items()}
+        plans = pickled_plans(deployment.plans())
         runners = [self._start_runner(shard, packed, plans) for shard in all_shards(settings.runners)]
+        # Now that their names are those of this deployment.
+        self.kept.forget_others()
         self.connect(CoreHandles(sessions, runners, limiter, self._reached_by), settings)
 
     def _start_session(self, shard: Shard) -> Handle:
         deployment, settings = self._deployment, self._settings
         stores = deployment.session_store, deployment.memory_store
         driver = None if deployment.detached else this_process()
-        topology, program = deployment.tree.topology, this_program()
-        spec = SessionSpec(deployment.app_name, shard, *stores, topology, settings, self._id, driver, program)
+        version, program = deployment.tree.version, this_program()
+        spec = SessionSpec(deployment.app_name, shard, *stores, version, self.kept, settings, self._id, driver, program)
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
-        info = DeploymentInfo(public, deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)
+        options = (deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)
+        info = DeploymentInfo(public, *options, self._id)
         content = (partial(build_session, spec), info, self._peers("runner", settings.runners))
         return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=shard)
 
@@ -182,12 +189,14 @@ class RayEngine(DeployedEngine):
     def _packed_tree(self) -> PackedTree:
         tree = self._deployment.tree
         definitions = self._packing.result() if self._packing is not None else pack_tree(tree, self._models.replacement)
-        return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_checks(tree))
+        return packed_tree(tree, definitions)
 
     def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
         deployment, settings = self._deployment, self._settings
         plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
-        spec = RunnerSpec(deployment.app_name, shard, tree, deployment.artifact_store, plugins, settings, self._logs)
+        version = deployment.tree.version
+        options = (deployment.artifact_store, plugins, version, self.kept, settings, self._logs)
+        spec = RunnerSpec(deployment.app_name, shard, tree, *options)
         content = (
             partial(build_runner, spec),
             plans,
@@ -222,6 +231,7 @@ class RayEngine(DeployedEngine):
         await self.leave_logs()
         await asyncio.to_thread(self._models.bring_home)
         await self.kill_actors(self._starter.handles, pids)
+        await asyncio.to_thread(self.kept.forget)
         await self.close_wires()
         self._starter.handles.clear()
         await asyncio.to_thread(self._connection.close)

@@ -6,13 +6,15 @@ import asyncio
 from contextlib import suppress
 
 from actors.definitions.flows import FlowPlan
-from actors.errors import ActorLostError, ClusterError, DeploymentNotFoundError, RaygroveError
+from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentNotFoundError, RaygroveError
 from actors.errors.suggestions import did_you_mean
+from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.session import SessionKey
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
+from runtime.cluster.deployment.shared_models import is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.clients import CoreHandles
@@ -104,6 +106,7 @@ class JoinedEngine(DeployedEngine):
             async with asyncio.timeout(self._settings.start_timeout_s):
                 self._info = await deployment_info(session)
             settings = self._info.settings
+            self.keep_versions_as(self._info.deployment, settings, _plain_model)
             self.connect(await asyncio.to_thread(self._find_core, settings, self._info.wires), settings)
             await self.wait_for_replies()
             if self._wants_logs:
@@ -191,6 +194,7 @@ class JoinedEngine(DeployedEngine):
         """Stop the deployment, whichever driver has started it: see Engine."""
         pids = await self.stop_actors(leave_turns=leave_turns)
         await self.kill_actors(await asyncio.to_thread(self._all_actors), pids)
+        await asyncio.to_thread(self.kept.forget)
         await self.leave()
 
     def _all_actors(self) -> dict[str, Handle]:
@@ -205,6 +209,15 @@ class JoinedEngine(DeployedEngine):
                     # It has ended since it was listed.
                     continue
         return found
+
+
+def _plain_model(model: str | Model) -> str | Model:
+    if is_shared(model):
+        kind = type(model).__name__
+        raise DefinitionError(
+            f"a {kind} has a state that only the program can keep which has started the deployment: update there"
+        )
+    return model
 
 
 def _hint(app_name: str, namespace: str) -> str:

@@ -10,11 +10,12 @@ import ray
 
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
+from actors.messages.operating.versions import TreeVersion
 from actors.messages.session import Shard
-from actors.messages.topology import Topology
 from actors.rules.capacity.sharding import shard_name
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
+from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.engine.store_urls import open_memory_store, open_session_store
@@ -29,7 +30,8 @@ class SessionSpec:
 
     Attributes:
         session_store, memory_store: URLs or stores.
-        topology: the parent map.
+        version: of the tree with which the deployment is started.
+        kept: where later ones are kept.
         deployment: an id, which tells this deployment from any other that uses the session store.
         driver: the program that ends the deployment with itself; None for a detached one.
         program: the name of the program that starts it.
@@ -39,7 +41,8 @@ class SessionSpec:
     shard: Shard
     session_store: str | SessionStore
     memory_store: str | MemoryStore | None
-    topology: Topology
+    version: TreeVersion
+    kept: KeptVersions
     settings: Settings
     deployment: str
     driver: ProcessPlace | None
@@ -55,9 +58,10 @@ def build_session(spec: SessionSpec) -> Actor:
     """Build a Session actor."""
     address = str(ray.get_runtime_context().gcs_address)
     owner = StoreOwner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
+    record = spec.kept.record()
     environment = SessionEnvironment(
         open_session_store(spec.session_store, spec.settings, owner),
-        spec.topology,
+        spec.version.topology,
         memory=open_memory_store(spec.memory_store, spec.settings),
         store_timeout_s=spec.settings.store_timeout_s,
         keep_calls_s=spec.settings.keep_requests_s,
@@ -65,6 +69,10 @@ def build_session(spec: SessionSpec) -> Actor:
         writer=f"{spec.name} {spec.deployment}",
         on_replaced=_leave,
         prices=spec.settings.prices,
+        version=spec.version.id,
+        versions=record,
+        kept_versions=spec.kept.all_found(record) or [spec.version],
+        version_source=spec.kept,
     )
     session = SessionActor(environment, spec.name, spec.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)

@@ -57,15 +57,16 @@ class Activation:
 
     async def _activate(self, replica: Replica, group: ProcessGroup | None) -> None:
         table = self._table
-        leader = replica if group is None else Replica(group.leader, replica.replica)
+        leader = replica if group is None else Replica(group.leader, replica.replica, replica.mark)
         while True:
             before = set(table.workers)
             worker, slots = self._choose(leader, group)
             worker.arriving.append(leader)
+            worker.mark = leader.mark
             slot, worker.activations = worker.activations, worker.activations + 1
             try:
                 process = await self._starter.started(worker)
-                worker.pid, worker.memory_bytes = await process.activate(slot, replica.agent, slots)
+                worker.pid, worker.memory_bytes = await process.activate(slot, replica.definition, slots)
             except ActorLostError:
                 table.lose(worker)
                 if worker in before:
@@ -79,34 +80,37 @@ class Activation:
             worker.arriving.remove(leader)
             if not worker.is_over and not worker.is_draining:
                 break
-        table.add(HostedAgent(replica, leader, worker, slot, process.link(replica.agent, slot)))
+        table.add(HostedAgent(replica, leader, worker, slot, process.link(replica.definition, slot)))
 
     def _choose(self, leader: Replica, group: ProcessGroup | None) -> tuple[WorkerProcess, Sequence[int]]:
         """A process for an agent, and the slots of the agents that leave it for that."""
         table = self._table
+        table.has_versions = table.has_versions or bool(leader.mark)
         worker = table.worker_of(leader)
         if worker is not None:
             return worker, ()
         if group is not None and group.placement.asks:
             return self._starter.start(group), ()
-        in_use, limits = table.in_use(), table.limits
+        all_in_use, limits = table.in_use(), table.limits
+        in_use = [each for each in all_in_use if each.takes(leader.mark)]
         loads = [worker.load(table.wanted, leader, limits.memory_share) for worker in in_use]
         index = chosen(
             loads,
-            limit=limits.max_processes,
+            # Each mark gets one process at least.
+            limit=max(1, limits.max_processes - (len(all_in_use) - len(in_use))),
             agents=limits.agents,
-            is_ready=self._spares.is_ready(),
+            is_ready=self._spares.is_ready(leader.mark),
             may_join=limits.spares > 0,
         )
         if index is None:
-            return self._spares.take_process(), ()
+            return self._spares.take_process(leader.mark), ()
         worker, load = in_use[index], loads[index]
         idle = worker.idle(table.wanted)
         if load.is_short and not load.in_use:
             # Memory that Python has given out does not come back by passivating agents.
             table.passivate(idle)
             table.end_process(worker)
-            return self._spares.take_process(), ()
+            return self._spares.take_process(leader.mark), ()
         if load.in_use:
             table.events["shared"] += 1
         out = leaving([agent.used_s for agent in idle], living=load.agents, is_short=load.is_short)

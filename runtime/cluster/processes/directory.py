@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from actors.definitions.tree.process_groups import replica_for
-from actors.interfaces.transport import Link
+from actors.definitions.tree.process_groups import Replica, replica_for
+from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages.session import SessionKey
 from actors.rules.capacity.process_choice import host_limit, memory_share
+from actors.rules.versions.marks import Marks
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.placing import cluster_size
@@ -56,6 +57,18 @@ class RayDirectory:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
         return await self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent))
 
+    def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
+        """A directory of the agents of a later version.
+
+        Args:
+            marks: of its agents.
+        """
+        return _OfVersion(self._pool, tree, marks)
+
+    def retain(self, is_needed: Callable[[Replica], bool]) -> None:
+        """End the agents that are idle and needed no more, and processes in which none is left."""
+        self._pool.retain(is_needed)
+
     def start_spares(self) -> None:
         """Begin to start spare processes."""
         self._pool.start_spares()
@@ -89,3 +102,21 @@ class RayDirectory:
         await self._pool.close()
         if self._servers is not None:
             await self._servers.close()
+
+
+class _OfVersion:
+    """Implements `AgentDirectory` for the agents of a later version, in the processes of the same pool."""
+
+    def __init__(self, pool: Pool, tree: PackedTree, marks: Marks) -> None:
+        self._pool = pool
+        self._groups = tree.process_groups
+        self._marks = marks
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
+
+    async def link(self, agent: str, key: SessionKey) -> Link:
+        """The link to the agent's replica that serves a session: see RayDirectory."""
+        return await self._pool.link(replica_for(self._groups, agent, key, self._marks.get(agent, "")), self._groups.get(agent))
+
+    def drop_link(self, agent: str, link: Link) -> None:
+        """End the process of an agent that is dead or does not answer."""
+        self._pool.drop_link(link)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
+from actors.definitions.tree.process_groups import Replica
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
+from runtime.cluster.processes.worker_process import HostedAgent
 
 
 class Passivation:
@@ -35,10 +38,18 @@ class Passivation:
 
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long. A process that gets empty becomes a spare, or ends."""
+        until_s = time.monotonic() - self._table.limits.idle_timeout_s
+        self._passivate(lambda agent: agent.used_s <= until_s)
+
+    def retain(self, is_needed: Callable[[Replica], bool]) -> None:
+        """Passivate the agents that are needed no more, since an update has changed or removed them."""
+        self._table.has_versions = True
+        self._passivate(lambda agent: not is_needed(agent.replica))
+
+    def _passivate(self, leaves: Callable[[HostedAgent], bool]) -> None:
         table = self._table
-        until_s = time.monotonic() - table.limits.idle_timeout_s
         for worker in list(table.workers):
-            slots = table.passivate(agent for agent in worker.idle(table.wanted) if agent.used_s <= until_s)
+            slots = table.passivate([agent for agent in worker.idle(table.wanted) if leaves(agent)])
             if slots and (process := worker.process()) is not None:
                 process.passivate(slots)
                 self._spares.reuse_or_end(worker)

@@ -8,7 +8,7 @@ link refuses messages from that moment on: so no message ever reaches a process 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
@@ -59,6 +59,10 @@ class Pool:
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long."""
         self._passivation.passivate_idle()
+
+    def retain(self, is_needed: Callable[[Replica], bool]) -> None:
+        """Passivate the agents that are idle and needed no more."""
+        self._passivation.retain(is_needed)
 
     def drop_link(self, link: Link) -> None:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""

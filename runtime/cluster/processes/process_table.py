@@ -60,6 +60,7 @@ class ProcessTable:
         wanted: how many callers wait for a link to an agent; such an agent is not passivated.
         activating: activations under way.
         events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`, `lost`.
+        has_versions: the deployment was updated: an empty process that agents have lived in is of no use for all of them.
         losses: how often the process of an agent was lost.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
@@ -72,6 +73,7 @@ class ProcessTable:
         self.wanted: Counter[Replica] = Counter()
         self.activating: dict[Replica, asyncio.Task[None]] = {}
         self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
+        self.has_versions = False
         self.losses: Counter[Replica] = Counter()
         self.is_open = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 import ray
@@ -12,6 +12,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
 from runtime.cluster.handle import Handle
+from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import Prepared
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.transport.link import last_line
@@ -28,7 +29,7 @@ class RayProcess:
         name: the host's.
         handle: the host.
         links: to the agents in it.
-        definitions: packed definitions of all agents.
+        definitions: of all agents.
         modules: slow imports to preload.
         start_timeout_s: how long the host may take to prepare, or to activate an agent.
     """
@@ -38,7 +39,7 @@ class RayProcess:
         name: str,
         handle: Handle,
         links: ProcessLinks,
-        definitions: Mapping[str, bytes],
+        definitions: Definitions,
         modules: Sequence[str],
         start_timeout_s: float,
     ) -> None:
@@ -66,7 +67,7 @@ class RayProcess:
         reply: ray.ObjectRef[tuple[Activated, Endpoint | None]] = self._handle.activate.remote(
             slot, self._definitions[agent], leaving
         )
-        activated, endpoint = await self._reply(f"agent {agent!r}", reply)
+        activated, endpoint = await self._reply(_named(agent), reply)
         self._links.listens_at(endpoint)
         return activated
 
@@ -89,9 +90,14 @@ class RayProcess:
 
     def link(self, agent: str, slot: int) -> Link:
         """A link to an agent that lives in the process."""
-        return self._links.link(f"agent {agent!r}", slot=slot)
+        return self._links.link(_named(agent), slot=slot)
 
     def kill(self) -> None:
         """End the process at once, and every agent in it."""
         self._links.forget_process()
         ray.kill(self._handle)
+
+
+def _named(agent: str) -> str:
+    """An agent as errors name it: without the mark of its version."""
+    return f"agent {agent.partition('@')[0]!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
@@ -12,7 +12,7 @@ from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
 from runtime.cluster.handle import Handle
-from runtime.cluster.packing.definitions import PackedTree
+from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
 from runtime.cluster.processes.placing import is_free, ray_options, start_placed
@@ -28,7 +28,8 @@ class RayProcesses:
     """Implements `runtime.cluster.processes.worker_process.ProcessSource` with Ray actors of class AgentHost.
 
     Args:
-        tree: the agents.
+        definitions: of the agents.
+        modules: slow imports to preload.
         core: handles of the actors to which agents send messages.
         wires: of this process.
         artifact_store: URL or store.
@@ -39,7 +40,8 @@ class RayProcesses:
 
     def __init__(
         self,
-        tree: PackedTree,
+        definitions: Definitions,
+        modules: Sequence[str],
         core: CoreHandles,
         wires: Wires,
         artifact_store: str | ArtifactStore,
@@ -47,7 +49,8 @@ class RayProcesses:
         settings: Settings,
         logs: LogOptions,
     ) -> None:
-        self._tree = tree
+        self._definitions = definitions
+        self._modules = modules
         self._core = core
         self._wires = wires
         self._artifact_store = artifact_store
@@ -90,7 +93,7 @@ class RayProcesses:
             # Ray raises many classes, also for options that it refuses; the turn fails with one.
             raise ClusterError(f"a process for agents could not be started: {type(error).__name__}: {error}") from error
         return RayProcess(
-            name, handle, self._wires.peer(handle, name), self._tree.definitions, self._tree.modules, settings.start_timeout_s
+            name, handle, self._wires.peer(handle, name), self._definitions, self._modules, settings.start_timeout_s
         )
 
     async def is_free(self, group: ProcessGroup) -> bool:

@@ -26,13 +26,14 @@ class SpareProcesses:
         self._starter = starter
         self.starting: asyncio.Task[None] | None = None
 
-    def is_ready(self) -> bool:
-        """Whether an empty process is prepared."""
-        return any(worker.is_ready for worker in self._table.spares())
+    def is_ready(self, mark: str = "") -> bool:
+        """Whether an empty process is prepared, for agents with that mark."""
+        return any(worker.is_ready and worker.takes(mark) for worker in self._table.spares())
 
-    def take_process(self) -> WorkerProcess:
-        """A process without agents: a prepared one, else one that is starting, else a new one."""
-        return next(iter(self._table.spares()), None) or self._starter.start(None)
+    def take_process(self, mark: str = "") -> WorkerProcess:
+        """A process without agents, for those with that mark: a prepared one, else one that is starting, else a new one."""
+        fit = (worker for worker in self._table.spares() if worker.takes(mark))
+        return next(fit, None) or self._starter.start(None)
 
     def start_spares(self, *, at_once: bool = False) -> None:
         """End spares that are too many, and begin to start those that are missing.
@@ -52,7 +53,8 @@ class SpareProcesses:
         """Keep a process that has become empty as a spare if one is missing and it is fit for it; otherwise end it."""
         if worker.is_empty and not worker.is_over:
             worker.is_ready = worker.process() is not None
-            if worker.is_own or worker.is_worn or not worker.is_ready or self._missing() < 0:
+            is_of_version = self._table.has_versions and worker.mark is not None
+            if worker.is_own or worker.is_worn or is_of_version or not worker.is_ready or self._missing() < 0:
                 self._table.end_process(worker)
 
     async def _start_missing(self, delay_s: float) -> None:

@@ -49,6 +49,7 @@ class AgentProcess(Protocol):
 
         Args:
             slot: messages reach the agent by this number. The first is 0, and each is used once.
+            agent: its name; of one that an update has changed, with its mark: see Replica.
 
         Raises:
             ActorLostError: the process is gone, or does not answer.
@@ -148,6 +149,7 @@ class WorkerProcess:
         is_draining: it takes no agents any more, and ends with the last run in it.
         is_over: it is lost, or was ended.
         on_unused: called when no agent in it is in use any more, while it drains.
+        mark: of the agents that live or have lived in it, see Replica: no others do, since modules stay loaded. None: none has.
         pid: its process id; 0 until it is known.
         memory_bytes: what it used at the last activation.
     """
@@ -163,6 +165,7 @@ class WorkerProcess:
         self.is_draining = False
         self.is_over = False
         self.on_unused: Callable[[], None] = lambda: None
+        self.mark: str | None = None
         self.pid = 0
         self.memory_bytes = 0
 
@@ -175,6 +178,10 @@ class WorkerProcess:
     def is_worn(self) -> bool:
         """So many agents have left it that it is to be replaced when it is empty."""
         return self.activations - len(self.agents) >= RECYCLE_AFTER
+
+    def takes(self, mark: str) -> bool:
+        """True when agents with that mark may live in it."""
+        return self.mark is None or self.mark == mark
 
     def holds(self, leader: Replica) -> bool:
         """True when an agent with that leader lives in it, or is being activated."""

@@ -162,7 +162,7 @@ class RunnerHost(PlanHost):
         build, plans, peers, wires, logs = from_chunks(chunks)
 
         def build_runner() -> Actor:
-            actor, self._directory, self._mcp_servers = build(self._wires)
+            actor, self._directory, self._mcp_servers, self._trees = build(self._wires)
             return cast(Actor, actor)
 
         super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
@@ -187,7 +187,8 @@ class RunnerHost(PlanHost):
 
     async def plan(self, name: str) -> bytes | None:
         """The pickled definition of a flow, or None; after a restart it may have to be fetched from a Session actor's process."""
-        return await self.plans.find(name)
+        later: bytes | None = self._trees.plans.get(name)
+        return later if later is not None else await self.plans.find(name)
 
     def _recover(self, actor: Handle) -> None:
         # The agents of the turns that go on need processes, which take longer to start than it takes to find the turns.

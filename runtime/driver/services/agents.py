@@ -107,7 +107,33 @@ class DeployedTree:
     def __init__(self, client: EngineClient, tree: AgentTree | None) -> None:
         self._client = client
         self._tree = tree
-        self._asked: tuple[SessionRef, Topology] | None = None
+        self._given = [] if tree is None else [tree]
+        self._asked: tuple[SessionRef, Topology, str] | None = None
+
+    @property
+    def definitions(self) -> AgentTree | None:
+        """The definitions of the tree; None where they are not known."""
+        return self._tree
+
+    def follow(self, version: str, tree: AgentTree | None) -> None:
+        """Go by another version from now on.
+
+        Args:
+            tree: its definitions; None: those that this program has given the deployment before, if it has.
+        """
+        if tree is not None and tree not in self._given:
+            self._given.append(tree)
+        self._tree = next((given for given in self._given if given.version.id == version), None)
+        self._asked = None
+
+    def refresh(self) -> None:
+        """Learn whether another program has given the deployment another tree. Raises RuntimeClosedError, ActorLostError."""
+        known = self._tree.version.id if self._tree is not None else self._asked[2] if self._asked is not None else ""
+        session = self._client.session
+        found = self._client.run(session.topology_after(known))
+        if found.topology is not None:
+            self.follow(found.version, None)
+            self._asked = (session, found.topology, found.version)
 
     def topology(self) -> Topology:
         """The parent map. Raises RuntimeClosedError, ActorLostError."""
@@ -118,9 +144,12 @@ class DeployedTree:
             self._asked = self._client.run(self._ask())
         return self._asked[1]
 
-    async def _ask(self) -> tuple[SessionRef, Topology]:
+    async def _ask(self) -> tuple[SessionRef, Topology, str]:
         session = self._client.session
-        return session, await session.topology()
+        found = await session.topology_after("")
+        # No version is called "".
+        assert found.topology is not None
+        return session, found.topology, found.version
 
     def check_flow(self, flow: Flow) -> None:
         """Check that a flow can be run with the agents of the tree.
@@ -163,15 +192,20 @@ class DeployedTree:
 
     def outline(self, under: str | None, depth: int | None, limit: int, offset: int) -> AgentInfo:
         """See Runtime.tree."""
-        topology = self.topology()
+        topology = self._newest()
         made: dict[str, AgentInfo] = {}
         for found in outline(topology, under if under is not None else topology.root.name, depth, limit, offset):
             made[found.node.name] = last = _info(found, [made[child] for child in found.children])
         return last
 
+    def _newest(self) -> Topology:
+        if self._client.is_open:
+            self.refresh()
+        return self.topology()
+
     def search(self, text: str, under: str | None, limit: int, **wanted: str | None) -> list[AgentInfo]:
         """See Runtime.find_agents."""
-        return [_info(found, ()) for found in search(self.topology(), text, under, limit, **wanted)]
+        return [_info(found, ()) for found in search(self._newest(), text, under, limit, **wanted)]
 
 
 def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:

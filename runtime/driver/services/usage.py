@@ -37,8 +37,8 @@ class UsageMethods:
             session_id: of that session of the user only.
             invocation_id: that turn of the session only.
             since: only turns that began then or later: a datetime, or seconds since the epoch.
-            by: "agent", "model", "user" or "day" (by UTC, when the turn began): the report has the sums of each in `groups`;
-                or "turn": it has the turns that cost most in `turns`.
+            by: "agent", "model", "user", "day" (by UTC, when the turn began) or "version" (of the tree: see `update`): the report
+                has the sums of each in `groups`; or "turn": it has the turns that cost most in `turns`.
 
         Raises:
             RequestError: an argument is wrong.

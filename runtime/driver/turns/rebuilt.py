@@ -68,7 +68,7 @@ async def _rebuilt(engine: Engine, key: SessionKey, turn: TurnInfo, agent: str, 
     for start in range(0, len(events), AT_ONCE):
         some = events[start : start + AT_ONCE]
         seqs = tuple(event.seq for event in some)
-        message = p.RebuildRequests(key=key, agent=agent, begun_s=turn.begun_s, seqs=seqs)
+        message = p.RebuildRequests(key=key, agent=agent, begun_s=turn.begun_s, seqs=seqs, version=turn.version)
         reply = await engine.runner.rebuild_requests(message)
         given = {call.seq: call for call in recorded_calls(turn.invocation_id, reply)}
         found += (_call(event, agent, given.get(event.seq)) for event in some)

@@ -163,8 +163,8 @@ def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | N
     return user, checked_id("session id", session_id) if session_id is not None else None
 
 
-def _match(agent: str | None, error: str | None, invocation: str | None) -> TurnMatch:
-    given = {"agent": agent, "error": error, "invocation": invocation}
+def _match(agent: str | None, error: str | None, invocation: str | None, version: str | None, text: str | None) -> TurnMatch:
+    given = {"agent": agent, "error": error, "invocation": invocation, "version": version, "text": text}
     return TurnMatch(**{name: checked_text(name, value) for name, value in given.items() if value is not None})
 
 
@@ -188,8 +188,10 @@ class TurnsService(_Turns, TurnReports):
         agent: str | None = None,
         error: str | None = None,
         invocation: str | None = None,
+        version: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last.
 
@@ -202,8 +204,11 @@ class TurnsService(_Turns, TurnReports):
             agent: only turns whose `agent` it is.
             error: only turns with this in their `error`, in small or capital letters.
             invocation: only turns whose ids begin with it.
+            version: only turns that run or ran by this version of the tree: see Runtime.update.
             since: only turns that began at most so long ago, a timedelta or seconds; and those in line.
             older_than: only turns that began longer ago; none in line.
+            text: only turns in which the user or an agent has said this, in small or capital letters; none in line. The events of
+                all turns that fit otherwise are read for it.
 
         Raises:
             RequestError: an argument is wrong.
@@ -216,7 +221,7 @@ class TurnsService(_Turns, TurnReports):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation),
+                match=_match(agent, error, invocation, version, text),
                 since=since,
                 older_than=older_than,
             )
@@ -306,8 +311,10 @@ class AsyncTurnsService(_Turns, AsyncTurnReports):
         agent: str | None = None,
         error: str | None = None,
         invocation: str | None = None,
+        version: str | None = None,
         since: Age | None = None,
         older_than: Age | None = None,
+        text: str | None = None,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
         return await self._client.run_async(
@@ -317,7 +324,7 @@ class AsyncTurnsService(_Turns, AsyncTurnReports):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation),
+                match=_match(agent, error, invocation, version, text),
                 since=since,
                 older_than=older_than,
             )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from actors.errors import OverloadedError, RaygroveError, RequestError
+from actors.errors import OverloadedError, RaygroveError, RequestError, UpdateConflictError
 from runtime.frontends.console import stores, users
 from runtime.frontends.console.apps.chat import chat
 from runtime.frontends.console.apps.evaluation import evaluate_sets
@@ -36,6 +36,7 @@ from runtime.frontends.console.options import Json
 from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
+from runtime.frontends.console.updates.commands import history, rollback, update
 from runtime.frontends.console.usage import usage
 
 FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
@@ -48,6 +49,9 @@ _OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
 _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     start,
     stop,
+    update,
+    rollback,
+    history,
     ps,
     top,
     ui,
@@ -111,6 +115,6 @@ def main() -> None:
 
 def exit_code_of(error: RaygroveError) -> int:
     """The exit code of a command that an error has ended."""
-    if isinstance(error, OverloadedError):
+    if isinstance(error, OverloadedError | UpdateConflictError):
         return AGAIN
     return WRONG_USAGE if isinstance(error, RequestError) else FAILED

@@ -17,7 +17,9 @@ User = Annotated[str | None, typer.Option(help="Only turns of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only turns of this session; with --user.")]
 Turn = Annotated[str | None, typer.Option(help="Only this turn; with --user and --session.")]
 Since = Annotated[str | None, typer.Option(metavar="AGE", help="Only turns that began since then: 30d, 12h, 15m.")]
-By = Annotated[str | None, typer.Option(help="List them by agent, model, user or day; or the turns that cost most: turn.")]
+By = Annotated[
+    str | None, typer.Option(help="List them by agent, model, user, day or version; or the turns that cost most: turn.")
+]
 
 _COLUMNS = ("CALLS", "TOOLS", "INPUT", "CACHED", "OUTPUT", "REASONING", "SECONDS")
 

@@ -19,7 +19,7 @@ from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
 from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns, users
 from runtime.frontends.web.api.index_page import index_of
-from runtime.frontends.web.api.operating import operators, requests, usage
+from runtime.frontends.web.api.operating import bulk, operators, requests, usage
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits
@@ -36,7 +36,7 @@ from runtime.frontends.web.ui.page import InspectorPage
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-_MODULES = (operators, me, agents, sessions, turns, requests, usage, schedules, artifacts, users)
+_MODULES = (operators, me, agents, sessions, turns, bulk, requests, usage, schedules, artifacts, users)
 
 OPERATIONS = [each for module in _MODULES for each in module.OPERATIONS]
 """All that clients can do."""

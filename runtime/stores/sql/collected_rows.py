@@ -91,6 +91,7 @@ class CollectedRows:
             "begun_s": row.begun_s,
             "ended_s": row.ended_s,
             "usage": row.usage,
+            "version": row.version,
         }
         self.updated[sid] = write.updated_s
 

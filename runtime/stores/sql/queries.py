@@ -104,6 +104,14 @@ COUNTED_TURNS = (
 )
 """How many turns of an app have a status: app, status."""
 
+OPEN_VERSIONS = (
+    select(turns.c.version)
+    .join(sessions, turns.c.sid == sessions.c.sid)
+    .where(turns.c.status == bindparam("status", literal_execute=True), sessions.c.app + "" == bindparam("app"), ~_began_hidden)
+    .distinct()
+)
+"""The versions of the turns of an app that have a status: app, status."""
+
 CALL = (
     select(calls.c.call_id, calls.c.seq, events.c.author, events.c.invocation_id)
     .join_from(calls, events, (events.c.sid == calls.c.sid) & (events.c.seq == calls.c.seq))

@@ -45,7 +45,7 @@ from runtime.stores.sql.migrations import steps
 from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
 
-VERSION = 12
+VERSION = 13
 """The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
 
 UNKNOWN = steps.UNKNOWN
@@ -160,6 +160,7 @@ turns = Table(
     # Not updated when a turn ends: an update of an indexed column would write its indexes again.
     Column("begun_s", Double, nullable=False, server_default="0", info={FIXED: True}),
     Column("ended_s", Double, nullable=False, server_default="0"),
+    Column("version", _TEXT, nullable=False, server_default=""),
     Column("usage", LargeBinary, nullable=False),
     PrimaryKeyConstraint("sid", "invocation_id"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),

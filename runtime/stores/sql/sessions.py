@@ -232,6 +232,11 @@ class SqlSessionStore(FencedSqlStore):
         [(count,)] = self._rows(queries.COUNTED_TURNS, app=app, status=status)
         return int(count)
 
+    def open_versions(self, app: str) -> list[str]:
+        """The versions of turns of the app that run or are paused. The cost grows with such turns only."""
+        rows = [row for status in ("running", "paused") for row in self._rows(queries.OPEN_VERSIONS, app=app, status=status)]
+        return sorted({row.version for row in rows})
+
     def usage(self, wanted: UsageFilter, after: UsagePlace | None = None) -> UsagePage:
         """The sums of turns: those of a user, a session or one turn at once, all others in pages, the oldest first."""
         app, user, session, since_s = wanted.app, wanted.user, wanted.session, wanted.since_s

@@ -164,7 +164,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*ESSENTIAL, *elsewhere}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("example", ESSENTIAL)
 def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:

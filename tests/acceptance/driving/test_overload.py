@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,19 @@ def test_the_service_says_so_with_the_time_to_come_again(local: Deploy, gate: Ga
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         gate.open()
         assert [turn.result().text for turn in taken] == ["ok"] * 3
+
+
+async def test_more_lists_than_may_wait_are_refused_and_turns_do_not_wait_for_them(deploy: Deploy, gate: Gate) -> None:
+    async with deploy(agent(gate), settings=Settings(max_waiting_requests=4)) as rt:
+        await rt.run(user_id="ada", session_id="s1", message="hello")
+        lists = [asyncio.ensure_future(rt.aio.sessions.list("ada")) for _ in range(500)]
+        turn = await rt.run(user_id="ada", session_id="s1", message="hello")
+        found = await asyncio.gather(*lists, return_exceptions=True)
+        assert turn.text == "ok"
+        refused = [each for each in found if isinstance(each, OverloadedError)]
+        assert refused
+        assert refused[0].retry_after_s >= 1
+        answered = [each for each in found if not isinstance(each, BaseException)]
+        assert len(answered) + len(refused) == 500
+        assert {len(each) for each in answered} == {1}
+        assert len(await rt.aio.sessions.list("ada")) == 1

@@ -83,6 +83,11 @@ def test_turns_are_found_by_what_their_records_say(deploy: Deploy, gate: Gate) -
         assert found(rt, error="connectionerror", state="failed") == ["e-3", "import-2"]
         assert found(rt, invocation="import-") == ["import-6", "import-5", "import-2", "import-1"]
         assert found(rt, invocation="import-", agent="root", state="finished") == ["import-1"]
+        assert found(rt, text="HELLO") == ["e-4", "import-1"]
+        assert found(rt, text="no ", state="failed") == ["e-3", "import-2"]
+        assert found(rt, text="ok", user_id="bob") == ["e-4", "e-0"]
+        assert found(rt, text="wait") == ["import-5"]
+        assert found(rt, text="hello", limit=1) == ["e-4"]
         assert found(rt, since=timedelta(hours=1)) == found(rt)
         assert found(rt, older_than=3600) == []
         [newest, *_] = rt.turns.list(agent="clerk")
@@ -127,6 +132,20 @@ def test_a_list_goes_on_where_many_turns_do_not_fit(local: Deploy, gate: Gate, m
         assert found(rt, agent="nobody") == []
 
 
+def test_a_text_is_found_in_whatever_letters_and_however_many_turns_lack_it(
+    local: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_READ", 3)
+    with local(tree(gate)) as rt:
+        for number in range(12):
+            text = "Grüße aus Köln" if number in (0, 5, 11) else "hello"
+            rt.run(user_id="ada", session_id="s1", message=text, invocation_id=f"e-{number}").result()
+        assert found(rt, text="KÖLN") == ["e-11", "e-5", "e-0"]
+        assert found(rt, text="köln", limit=2) == ["e-11", "e-5"]
+        assert found(rt, text="AUS") == ["e-11", "e-5", "e-0"]
+        assert found(rt, text="functionCall") == []
+
+
 def test_the_service_finds_turns_and_errors_for_administrators_only(local: Deploy, gate: Gate) -> None:
     with local(tree(gate), app_name="desk") as rt, serving(app_for(rt)) as url:
         with pytest.raises(AgentFailedError):
@@ -141,6 +160,7 @@ def test_the_service_finds_turns_and_errors_for_administrators_only(local: Deplo
 
         assert listed(agent="clerk", since=3600) == ["e-21", "e-1"]
         assert listed(error="no room") == ["e-1"]
+        assert listed(text="no room") == ["e-1"]
         assert listed(invocation="e-2", older_than=3600) == []
         wrong = httpx2.get(f"{url}/v1/apps/desk/turns", params={"older_then": 1}, timeout=TIMEOUT_S)
         assert (wrong.status_code, "older_than" in wrong.text) == (400, True)

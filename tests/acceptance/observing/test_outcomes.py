@@ -13,6 +13,7 @@ from actors.messages.operating.tally import MODEL_CALL, TOOL_CALL, TURN
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.web.prometheus import exposition
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -97,3 +98,12 @@ def test_turns_models_and_tools_are_counted_by_how_they_ended(deploy: Deploy) ->
         'raygrove_tool_calls_total{app="test",agent="billing",tool="pay",outcome="failed"} 1',
     ):
         assert line in text.splitlines()
+
+
+def test_a_call_that_was_cancelled_with_its_turn_has_not_failed(local: Deploy) -> None:
+    with local(desk()) as rt:
+        run_turn(rt, "ask")
+        [paused] = rt.turns.list()
+        rt.attach(user_id="ada", session_id="s1", invocation_id=paused.invocation_id).cancel()
+        until(lambda: rt.turns.list()[0].state == "cancelled")
+        assert counted(rt, TOOL_CALL) == {("desk", "transfer_to_agent", "ok"): 1, ("billing", "ask", "cancelled"): 1}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors import AgentTool, LlmAgent, LlmRequest, ParallelAgent, SequentialAgent, ToolContext, Toolset
+from actors import AgentTool, Budget, LlmAgent, LlmRequest, ParallelAgent, RunConfig, SequentialAgent, ToolContext, Toolset
 from actors.definitions.planners.plan_re_act import PlanReActPlanner
 from actors.definitions.tools.base import Tool
 from actors.messages.codec import encode
@@ -184,6 +184,18 @@ def test_what_cannot_be_rebuilt_exactly_is_left_out_with_the_reason(local: Deplo
         run_turn(rt, "hi")
         [call] = asked(rt)
         assert (call.request, call.omitted, call.rebuilt) == (None, reason, True)
+
+
+def test_what_a_budget_has_changed_is_not_rebuilt(local: Deploy) -> None:
+    model = ScriptedModel([{"call": "look"}, {"call": "look"}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[look])) as rt:
+        run_turn(rt, "go", run_config=RunConfig(budget=Budget(llm_calls=2, at_limit="wrap_up")))
+        assert [call.omitted for call in asked(rt)] == ["", "", "a budget that was used up has changed it"]
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 def test_turns_of_earlier_deployments_and_agents_that_are_gone_are_not_rebuilt(local: Deploy) -> None:

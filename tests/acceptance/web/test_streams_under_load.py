@@ -73,6 +73,7 @@ def open_streams(metrics: httpx2.Response) -> int:
     return int(next(line.split()[1] for line in metrics.text.splitlines() if line.startswith("raygrove_web_streams ")))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("by_connection", [True, False])
 async def test_a_client_that_reads_nothing_for_too_long_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_connection: bool

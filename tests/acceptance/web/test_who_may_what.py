@@ -63,6 +63,8 @@ BODIES: Mapping[str, object] = {
     "MemoryQuery": {"query": "secret"},
     "NewSchedule": {"name": "daily", "message": "hi", "everyS": 3_600},
     "ScheduleChanges": {"paused": True},
+    "WantedTurns": {},
+    "AnswerAll": {"value": True},
 }
 
 

@@ -96,7 +96,7 @@ def turns_that_are_there_are_refused() -> AbstractContextManager[object]:
 
 def refusals_name_no_time() -> AbstractContextManager[object]:
     """Who is refused learns nothing of when to come again."""
-    return mock.patch("actors.rules.capacity.backlog._retry_after_s", return_value=0.0)
+    return mock.patch("actors.rules.capacity.backlog.retry_after_s", return_value=0.0)
 
 
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {

@@ -14,7 +14,7 @@ from actors.messages.limits import ModelLimits
 from actors.messages.session import SessionKey
 from actors.refs.limiter import LimiterRef
 from actors.rules.capacity.rate_limiter import LEASE_S
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.session_fixture import Clock, settled
 from tests.support.virtual_time import run_virtually
 

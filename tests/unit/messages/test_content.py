@@ -30,6 +30,7 @@ def test_a_content_has_a_genai_form_that_says_the_same() -> None:
     assert Content.from_genai(theirs) == content
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("module", ["runtime", "runtime.cluster.processes.agent_host"])
 def test_the_genai_form_is_there_wherever_runtime_is_imported(module: str) -> None:
     code = f"import sys, {module}; assert 'google.genai' not in sys.modules; {TO_GENAI}"

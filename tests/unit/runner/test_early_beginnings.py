@@ -12,7 +12,7 @@ from actors.errors import ActorRestartsError, StoreError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, settled

@@ -19,7 +19,7 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.gate import GatePlace, TurnGate
 from actors.testing import PatternModel
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import settled

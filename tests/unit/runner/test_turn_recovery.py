@@ -22,7 +22,7 @@ from actors.refs.session import SessionRef
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.testing import PatternModel, ScriptedModel
-from runtime.engine.local import LocalDirectory, LocalLink
+from runtime.engine.local_agents import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Gate, Ways

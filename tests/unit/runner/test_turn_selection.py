@@ -19,7 +19,7 @@ from actors.messages.topology import AgentNode, Topology
 from actors.refs.session import SessionRef
 from actors.runner.dispatch.routing import Routing
 from actors.testing import ScriptedModel
-from runtime.engine.local import LocalLink
+from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, settled
 

@@ -97,6 +97,7 @@ async def test_a_process_that_has_bound_its_socket_and_does_not_listen_yet_keeps
     assert not path.exists()
 
 
+@pytest.mark.sampled(2)
 async def test_processes_that_begin_at_the_same_time_remove_no_socket_of_each_other(unix: DirectFixture) -> None:
     stale = leave_behind(unix.folder, MAX_TRIED)
     started = await asyncio.gather(*(start(unix.folder) for _ in range(4)))
@@ -106,6 +107,7 @@ async def test_processes_that_begin_at_the_same_time_remove_no_socket_of_each_ot
     await asyncio.gather(*(each.kill() for each in started))
 
 
+@pytest.mark.sampled(2)
 async def test_each_start_tries_a_bounded_number_and_all_are_removed_in_the_end(unix: DirectFixture) -> None:
     stale = leave_behind(unix.folder, 10_000)
     await unix.serve(Recorder())

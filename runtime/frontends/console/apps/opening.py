@@ -60,6 +60,13 @@ def open_app(where: Where, **options: Any) -> Runtime:
     )
 
 
+def load_tree(path: str, app_name: str) -> tuple[object, Sequence[Plugin]]:
+    """The tree of an app's code for a deployment on a cluster, and its plugins. Raises what `load_app` raises."""
+    app = load_app(path)
+    _prepare_modules(app, is_cluster=True)
+    return _tree(app.root, app_name)
+
+
 def _tree(root: object, app_name: str) -> tuple[object, Sequence[Plugin]]:
     """The tree for a Runtime. What google-adk has as the root runs with islands, and what that changes is said."""
     if not is_adk(root):

@@ -20,7 +20,7 @@ class Choice:
 
     Attributes:
         user, session: whose; None: of all.
-        agent, error, invocation, since, older_than: see the options of these names.
+        agent, error, invocation, since, older_than, version, text: see the options of these names.
     """
 
     user: str | None = None
@@ -30,6 +30,8 @@ class Choice:
     invocation: str | None = None
     since: str | None = None
     older_than: str | None = None
+    version: str | None = None
+    text: str | None = None
 
     def turns(self, rt: Runtime, states: Sequence[str | None], limit: int = ALL) -> list[TurnInfo]:
         """The turns in these states, in their order; None is any state.
@@ -50,8 +52,10 @@ class Choice:
                 agent=self.agent,
                 error=self.error,
                 invocation=self.invocation,
+                version=self.version,
                 since=since_s,
                 older_than=older_than_s,
+                text=self.text,
             )
         ][:limit]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import DryRun, OfAgent, OlderThan, Since, WithError, WithId, Yes
+from runtime.frontends.console.bulk.options import DryRun, OfAgent, OfVersion, OlderThan, Since, WithError, WithId, WithText, Yes
 from runtime.frontends.console.deployments.options import Address, Invocation, Name, SomeSession, User
 from runtime.frontends.console.options import Json
 
@@ -30,9 +30,11 @@ def cancel(
     user: User = None,
     agent: OfAgent = None,
     error: WithError = None,
+    text: WithText = None,
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
+    version: OfVersion = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     address: Address = None,
@@ -47,7 +49,7 @@ def cancel(
     from runtime.frontends.console.bulk.choice import Choice
     from runtime.frontends.console.joining import OPEN, joined, user_of
 
-    filters = (state, agent, error, with_id, since, older_than)
+    filters = (state, agent, error, text, with_id, since, older_than, version)
     if all_ and invocation is not None:
         raise RequestError("give one turn, or --all of the session, and not both")
     if not all_ and (session is None or dry_run or any(each is not None for each in filters)):
@@ -56,7 +58,7 @@ def cancel(
         raise RequestError(f"state must be one of {', '.join(OPEN)}, not {state!r}: others have ended")
     with joined(name, address) as rt:
         owner = user_of(rt, session, user) if session is not None else user
-        choice = Choice(owner, session, agent, error, with_id, since, older_than)
+        choice = Choice(owner, session, agent, error, with_id, since, older_than, version, text)
         turns = choice.turns(rt, OPEN if state is None else (state,)) if all_ else _chosen(rt, choice, invocation)
         if session is not None and not turns:
             raise RequestError(f"no turn of session {session!r} is open: nothing is cancelled")

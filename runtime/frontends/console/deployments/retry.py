@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import DryRun, OfAgent, OlderThan, Since, WithError, WithId, Yes
+from runtime.frontends.console.bulk.options import DryRun, OfAgent, OfVersion, OlderThan, Since, WithError, WithId, WithText, Yes
 from runtime.frontends.console.deployments.options import Address, Name, SomeSession, User, Verbose
 from runtime.frontends.console.options import Json
 
@@ -29,9 +29,11 @@ def retry(
     user: User = None,
     agent: OfAgent = None,
     error: WithError = None,
+    text: WithText = None,
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
+    version: OfVersion = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     verbose: Verbose = False,
@@ -53,12 +55,13 @@ def retry(
 
     if all_ and invocation is not None:
         raise RequestError("give one turn, or --all, and not both")
-    if not all_ and (session is None or dry_run or any(each is not None for each in (agent, error, with_id, since, older_than))):
+    filters = (agent, error, text, with_id, since, older_than, version)
+    if not all_ and (session is None or dry_run or any(each is not None for each in filters)):
         raise RequestError("name a session, or give --all, with options that say which turns")
     with joined(name, address) as rt:
         owner = user_of(rt, session, user) if session is not None else user
         if all_:
-            failed = Choice(owner, session, agent, error, with_id, since, older_than).turns(rt, ("failed",))
+            failed = Choice(owner, session, agent, error, with_id, since, older_than, version, text).turns(rt, ("failed",))
             code = act(_action(rt), failed, dry_run=dry_run, yes=yes or session is not None, json=json)
         else:
             of_user, of_session = owner or "", session or ""

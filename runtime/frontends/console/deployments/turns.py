@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.bulk.options import OfAgent, OlderThan, Since, WithError, WithId
+from runtime.frontends.console.bulk.options import OfAgent, OfVersion, OlderThan, Since, WithError, WithId, WithText
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
 
@@ -18,6 +18,7 @@ ALL, OPEN = "all", "open"
 State = Annotated[str, typer.Option(help="open, all, waiting, running, paused, finished, failed or cancelled.")]
 User = Annotated[str | None, typer.Option(help="Only turns of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only turns of this session; with --user.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print each turn again when it has changed, until Ctrl-C.")]
 Limit = Annotated[int, typer.Option(help="How many turns at most.", min=1)]
 
 
@@ -28,10 +29,13 @@ def turns(
     session: Session = None,
     agent: OfAgent = None,
     error: WithError = None,
+    text: WithText = None,
     with_id: WithId = None,
     since: Since = None,
     older_than: OlderThan = None,
+    version: OfVersion = None,
     limit: Limit = 100,
+    watch: Watch = False,
     address: Address = None,
     json: Json = False,
 ) -> None:
@@ -43,11 +47,15 @@ def turns(
     from runtime.frontends.console.apps.terminal import Terminal
     from runtime.frontends.console.bulk.choice import Choice
     from runtime.frontends.console.bulk.rows import TURN_COLUMNS, turn_row
+    from runtime.frontends.console.bulk.watching import TurnWatch, watch_turns
     from runtime.frontends.console.output import is_terminal, print_json, print_table
 
-    choice = Choice(user, session, agent, error, with_id, since, older_than)
+    choice = Choice(user, session, agent, error, with_id, since, older_than, version, text)
     states = {ALL: (None,), OPEN: joining.OPEN}.get(state, (state,))
     with joining.joined(name, address) as rt:
+        if watch:
+            watch_turns(TurnWatch(rt, lambda: choice.turns(rt, states, limit)), json=json)
+            return
         found = choice.turns(rt, states, limit)
         paused = any(turn.state == "paused" for turn in found)
         pending = rt.turns.pending(user, session, joining.MANY) if paused else []

@@ -117,8 +117,10 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         agent: that spoke last, was selected, or failed.
         error: a part of the error, for administrators.
         invocation: the beginning of the turn's id.
+        version: of the tree, by which the turn runs or ran.
         since: began at most so many seconds ago, or waits in line.
         older_than: began more than so many seconds ago.
+        text: the user or an agent has said this in it.
         q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
             and have a `next`.
     """
@@ -130,8 +132,10 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agent: _Text | None = None
     error: _Text | None = None
     invocation: _Text | None = None
+    version: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
+    text: _Text | None = None
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -264,8 +264,10 @@ async def list_turns(call: Call) -> TurnList:
         agent=query.agent,
         error=query.error,
         invocation=query.invocation,
+        version=query.version,
         since=query.since,
         older_than=query.older_than,
+        text=query.text,
     )
     last: TurnInfo | None
     if query.q:

@@ -136,6 +136,12 @@ def _from_version_11(connection: Connection) -> None:
     )
 
 
+def _from_version_12(connection: Connection) -> None:
+    """Migration from version 12: adds to records of turns the version of the tree by which they ran, which older ones lack."""
+    text_c = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
+    connection.exec_driver_sql(f"ALTER TABLE raygrove_turns ADD COLUMN version {text_c} NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -148,5 +154,6 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     9: _from_version_9,
     10: _from_version_10,
     11: _from_version_11,
+    12: _from_version_12,
 }
 """Migrations by the version from which they lead to the next."""

@@ -29,10 +29,10 @@ def _statements(metadata: MetaData) -> tuple[str, ...]:
     # `create_all` asks for each table, and writes each statement anew: most of what it takes to open a new file.
     written: list[str] = []
 
-    def write(element: Any, *_: Any, **__: Any) -> None:
-        if isinstance(element, CreateTable | CreateIndex):
-            element.if_not_exists = True
-        written.append(str(element.compile(dialect=engine.dialect)))
+    def write(statement: Any, *_: Any, **__: Any) -> None:
+        if isinstance(statement, CreateTable | CreateIndex):
+            statement.if_not_exists = True
+        written.append(str(statement.compile(dialect=engine.dialect)))
 
     engine = create_mock_engine("sqlite://", write)
     metadata.create_all(engine, checkfirst=False)

@@ -32,6 +32,7 @@ _groups: Mapping[str, Sequence[ColumnElement[Any]]] = {
     "user": [sessions.c.user],
     "day": [turns.c.begun_s],
     "turn": [sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.begun_s],
+    "version": [turns.c.version],
 }
 
 
@@ -54,7 +55,7 @@ def unsummed_list(scope: Scope, *, after_another: bool = False, until: bool = Fa
     """The turns without sums: see `usage_list`; with `until` those up to `until_begun_s`, `until_sid`, `until_invocation_id`."""
     last_seq = case((turns.c.status == RUNNING, literal_column("0")), else_=turns.c.last_seq).label("last_seq")
     columns = (sessions.c.app, sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.first_seq, last_seq)
-    query = _wanted([*columns, turns.c.begun_s], scope, after_another=after_another).where(_is_unsummed)
+    query = _wanted([*columns, turns.c.begun_s, turns.c.version], scope, after_another=after_another).where(_is_unsummed)
     return query.where(tuple_(*_place) <= _bound("until")) if until else query
 
 
@@ -106,7 +107,8 @@ def usage_page(ask: Callable[..., Rows], scope: Scope, groups: str, after: Usage
 
 
 _NAMING: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
-    "user": (lambda row: row[1], lambda user: str(user)),
+    "user": (lambda row: row[1], str),
+    "version": (lambda row: row[1], str),
     "day": (lambda row: row[1] // DAY_S, lambda day: day_of(day * DAY_S)),
     "turn": (lambda row: row[1:5], lambda place: turn_group(*place)),
 }

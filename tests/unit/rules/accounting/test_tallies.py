@@ -43,8 +43,8 @@ def test_models_tools_and_schedules_are_counted_with_how_they_ended() -> None:
     tallies = Tallies()
     tallies.note_model_call("@root", "gemini", took_s=0.02)
     tallies.note_model_call("root", "gemini", "ModelServiceError", 0.02)
-    tallies.note_tool_call("root", "pay", failed=True)
-    tallies.note_tool_call("@root", "pay", failed=False)
+    tallies.note_tool_call("root", "pay", "failed")
+    tallies.note_tool_call("@root", "pay", "ok")
     tallies.note_schedule("", 0.5)
     tallies.note_schedule("the deployment was down", 0.0)
     assert told(tallies) == {
@@ -73,7 +73,7 @@ def test_of_very_many_labels_only_outcomes_stay_apart() -> None:
     for number in range(3 * MAX_SERIES):
         tallies.note_turn(f"agent{number}", p.Failed(error_code=f"Error{number}"), 1.0)
         tallies.note_turn(f"agent{number}", p.Finished(), 1.0)
-        tallies.note_tool_call("root", f"tool{number}", failed=True)
+        tallies.note_tool_call("root", f"tool{number}", "failed")
     found = told(tallies)
     assert len(found) <= 2 * (2 * MAX_SERIES + 5)
     assert found[TURN, OTHERS, "failed", OTHERS] > 0

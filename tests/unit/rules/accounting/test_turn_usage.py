@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import Usage
-from actors.rules.accounting.turn_usage import Amounts, Spent, TurnUsage, amounts_of, packed, sum_of_packed, together
+from actors.rules.accounting.turn_usage import (
+    Amounts,
+    Spent,
+    TurnUsage,
+    amounts_of,
+    models_of_packed,
+    packed,
+    sum_of_packed,
+    together,
+)
 
 COUNTS = st.none() | st.integers(0, 10**9)
 USAGES = st.builds(
@@ -56,6 +65,20 @@ def test_the_sums_of_stored_turns_are_those_of_all_their_events(turns: list[list
     whole = fold([event for events in turns for event in events])
     assert sum_of_packed([packed(fold(events)) for events in turns]) == whole
     assert together(*(fold(events) for events in turns)) == whole
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("mn"), st.integers(0, 2**62)), max_size=3), max_size=9))
+def test_sums_are_right_however_large_the_numbers_are(turns: list[list[tuple[str, str, int]]]) -> None:
+    spents = [
+        {(agent, model): Amounts(llm_calls=1, input_tokens=number % 2**40, us=number // 8) for agent, model, number in turn}
+        for turn in turns
+    ]
+    whole = together(*spents)
+    assert sum_of_packed([packed(spent) for spent in spents]) == whole
+    by_model: dict[str, Amounts] = {}
+    for (_, model), amounts in whole.items():
+        by_model[model] = amounts.plus(by_model.get(model, Amounts()))
+    assert models_of_packed([packed(spent) for spent in spents]) == by_model
 
 
 def test_what_a_turn_had_used_stays_as_it_was_when_more_is_added_to_it() -> None:

@@ -1,0 +1,88 @@
+"""The version of a tree: its fingerprints, agent by agent, and the name made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from actors.definitions.agents.base import BaseAgent
+from actors.definitions.agents.llm import Instruction, LlmAgent
+from actors.definitions.agents.plugin import Plugin
+from actors.definitions.tree.fingerprints import Fingerprints, combined
+from actors.definitions.tree.recording import Recording
+from actors.interfaces.model import Model
+from actors.messages.operating.versions import TreeVersion
+from actors.messages.topology import AgentNode, Topology
+
+ID_LETTERS = 8
+"""Of a version's name: two of a million differ but once in four thousand times, and a deployment has a few."""
+
+
+class Defined(NamedTuple):
+    """An agent of a tree, with what it inherits."""
+
+    agent: BaseAgent
+    model: str | Model
+    global_instruction: Instruction
+
+
+def version_of(topology: Topology, agents: Iterable[Defined], plugins: Sequence[Plugin], recording: Recording) -> TreeVersion:
+    """The version of a tree.
+
+    Args:
+        agents: in the order of the topology's nodes.
+    """
+    prints, nodes = Fingerprints(), list(topology.nodes)
+    shared = combined([prints.of(plugins), prints.of(recording.mask)])
+    faces = {node.name: combined([node.name.encode(), node.description.encode(errors="surrogatepass")]) for node in nodes}
+    menus = {node.name: combined(faces[child] for child in node.children) for node in nodes}
+    definitions: list[bytes] = []
+    actors: list[bytes] = []
+    for node, defined in zip(nodes, agents, strict=True):
+        definitions.append(own := _of_definition(prints, defined, node))
+        actors.append(combined([own, shared, prints.of(defined.global_instruction), *_neighbours(node, faces, menus)]))
+    name, is_masked = combined(actors).hex()[:ID_LETTERS], recording.mask is not None
+    return TreeVersion(name, topology, b"".join(definitions), b"".join(actors), len(plugins), is_masked)
+
+
+def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> bytes:
+    """The fingerprint of an agent without the agents below it."""
+    agent = defined.agent
+    values, parts = agent.__dict__, [prints.of(type(agent)), (node.parent or "").encode(), prints.of(defined.model)]
+    for name, default in _fields(type(agent)):
+        value = values[name]
+        if value is not default and not _is_copy(value, default):
+            parts += [name.encode(), prints.of(value)]
+    for more in (agent.__pydantic_extra__, agent.__pydantic_private__):
+        if more:
+            parts.append(prints.of(more))
+    return combined(parts)
+
+
+def _neighbours(node: AgentNode, faces: dict[str, bytes], menus: dict[str, bytes]) -> list[bytes]:
+    """The part of others that an actor is given: names of those that it runs, descriptions of those that it may choose."""
+    names = "\0".join((*node.children, "", *node.tool_agents, "", *node.delegates)).encode()
+    if not node.is_llm:
+        return [names]
+    above = [faces[node.parent], menus[node.parent]] if node.parent is not None else []
+    return [names, menus[node.name], *above]
+
+
+def _is_copy(value: object, default: object) -> bool:
+    """True for a default that pydantic has copied. Ten thousand agents have ten thousand copies of some."""
+    return type(value) is type(default) and isinstance(value, BaseModel) and value.__dict__ == default.__dict__
+
+
+@cache
+def _fields(kind: type[BaseAgent]) -> list[tuple[str, object]]:
+    """The fields of a class of definitions with their defaults, without those that stand elsewhere."""
+    left_out = {"name", "sub_agents"} | ({"model"} if issubclass(kind, LlmAgent) else set())
+    return [
+        (name, None if field.default is PydanticUndefined else field.default)
+        for name, field in kind.model_fields.items()
+        if name not in left_out
+    ]

@@ -1,0 +1,52 @@
+"""What updates and rollbacks make of the record of versions. Each gives a record with the next number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from actors.errors import RequestError
+from actors.messages.operating.versions import KeptVersion, VersionRecord, VersionShare
+
+
+def updated(record: VersionRecord, version: KeptVersion, part: float = 1.0, in_use: Collection[str] = ()) -> VersionRecord:
+    """The record when a version is given to new turns, or to a part of the new sessions.
+
+    Args:
+        version: with the time at which the deployment gets it.
+        in_use: versions with which turns have begun that are open or paused: their trees stay.
+    """
+    if part < 1.0:
+        share = VersionShare(version.id, part, version.since_s)
+        return _kept(record, record.current, record.previous, share, in_use, version)
+    previous = record.current if version.id != record.current else record.previous
+    return _kept(record, version.id, previous, None, in_use, version)
+
+
+def rolled_back(record: VersionRecord, in_use: Collection[str] = ()) -> VersionRecord:
+    """The record when new turns get the version before the current one; of a version with a share, when none gets it any more.
+
+    Raises:
+        RequestError: there is no version before.
+    """
+    if record.share is not None:
+        return _kept(record, record.current, record.previous, None, in_use)
+    if not record.previous:
+        raise RequestError("there is no version to roll back to: the deployment runs the one with which it was started")
+    return _kept(record, record.previous, record.current, None, in_use)
+
+
+def _kept(
+    record: VersionRecord,
+    current: str,
+    previous: str,
+    share: VersionShare | None,
+    in_use: Collection[str],
+    new: KeptVersion | None = None,
+) -> VersionRecord:
+    wanted = {current, previous, *in_use} | ({share.version} if share is not None else set())
+    kept = tuple(version for version in record.kept if version.id in wanted)
+    if new is not None and new.id not in record.ids:
+        kept = (*kept, new)
+    return msgspec.structs.replace(record, number=record.number + 1, current=current, previous=previous, share=share, kept=kept)

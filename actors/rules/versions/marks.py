@@ -1,0 +1,53 @@
+"""Which actors serve the agents of a version: those of an older one, where the agent is the same in both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from actors.messages.operating.versions import TreeVersion
+
+Marks = Mapping[str, str]
+"""By agent the name of the version that has brought it as it is; agents of the first version are left out."""
+
+
+class MarkedVersion(NamedTuple):
+    """A version, and the marks of its agents."""
+
+    version: TreeVersion
+    marks: Marks
+
+
+def marks_of(version: TreeVersion, known: Sequence[MarkedVersion], leaders: Mapping[str, str]) -> Marks:
+    """The marks of a version's agents.
+
+    Args:
+        known: the versions before; the first is the one with which the deployment was started.
+        leaders: of agents that share a process with others. If one of them is another than before, all of them are new.
+    """
+    first, found = known[0].version.actor_prints, dict[str, str]()
+    groups: dict[str, list[str]] = {}
+    for agent, leader in leaders.items():
+        groups.setdefault(leader, []).append(agent)
+    for group in groups.values():
+        if mark := _mark(version, group, known):
+            found.update(dict.fromkeys(group, mark))
+    for agent, actor in version.actor_prints.items():
+        if agent not in leaders and first.get(agent) != actor and (mark := _mark(version, (agent,), known)):
+            found[agent] = mark
+    return found
+
+
+def serves_any(versions: Iterable[MarkedVersion], agent: str, mark: str) -> bool:
+    """Whether the actor of an agent with that mark serves one of some versions."""
+    return any(agent in each.version.actor_prints and each.marks.get(agent, "") == mark for each in versions)
+
+
+def _mark(version: TreeVersion, agents: Collection[str], known: Sequence[MarkedVersion]) -> str:
+    """The mark of agents that live together; "" when they are as in the first version."""
+    for other, marks in known:
+        if all(other.actor_prints.get(agent) == version.actor_prints[agent] for agent in agents):
+            marked = {marks.get(agent, "") for agent in agents}
+            if len(marked) == 1:
+                return marked.pop()
+    return version.id

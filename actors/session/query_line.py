@@ -1,0 +1,113 @@
+"""What programs only want to know, in a line of its own: turns do not wait for it, and there is no more of it than may wait.
+
+Rules of this file:
+
+- A few requests are answered at a time. The store has one thread, which works on one request after the other: a turn that reads
+  from it has so many before it at most, however many programs ask.
+- Users take turns, by their weights. A request about all users is one of a user of its own.
+- The line is bounded by number. Beyond that a request is refused with the time to come again; nothing was done for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.actor import Handler
+from actors.errors import OverloadedError
+from actors.messages import protocol as p
+from actors.messages.limits import Limits
+from actors.rules.capacity.backlog import retry_after_s
+from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.user_weights import weights
+
+AT_ONCE = 32
+"""Requests that are answered at the same time."""
+
+QUERIES = frozenset(
+    {
+        p.CountTurns,
+        p.FindOldSessions,
+        p.GetModelCalls,
+        p.GetSessionRequest,
+        p.GetTurn,
+        p.GetUsage,
+        p.ListPending,
+        p.ListSchedules,
+        p.ListSessionsRequest,
+        p.ListTurns,
+        p.ReadLog,
+    }
+)
+"""The messages that only ask, and that no turn waits for."""
+
+
+class _Place:
+    """The place of a request in the line; `is_free` is done when it is let in."""
+
+    __slots__ = ("is_free", "since_s")
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.since_s = loop.time()
+        self.is_free: asyncio.Future[None] = loop.create_future()
+
+
+class QueryLine:
+    """The line of a Session actor.
+
+    Args:
+        limits: how many may wait, and the weights of users.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.max_waiting_requests
+        self._under_way = 0
+        self._waiting: FairQueue[_Place] = FairQueue(weights(limits.user_weights))
+
+    def __len__(self) -> int:
+        """The number of requests that wait."""
+        return len(self._waiting)
+
+    def bounded(self, handler: Handler) -> Handler:
+        """The handler of a query, whose requests come through the line. It raises OverloadedError when that is full."""
+
+        async def handle(message: p.Message) -> p.Message:
+            await self._enter(_user_of(message))
+            try:
+                return await handler(message)
+            finally:
+                self._leave()
+
+        return handle
+
+    async def _enter(self, user: str) -> None:
+        if self._under_way < AT_ONCE and not self._waiting:
+            self._under_way += 1
+            return
+        if len(self._waiting) >= self._most:
+            waited_s = asyncio.get_running_loop().time() - next(iter(self._waiting)).since_s
+            raise OverloadedError(
+                "this deployment", f"{len(self._waiting)} requests", "max_waiting_requests", retry_after_s(waited_s)
+            )
+        place = _Place()
+        self._waiting.add(place, user)
+        try:
+            await place.is_free
+        except asyncio.CancelledError:
+            if not self._waiting.remove(place) and not place.is_free.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._under_way -= 1
+        while self._waiting and self._under_way < AT_ONCE:
+            place = self._waiting.take()
+            if not place.is_free.done():
+                self._under_way += 1
+                place.is_free.set_result(None)
+
+
+def _user_of(message: p.Message) -> str:
+    key = getattr(message, "key", None)
+    user = key.user if key is not None else getattr(message, "user", None)
+    return user or ""

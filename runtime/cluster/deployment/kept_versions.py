@@ -1,0 +1,164 @@
+"""The versions of a deployment's tree, kept by Ray's control service: so they outlive each of its processes.
+
+A tree is kept before the record that names it, and the record before any actor goes by it. Records are numbered; of two programs
+that update at the same time, one keeps the record of the next number, and the other is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import RayError
+
+from actors.definitions.tree import AgentTree
+from actors.errors import ClusterError, UpdateConflictError
+from actors.messages.codec import decode, encode
+from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
+from runtime.cluster.packing.chunks import from_chunks, to_chunks
+from runtime.cluster.packing.versions import ModelReplacement, pack_version
+from runtime.cluster.ray import key_values
+from runtime.cluster.ray.key_values import KeyValuesMissingError
+from runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class KeptVersions:
+    """Implements `VersionSource`. Its other methods block their thread.
+
+    Attributes:
+        namespace, app_name: name the deployment.
+        deployment: tells it from others of that name.
+    """
+
+    namespace: str
+    app_name: str
+    deployment: str
+
+    def _key(self, kind: str = "", name: str = "") -> str:
+        of_deployment = f"{self.namespace}/{self.app_name}/{self.deployment}/"
+        return f"{of_deployment}{kind}/{name}" if kind else of_deployment
+
+    def begin(self, version: TreeVersion, record: VersionRecord) -> None:
+        """Keep the version with which the deployment starts."""
+        try:
+            key_values.put_new(self._key("version", version.id), encode(version))
+            key_values.put_new(self._key("record", _numbered(record.number)), encode(record))
+        except KeyValuesMissingError:
+            # It runs all the same, and cannot be updated.
+            return
+
+    def forget(self) -> None:
+        """Forget all: the deployment has ended."""
+        key_values.delete_below(self._key())
+
+    def forget_others(self) -> None:
+        """Forget deployments of the same name that have ended without being stopped."""
+        own = self._key()
+        for key in key_values.keys_below(f"{self.namespace}/{self.app_name}/"):
+            if not key.startswith(own):
+                key_values.delete(key)
+
+    def record(self) -> VersionRecord:
+        """The newest record; an empty one where none is kept. Raises ClusterError."""
+        try:
+            keys = key_values.keys_below(self._key("record"))
+            raw = key_values.value_of(keys[-1]) if keys else None
+        except (RayError, RuntimeError) as error:
+            raise self._failed(error) from error
+        if raw is None:
+            # Another program may have kept the next one, and deleted this one, meanwhile.
+            return self.record() if keys else NO_VERSIONS
+        return decode(raw, VersionRecord)
+
+    def found(self, version: str) -> TreeVersion:
+        """A version. Raises ClusterError when it is not kept, or cannot be read."""
+        return decode(self._value("version", version), TreeVersion)
+
+    def all_found(self, record: VersionRecord) -> Sequence[TreeVersion]:
+        """The versions in a record. Raises ClusterError."""
+        return [self.found(version) for version in record.ids]
+
+    async def version(self, version: str) -> TreeVersion:
+        """A version by its name. Raises ClusterError when it is not kept, or cannot be read."""
+        return await asyncio.to_thread(self.found, version)
+
+    def content(self, version: str) -> Any:
+        """The content that `keep` was given for a version. Raises ClusterError; and what unpickling it raises."""
+        return from_chunks([self._value("tree", version)])
+
+    def keep(self, version: TreeVersion, chunks: Sequence[bytes]) -> None:
+        """Keep a version, with what Runners need of it, as `to_chunks` gives it. Raises ClusterError."""
+        try:
+            key_values.put_new(self._key("tree", version.id), b"".join(chunks))
+            key_values.put_new(self._key("version", version.id), encode(version))
+        except (RayError, RuntimeError, KeyValuesMissingError) as error:
+            raise self._failed(error) from error
+
+    def keep_record(self, record: VersionRecord) -> None:
+        """Keep a record with the next number, and forget what it does not name. Raises UpdateConflictError, ClusterError."""
+        try:
+            before = self.record()
+            numbered = self._key("record", _numbered(record.number))
+            if record.number != before.number + 1 or not key_values.put_new(numbered, encode(record)):
+                raise UpdateConflictError(self.app_name)
+            key_values.delete(self._key("record", _numbered(before.number)))
+            for version in set(before.ids) - set(record.ids):
+                for kind in ("tree", "version"):
+                    key_values.delete(self._key(kind, version))
+        except (RayError, RuntimeError, KeyValuesMissingError) as error:
+            raise self._failed(error) from error
+
+    def _value(self, kind: str, version: str) -> bytes:
+        try:
+            found = key_values.value_of(self._key(kind, version))
+        except (RayError, RuntimeError) as error:
+            raise self._failed(error) from error
+        if found is None:
+            raise ClusterError(f"version {version!r} of app {self.app_name!r} is not kept any more")
+        return found
+
+    def _failed(self, error: Exception) -> ClusterError:
+        return ClusterError(f"Ray does not keep the versions of app {self.app_name!r}: {type(error).__name__}: {error}")
+
+
+class KeptTrees:
+    """Implements `TreeKeeper` for a program.
+
+    Args:
+        kept: where versions are kept.
+        replace_model: gives what travels instead of a model.
+        settings: the deployment's.
+    """
+
+    def __init__(self, kept: KeptVersions, replace_model: ModelReplacement, settings: Settings) -> None:
+        self._kept = kept
+        self._replace_model = replace_model
+        self._variables = settings.variables
+
+    async def record(self) -> VersionRecord:
+        """The newest record. Raises ClusterError."""
+        return await asyncio.to_thread(self._kept.record)
+
+    async def version(self, version: str) -> TreeVersion:
+        """A version by its name. Raises ClusterError when it is not kept."""
+        return await self._kept.version(version)
+
+    async def keep_tree(self, tree: AgentTree) -> None:
+        """Keep a tree: see TreeKeeper."""
+        await asyncio.to_thread(self._keep, tree)
+
+    def _keep(self, tree: AgentTree) -> None:
+        refusal = "the tree cannot travel to the Runners"
+        chunks = to_chunks(refusal, pack_version(tree, self._replace_model), must_last=True, variables=self._variables)
+        self._kept.keep(tree.version, chunks)
+
+    async def keep_record(self, record: VersionRecord) -> None:
+        """Keep another record of versions: see TreeKeeper."""
+        await asyncio.to_thread(self._kept.keep_record, record)
+
+
+def _numbered(number: int) -> str:
+    return f"{number:012d}"

@@ -1,0 +1,60 @@
+"""The versions of the tree in a Runner's process: read when turns get them, and given up when none does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+from ray import cloudpickle
+
+from actors.definitions.agents import Plugin
+from actors.errors import ClusterError, RaygroveError
+from actors.errors.user_code import error_text
+from actors.rules.versions.marks import serves_any
+from actors.runner.environment import RunnerTree
+from runtime.cluster.deployment.kept_versions import KeptVersions
+from runtime.cluster.packing.versions import PackedVersion, VersionDefinitions
+from runtime.cluster.processes.directory import RayDirectory
+
+
+class RayTrees:
+    """Implements `TreeSource`.
+
+    Args:
+        kept: where versions are kept.
+        directory: the Runner's.
+        definitions: of its agents.
+
+    Attributes:
+        plans: those of the flows in these versions, pickled, by the names of their agents.
+    """
+
+    def __init__(self, kept: KeptVersions, directory: RayDirectory, definitions: VersionDefinitions) -> None:
+        self._kept = kept
+        self._directory = directory
+        self._definitions = definitions
+        self.plans: dict[str, bytes] = {}
+
+    async def tree(self, version: str) -> RunnerTree:
+        """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
+        try:
+            packed, plugins = await asyncio.to_thread(self._load, version)
+        except RaygroveError:
+            raise
+        except Exception as error:
+            # Loading plugins runs user modules, which may raise anything.
+            reason = f"{type(error).__name__}: {error_text(error)}"
+            raise ClusterError(f"version {version!r} of the tree cannot be loaded in the Runner: {reason}") from error
+        self.plans.update(packed.plans)
+        marks: Mapping[str, str] = self._definitions.add(packed.version, packed.tree)
+        directory = self._directory.of_version(packed.tree, marks)
+        return RunnerTree(version, packed.tree.definitions.topology, directory, plugins)
+
+    def _load(self, version: str) -> tuple[PackedVersion, Sequence[Plugin]]:
+        packed: PackedVersion = self._kept.content(version)
+        return packed, cloudpickle.loads(packed.plugins)
+
+    def retain(self, versions: Collection[str]) -> None:
+        """End the agents that are of other versions only, and processes in which none is left."""
+        used = self._definitions.of(versions)
+        self._directory.retain(lambda replica: serves_any(used, replica.agent, replica.mark))

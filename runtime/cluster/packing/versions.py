@@ -1,0 +1,96 @@
+"""A version of a tree as it travels to Runners, and the definitions of agents in all versions that a Runner has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.definitions.flows import FlowPlan
+from actors.definitions.tree import AgentTree
+from actors.interfaces.model import Model
+from actors.messages.operating.versions import TreeVersion
+from actors.rules.versions.marks import MarkedVersion, Marks, marks_of
+from runtime.cluster.packing.chunks import pickled, pickled_plan
+from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
+from runtime.engine.deployment import model_checks, plans_of, slow_imports
+
+ModelReplacement = Callable[[str | Model], str | Model]
+"""Gives what travels instead of a model."""
+
+
+@dataclass(frozen=True)
+class PackedVersion:
+    """A version of a tree, ready to travel.
+
+    Attributes:
+        version: what tells it from others.
+        tree: its agents.
+        plugins: pickled.
+        plans: those of its flows, pickled, by the names of their agents.
+    """
+
+    version: TreeVersion
+    tree: PackedTree
+    plugins: bytes
+    plans: Mapping[str, bytes]
+
+
+def packed_tree(tree: AgentTree, definitions: PackedDefinitions) -> PackedTree:
+    """The part of a tree that a Runner needs to activate its agents."""
+    return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_checks(tree))
+
+
+def pack_version(tree: AgentTree, replace_model: ModelReplacement) -> PackedVersion:
+    """A version of a tree, ready to travel. Raises DefinitionError: something in it cannot travel; the message names it."""
+    definitions = pack_tree(tree, replace_model)
+    plugins = pickled("the plugins cannot travel to the Runner", tree.plugins)
+    return PackedVersion(tree.version, packed_tree(tree, definitions), plugins, pickled_plans(plans_of(tree)))
+
+
+def pickled_plans(plans: Mapping[str, FlowPlan]) -> dict[str, bytes]:
+    """The plans of flows, pickled. Raises DefinitionError."""
+    return {flow: pickled_plan(flow, plan) for flow, plan in plans.items()}
+
+
+class Definitions(Protocol):
+    """The packed definitions of agents, by name."""
+
+    def __getitem__(self, name: str, /) -> bytes: ...
+
+
+class VersionDefinitions:
+    """The packed definitions of a Runner's agents, by name; those that an update has changed, with their marks: see Replica.
+
+    Args:
+        version: with which the deployment was started.
+        definitions: its agents'.
+    """
+
+    def __init__(self, version: TreeVersion, definitions: PackedDefinitions) -> None:
+        self._first = definitions
+        self._known = [MarkedVersion(version, {})]
+        self._later: list[tuple[MarkedVersion, PackedDefinitions]] = []
+
+    def __getitem__(self, name: str) -> bytes:
+        agent, _, mark = name.partition("@")
+        if not mark:
+            return self._first[agent]
+        return next(packed[agent] for known, packed in self._later if known.marks.get(agent) == mark)
+
+    def add(self, version: TreeVersion, tree: PackedTree) -> Marks:
+        """Take a version in. Returns the marks of its agents."""
+        leaders = {agent: group.leader for agent, group in tree.process_groups.items()}
+        marked = MarkedVersion(version, marks_of(version, self._known, leaders))
+        self._known.append(marked)
+        self._later.append((marked, tree.definitions))
+        return marked.marks
+
+    def of(self, versions: Collection[str]) -> list[MarkedVersion]:
+        """Those of some versions that are known."""
+        return [known for known in self._known if known.version.id in versions]
+
+    def forget(self, kept: Collection[str]) -> None:
+        """Forget all other versions; the first one stays."""
+        self._known = [self._known[0], *(known for known in self._known[1:] if known.version.id in kept)]
+        self._later = [each for each in self._later if each[0].version.id in kept]

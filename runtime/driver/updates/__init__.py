@@ -1,0 +1,1 @@
+"""A deployment gets another tree while it runs."""

@@ -1,0 +1,250 @@
+"""A deployment gets another tree while it runs, and goes back to the one before.
+
+What an update has done stands where actors find it that are started again, before it tells any of them, and before it returns. A
+program that is lost on the way leaves the old tree or the new one; the next update tells all actors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from actors.definitions.agents import BaseAgent, Plugin
+from actors.definitions.flows import Flow
+from actors.definitions.tree import AgentTree
+from actors.errors import RequestError, UpdateRefusedError
+from actors.errors.calls import explains_all_wrong_calls
+from actors.messages.event import now_s
+from actors.messages.operating.versions import (
+    KeptVersion,
+    TreeDifference,
+    TreeVersion,
+    UpdateReport,
+    VersionInfo,
+    VersionRecord,
+)
+from actors.messages.topology import FLOW
+from actors.messages.turn_info import PendingCall
+from actors.rules.versions.changing import rolled_back, updated
+from actors.rules.versions.difference import tree_difference
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.scripts.methods import ScriptMethods
+from runtime.driver.services.agents import DeployedTree
+from runtime.driver.updates.trees import checked_tree
+from runtime.engine.deployment import plans_of
+from runtime.settings import Settings
+
+SHOWN = 3
+"""Calls and agents that an error names."""
+
+MANY = 100_000
+
+
+@explains_all_wrong_calls
+class UpdateMethods(ScriptMethods):
+    """The methods of a Runtime that give its deployment another tree."""
+
+    _client: EngineClient
+    _tree: DeployedTree
+
+    def update(
+        self,
+        root_agent: BaseAgent | Flow | object,
+        *,
+        plugins: Sequence[Plugin] | None = None,
+        mask_requests: Callable[[str], str] | None = None,
+        islands: bool = False,
+        share: float | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> UpdateReport:
+        """Give the deployment another tree while it runs. On an event loop: `rt.aio.update`.
+
+        New turns begin with the new tree. Turns that run, and turns that are paused, go on with the one that they began with.
+        Agents that are the same in both keep their processes; the others get new ones, with their code as it is now. Settings,
+        stores, and limits of models stay as they are.
+
+        Args:
+            root_agent: the root of the new tree: see Runtime.
+            plugins: of the new tree; None: those of the old one, which only the program knows that has given them.
+            mask_requests: see Runtime; None: as it is.
+            islands: see Runtime.
+            share: a part of the sessions that are created from now on, above 0 and below 1: the others stay with the old tree,
+                until the next update or `rollback`.
+            force: agents may be removed whose calls wait for an answer: such a call is answered with an error.
+            dry_run: only tell what would be done.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            DefinitionError: the new tree is defined wrongly, or cannot travel to its actors.
+            UpdateRefusedError: a call of an agent waits that is in the new tree no more, or something cannot be changed this way.
+            UpdateConflictError: another program has updated the deployment at the same time.
+            RequestError: an argument is wrong.
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError: actors do not answer, or cannot load the tree: then nothing has changed.
+        """
+        began_s = time.monotonic()
+        self._open_turns()
+        part = _checked_share(share)
+        settings = self._client.engine.settings
+        if settings is None:
+            raise self._client.not_open()
+        record, current = self._client.run(_current(self._client))
+        tree = self._made(root_agent, plugins, mask_requests, settings, current, islands=islands)
+        after = tree.version
+        difference = tree_difference(current, after)
+        _refuse_changed_flows(self.app_name, current, after, difference)
+        orphans = [] if part < 1.0 else self._orphans(difference.removed)
+        if orphans and not force:
+            raise _still_asked(self.app_name, orphans)
+        report = UpdateReport(version=after.id, before=current.id, difference=difference, part=part)
+        if dry_run:
+            return msgspec.structs.replace(report, dry_run=True, took_s=time.monotonic() - began_s)
+        self._client.run(_update(self._client, record, tree, part))
+        if part == 1.0:
+            self._tree.follow(after.id, tree)
+        for flow, plan in plans_of(tree).items():
+            self._types.add(flow, plan.results)
+        answered = [call.call_id for call in orphans if self._refuse(call)]
+        return msgspec.structs.replace(report, answered=answered, took_s=time.monotonic() - began_s)
+
+    def rollback(self) -> UpdateReport:
+        """Go back to the tree before the last update; a second time, to the one after it. On an event loop: `rt.aio.rollback`.
+
+        Of a version with a share, no new session gets it any more. What holds for turns is said at `update`.
+
+        Returns:
+            The names of both versions, and how they differ.
+
+        Raises:
+            RequestError: there is no version before.
+            UpdateRefusedError, UpdateConflictError, RuntimeClosedError, ClusterError: see `update`.
+        """
+        began_s = time.monotonic()
+        self._open_turns()
+        record, after, difference = self._client.run(_roll_back(self._client))
+        self._tree.follow(after, None)
+        before = record.share.version if record.share is not None else record.current
+        took_s = time.monotonic() - began_s
+        return UpdateReport(version=after, before=before, difference=difference, took_s=took_s)
+
+    def versions(self) -> list[VersionInfo]:
+        """The versions of its tree that the deployment keeps, the newest first. On an event loop: `rt.aio.versions`.
+
+        Raises:
+            RuntimeClosedError: the runtime is not started, or is closed.
+            ClusterError: they cannot be read.
+        """
+        return version_infos(self._client.run(self._client.engine.trees.record()))
+
+    def _made(
+        self,
+        root_agent: object,
+        plugins: Sequence[Plugin] | None,
+        mask: Callable[[str], str] | None,
+        settings: Settings,
+        current: TreeVersion,
+        *,
+        islands: bool,
+    ) -> AgentTree:
+        """The new tree, with what it takes over of the old one. Raises UpdateRefusedError where that is not known here."""
+        own = self._tree.definitions
+        if own is not None:
+            mask = mask or own.recording.mask
+            plugins = own.plugins if plugins is None and not islands else plugins
+        tree = checked_tree(root_agent, self.app_name, plugins or (), settings, mask, islands=islands)
+        if current.is_masked and mask is None:
+            reason = "what is recorded of its requests is masked, by a function that this program does not have"
+            raise UpdateRefusedError(self.app_name, reason, "Give mask_requests")
+        if plugins is None and len(tree.plugins) < current.plugins:
+            reason = f"it has {current.plugins} plugins, which this program does not have"
+            raise UpdateRefusedError(self.app_name, reason, "Give plugins; plugins=[] leaves them out")
+        return tree
+
+    def _orphans(self, removed: Sequence[str]) -> list[PendingCall]:
+        """The calls that wait for an answer, of agents that are removed."""
+        gone = set(removed)
+        return [call for call in self.pending(limit=MANY) if call.agent in gone] if gone else []
+
+    def _refuse(self, call: PendingCall) -> bool:
+        """Answer a call of an agent that is removed. Returns False when it was answered meanwhile."""
+        error = {"error": f"agent {call.agent!r} was removed from the deployment, and this call is not answered any more"}
+        refusal: object = False if call.is_confirmation else error
+        turn = self.answer({call.call_id: refusal}, user_id=call.user_id, session_id=call.session_id, on_leave="continue")
+        try:
+            self._client.run(turn.started_async())
+        except RequestError:
+            return False
+        return True
+
+
+async def _current(client: EngineClient) -> tuple[VersionRecord, TreeVersion]:
+    record = await client.engine.trees.record()
+    return record, await client.engine.trees.version(record.current)
+
+
+async def _update(client: EngineClient, record: VersionRecord, tree: AgentTree, part: float) -> None:
+    engine, version = client.engine, tree.version
+    is_same = version.id == record.current and record.share is None
+    if not is_same:
+        await engine.trees.keep_tree(tree)
+        await engine.runner.load_version(version.id)
+        kept = KeptVersion(version.id, now_s(), has_tasks=version.topology.has_tasks)
+        record = updated(record, kept, part, await engine.session.versions_in_use(client.app_name))
+        await engine.trees.keep_record(record)
+    await _tell(client, record)
+
+
+async def _roll_back(client: EngineClient) -> tuple[VersionRecord, str, TreeDifference]:
+    engine = client.engine
+    before = await engine.trees.record()
+    record = rolled_back(before, await engine.session.versions_in_use(client.app_name))
+    left = before.share.version if before.share is not None else before.current
+    difference = tree_difference(await engine.trees.version(left), await engine.trees.version(record.current))
+    await engine.trees.keep_record(record)
+    await _tell(client, record)
+    return before, record.current, difference
+
+
+async def _tell(client: EngineClient, record: VersionRecord) -> None:
+    """Tell all actors. Each learns it by itself when it is started again."""
+    engine = client.engine
+    await asyncio.gather(engine.session.use_versions(record), engine.runner.use_versions(record))
+
+
+def version_infos(record: VersionRecord) -> list[VersionInfo]:
+    """The versions in a record, the newest first."""
+    shared = record.share.part if record.share is not None else 0.0
+    parts = {"current": 1.0 - shared, "shared": shared}
+    found = [(kept, record.state(kept.id)) for kept in reversed(record.kept)]
+    return [VersionInfo(id=kept.id, state=state, since_s=kept.since_s, part=parts.get(state, 0.0)) for kept, state in found]
+
+
+def _checked_share(share: float | None) -> float:
+    if share is None:
+        return 1.0
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share < 1:
+        raise RequestError(f"share is a part of the new sessions, above 0 and below 1, not {share!r}")
+    return float(share)
+
+
+def _refuse_changed_flows(app: str, before: TreeVersion, after: TreeVersion, difference: TreeDifference) -> None:
+    """Refuse other tasks for a flow of the tree: agents look them up by its name, also those of turns that run."""
+    for name in difference.changed:
+        if before.topology[name].kind == after.topology[name].kind == FLOW:
+            reason = f"flow {name!r} has other tasks or agents, and its turns look them up by its name"
+            raise UpdateRefusedError(app, reason, "Give the changed flow another name")
+
+
+def _still_asked(app: str, calls: Sequence[PendingCall]) -> UpdateRefusedError:
+    named = ", ".join(f"{call.call_id!r} of {call.name} of agent {call.agent!r}" for call in calls[:SHOWN])
+    more = f" and {len(calls) - SHOWN} more" if len(calls) > SHOWN else ""
+    reason = f"calls wait for an answer whose agents are not in the new tree: {named}{more}"
+    return UpdateRefusedError(
+        app, reason, "Answer them, leave the agents in the tree, or update with force, which answers with an error"
+    )

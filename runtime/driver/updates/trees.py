@@ -1,0 +1,46 @@
+"""The tree that a program gives a deployment, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from actors.definitions.agents import BaseAgent, Plugin
+from actors.definitions.flows import Flow, FlowAgent
+from actors.definitions.tree import AgentTree
+from actors.definitions.tree.recording import Recording
+from actors.errors import DefinitionError
+from runtime.engine.deployment import check_models
+from runtime.settings import Settings
+
+
+def checked_tree(
+    root_agent: BaseAgent | Flow | object | None,
+    app_name: str,
+    plugins: Sequence[Plugin],
+    settings: Settings,
+    mask_requests: Callable[[str], str] | None,
+    *,
+    islands: bool = False,
+) -> AgentTree:
+    """The tree below a root agent, a flow, or an agent or App of google-adk.
+
+    Raises:
+        DefinitionError: something is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
+    """
+    if _is_adk(root_agent):
+        from runtime.integrations.adk.convert import from_adk
+
+        adapted = from_adk(root_agent, app_name=app_name, islands=islands)
+        root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
+    elif islands:
+        raise DefinitionError("islands goes with agents of google-adk only: leave it out")
+    root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
+    tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests))
+    check_models(tree)
+    return tree
+
+
+def _is_adk(root: object) -> bool:
+    """True for an object of google-adk, and for one whose class is a subclass of one there. Imports nothing."""
+    return not isinstance(root, BaseAgent) and any(base.__module__.startswith("google.adk.") for base in type(root).__mro__)

@@ -1,0 +1,1 @@
+"""Commands that give a deployment another tree."""

@@ -1,0 +1,1 @@
+"""The service as clients of google-adk use it."""

@@ -1,0 +1,182 @@
+"""Fingerprints of definitions: the same in every process, and others when anything of the user's is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors import FunctionTool, LlmAgent, Plugin
+from actors.definitions.tree import AgentTree
+from actors.definitions.tree.fingerprints import Fingerprints
+from actors.rules.versions.difference import tree_difference
+from actors.testing import PatternModel, ScriptedModel
+
+MODEL = PatternModel([], default="ok")
+
+
+def of(value: object) -> bytes:
+    return Fingerprints().of(value)
+
+
+def compiled(code: str, name: str = "users_module", **names: object) -> Any:
+    """What some code of a user defines as `made`."""
+    module = ModuleType(name)
+    vars(module).update(names)
+    exec(compile(code, f"{name}.py", "exec"), vars(module))
+    return module.made
+
+
+def tree(*agents: LlmAgent, **fields: Any) -> AgentTree:
+    return AgentTree(LlmAgent(name="root", model=MODEL, sub_agents=agents, **fields))
+
+
+def leaf(name: str, **fields: Any) -> LlmAgent:
+    return LlmAgent(name=name, **{"model": MODEL} | fields)
+
+
+FUNCTION = (
+    "LIMIT = {limit}\ndef helper(x):\n    return x + LIMIT\ndef made(x):\n    'Add.'\n    return [helper(each) for each in x]"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (FUNCTION.format(limit=3), FUNCTION.format(limit=4)),
+        (FUNCTION.format(limit=3), FUNCTION.format(limit=3).replace("x + LIMIT", "x - LIMIT")),
+        (FUNCTION.format(limit=3), FUNCTION.format(limit=3).replace("'Add.'", "'Adds.'")),
+        ("def made(x=1): pass", "def made(x=2): pass"),
+        ("def made(x: int): pass", "def made(x: str): pass"),
+        ("def made(*, x=1): pass", "def made(*, x=2): pass"),
+        ("def outer(y):\n    return lambda: y\nmade = outer(1)", "def outer(y):\n    return lambda: y\nmade = outer(2)"),
+        ("class C:\n    def f(self): return 1\nmade = C()", "class C:\n    def f(self): return 2\nmade = C()"),
+        ("class C:\n    x = 1\nmade = C()", "class C:\n    x = 2\nmade = C()"),
+        ("class B:\n    x = 1\nclass C(B): pass\nmade = C", "class B:\n    x = 2\nclass C(B): pass\nmade = C"),
+        ("class C: pass\nmade = C()\nmade.x = 1", "class C: pass\nmade = C()\nmade.x = 2"),
+        ("class C:\n    __slots__ = ('x',)\nmade = C()\nmade.x = 1", "class C:\n    __slots__ = ('x',)\nmade = C()\nmade.x = 2"),
+        ("made = {'a': [1, (2, {3, 4})]}", "made = {'a': [1, (2, {3, 5})]}"),
+        ("made = 1", "made = 1.0"),
+        ("made = [1]", "made = ['1']"),
+    ],
+)
+def test_what_differs_has_another_fingerprint(before: str, after: str) -> None:
+    assert of(compiled(before)) == of(compiled(before)) != of(compiled(after))
+
+
+def test_what_a_function_takes_from_a_module_of_the_user_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import its_helpers\ndef made(x):\n    return its_helpers.used(x)"
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def print_with(text: str) -> bytes:
+        helpers = ModuleType("its_helpers")
+        exec(text, vars(helpers))
+        monkeypatch.setitem(sys.modules, "its_helpers", helpers)
+        return of(compiled(code))
+
+    first = print_with("def used(x): return x\ndef other(): pass")
+    assert print_with("def used(x): return x\ndef other(): return 1") == first
+    assert print_with("def used(x): return x + 1\ndef other(): pass") != first
+
+
+def test_where_code_stands_does_not_count() -> None:
+    assert of(compiled(FUNCTION.format(limit=3))) == of(compiled("\n\n# moved\n" + FUNCTION.format(limit=3), "another_module"))
+
+
+def test_what_refers_to_itself_has_a_fingerprint() -> None:
+    first, second = compiled("made = {}\nmade['me'] = made"), compiled("made = {}\nmade['me'] = made")
+    assert of(first) == of(second)
+    assert of(compiled("def made(n): return made(n - 1)")) == of(compiled("def made(n): return made(n - 1)"))
+
+
+class Order(BaseModel):
+    """An order."""
+
+    what: str
+    count: int = 1
+
+
+class Audit(Plugin):
+    """A plugin."""
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"instruction": "Be brief."},
+        {"description": "Another."},
+        {"tools": [FunctionTool(of)]},
+        {"output_schema": Order},
+        {"generate_content_config": {"temperature": 0.5}},
+        {"before_model_callback": lambda context, request: None},
+        {"model": "gemini-2.5-flash"},
+        {"model": ScriptedModel(["x"])},
+    ],
+)
+def test_each_field_of_a_definition_counts(change: dict[str, Any]) -> None:
+    changed: dict[str, Any] = {"name": "a", "model": MODEL} | change
+    before, after = tree(leaf("a", description="One."), leaf("b")), tree(LlmAgent(**changed), leaf("b"))
+    assert tree_difference(before.version, after.version).changed == ["a"]
+
+
+def test_a_tree_that_is_made_again_is_the_same_version() -> None:
+    def made() -> AgentTree:
+        return tree(leaf("a", tools=[FunctionTool(of)], output_schema=Order), leaf("b", model=PatternModel([], default="x")))
+
+    assert made().version.id == made().version.id
+
+
+def test_a_model_that_was_asked_is_the_same() -> None:
+    model = ScriptedModel(["one", "two"])
+    before = of(model)
+    model._taken = 1
+    assert of(model) == before != of(ScriptedModel(["one", "three"]))
+
+
+def test_agents_around_a_changed_one_are_touched_where_they_see_it() -> None:
+    before = tree(leaf("a", description="One."), leaf("b"), leaf("c", disallow_transfer_to_peers=False))
+    assert tree_difference(before.version, tree(leaf("a", description="Two."), leaf("b"), leaf("c")).version).touched == [
+        "b",
+        "c",
+        "root",
+    ]
+    assert not tree_difference(
+        tree(leaf("a", instruction="One."), leaf("b")).version, tree(leaf("a", instruction="Two."), leaf("b")).version
+    ).touched
+
+
+def test_a_plugin_touches_every_agent() -> None:
+    root = LlmAgent(name="root", model=MODEL, sub_agents=[leaf("a")])
+    versions = [AgentTree(root, [Audit(level)]).version for level in (1, 2)]
+    found = tree_difference(*versions)
+    assert (found.changed, [name for name in found.touched if "@" not in name]) == ([], ["a", "root"])
+
+
+PROGRAM = """
+from tests.unit.definitions.test_fingerprints import Audit, Order, leaf, of, tree
+from actors import FunctionTool
+print(tree(leaf("a", tools=[FunctionTool(of)], output_schema=Order), leaf("b")).version.id, of({"x", "y", "z"}).hex())
+"""
+
+
+def test_a_version_has_the_same_name_in_every_process() -> None:
+    def run(seed: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    assert run("1") == run("2") != ""

@@ -1,0 +1,117 @@
+"""What only asks waits in a line of its own: a few at a time, users in turn, and no more than may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from actors.errors import OverloadedError
+from actors.messages import protocol as p
+from actors.messages.limits import Limits
+from actors.messages.session import SessionKey
+from actors.session.query_line import AT_ONCE, QUERIES, QueryLine
+
+
+class Asked:
+    """Requests through a line to a handler that waits until each may end."""
+
+    def __init__(self, **limits: object) -> None:
+        self.line = QueryLine(Limits(**{"max_waiting_requests": 4, **limits}))  # type: ignore[arg-type]
+        self.begun: list[str] = []
+        self.may_end = asyncio.Semaphore(0)
+        self.handle = self.line.bounded(self._answer)
+
+    async def _answer(self, message: p.GetTurn) -> p.Ack:
+        self.begun.append(message.invocation_id)
+        await self.may_end.acquire()
+        return p.Ack()
+
+    def ask(self, *turns: str) -> list[asyncio.Task[p.Message]]:
+        """Ask for turns; each is named by its user and a number."""
+        return [
+            asyncio.ensure_future(self.handle(p.GetTurn(key=SessionKey("app", turn[0], "s"), invocation_id=turn)))
+            for turn in turns
+        ]
+
+    async def fill(self) -> list[asyncio.Task[p.Message]]:
+        """Have as many under way as may be, of a user of their own."""
+        tasks = self.ask(*(f"z{number}" for number in range(AT_ONCE)))
+        await settle()
+        self.begun.clear()
+        return tasks
+
+    async def end(self, tasks: Sequence[asyncio.Task[p.Message]]) -> None:
+        """Let all end, one after the other."""
+        while not all(task.done() for task in tasks):
+            self.may_end.release()
+            await settle()
+
+
+async def settle() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+async def test_users_take_turns_by_their_weights_while_a_few_are_answered() -> None:
+    asked = Asked(max_waiting_requests=9, user_weights={"b": 2})
+    tasks = [*await asked.fill(), *asked.ask("a1", "a2", "b1", "b2", "b3")]
+    await settle()
+    assert (asked.begun, len(asked.line)) == ([], 5)
+    await asked.end(tasks)
+    assert asked.begun == ["a1", "b1", "b2", "a2", "b3"]
+    assert len(asked.line) == 0
+
+
+async def test_more_than_may_wait_are_refused_with_a_time_and_taken_when_there_is_room() -> None:
+    asked = Asked()
+    tasks = [*await asked.fill(), *asked.ask("a1", "a2", "a3", "b1")]
+    await settle()
+    (refused,) = asked.ask("c1")
+    with pytest.raises(OverloadedError, match="has 4 requests waiting, and max_waiting_requests allows no more") as told:
+        await refused
+    assert told.value.retry_after_s == 1.0
+    asked.may_end.release()
+    await settle()
+    tasks += asked.ask("c2")
+    await asked.end(tasks)
+    assert "c1" not in asked.begun
+    assert asked.begun[-1] in ("a3", "c2")
+
+
+@pytest.mark.parametrize("is_just_let_in", [False, True])
+async def test_one_that_is_given_up_leaves_its_place(is_just_let_in: bool) -> None:
+    asked = Asked()
+    tasks = [*await asked.fill(), *asked.ask("a1", "a2")]
+    await settle()
+    given_up = tasks[-2]
+    if is_just_let_in:
+        asked.may_end.release()
+        while len(asked.line) == 2:  # noqa: ASYNC110 - nothing tells of the step in between
+            await asyncio.sleep(0)
+        assert asked.begun == []
+    given_up.cancel()
+    await settle()
+    await asked.end(tasks)
+    assert given_up.cancelled()
+    assert asked.begun == ["a2"]
+    assert (asked.line._under_way, len(asked.line)) == (0, 0)
+
+
+async def test_a_request_that_fails_makes_room() -> None:
+    line = QueryLine(Limits(max_waiting_requests=1))
+
+    async def fail(_: p.Message) -> p.Message:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    handle = line.bounded(fail)
+    for _ in range(3):
+        failed = await asyncio.gather(*(handle(p.CountTurns(app="app")) for _ in range(AT_ONCE + 1)), return_exceptions=True)
+        assert {type(error) for error in failed} == {ValueError}
+
+
+def test_nothing_that_a_turn_waits_for_is_a_query() -> None:
+    of_turns = {p.OpenTurn, p.Append, p.Fetch, p.Poll, p.CloseTurn, p.FindTurn, p.ReadTurn, p.Subscribe, p.ReserveSpending}
+    assert not QUERIES & of_turns
