@@ -19,10 +19,13 @@ from actors.errors.tracebacks import count_as_own  # noqa: E402
 
 if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
+    from actors.messages.graph import EdgeReason
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.operating.flow_board import BoardTask, FlowBoard
+    from actors.messages.operating.log_line import LogLine
     from actors.messages.operating.schedule import Schedule
     from actors.messages.operating.turn_description import TurnDescription
-    from actors.messages.operating.usage import UsageReport, UsageSums
+    from actors.messages.operating.usage import UsageReport, UsageSums, UsedTurn
     from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo
     from runtime.driver.flows import TaskResult
     from runtime.driver.questions import Question
@@ -44,8 +47,12 @@ __all__ = [
     "ApiKeyAuth",
     "BasicAuth",
     "BearerAuth",
+    "BoardTask",
     "CallAttempt",
     "DeploymentEvent",
+    "EdgeReason",
+    "FlowBoard",
+    "LogLine",
     "MapResult",
     "OpenApiTools",
     "PendingCall",
@@ -65,6 +72,7 @@ __all__ = [
     "TurnResult",
     "UsageReport",
     "UsageSums",
+    "UsedTurn",
     "event_lines",
     "python_tool",
 ]
@@ -76,6 +84,10 @@ _MODULES = {
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",
+    "EdgeReason": "actors.messages.graph",
+    "BoardTask": "actors.messages.operating.flow_board",
+    "FlowBoard": "actors.messages.operating.flow_board",
+    "LogLine": "actors.messages.operating.log_line",
     "MapResult": "runtime.driver.scripts.results",
     "OpenApiTools": "runtime.integrations.openapi.tools",
     "PendingCall": "actors.messages.turn_info",
@@ -95,6 +107,7 @@ _MODULES = {
     "TurnResult": "runtime.driver.turns.turn",
     "UsageReport": "actors.messages.operating.usage",
     "UsageSums": "actors.messages.operating.usage",
+    "UsedTurn": "actors.messages.operating.usage",
     "event_lines": "runtime.frontends.console.event_lines",
     "python_tool": "runtime.integrations.code.tool",
 }

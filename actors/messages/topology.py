@@ -13,6 +13,7 @@ import msgspec
 from actors.errors import UnknownAgentError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
+from actors.messages.graph import GraphShape
 from actors.messages.json_types import JsonObject
 
 LLM = "llm"
@@ -61,7 +62,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         tools: the names of its tools.
         workers: of a flow, the agents that work on its tasks, wherever they stand.
         mode: see LlmAgent; "" for none.
-        edges: of a graph, its edges, with one for each route.
+        graph: of a graph, its edges and nodes; None for any other.
         input_schema: of a graph, the JSON schema of its input; None: it takes any.
     """
 
@@ -78,7 +79,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     tools: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
     mode: str = ""
-    edges: tuple[GraphEdge, ...] = ()
+    graph: GraphShape | None = None
     input_schema: JsonObject | None = None
 
     @property

@@ -216,6 +216,14 @@ class SessionRef(Ref):
             # It may have been rewound before the actor was lost.
             await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
 
+    async def fork(self, message: p.ForkSession) -> None:
+        """Make a fork of a session: see `SessionForks.fork`. Raises what that raises."""
+        try:
+            await self._ask(message, p.Ack, once=True)
+        except ActorRestartsError:
+            # It may have been made before the actor was lost.
+            await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
+
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
         await self._ask(p.OpenStore(), p.Ack)

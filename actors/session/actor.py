@@ -22,6 +22,7 @@ from actors.session.archiving import Archiving
 from actors.session.draining import DrainNotes
 from actors.session.due_times import DueTimes
 from actors.session.environment import SessionEnvironment
+from actors.session.forks.forking import SessionForks
 from actors.session.log.logs import SessionLogs
 from actors.session.log.queries import LogQueries
 from actors.session.log.reader import LogReader
@@ -98,6 +99,7 @@ class SessionActor(Actor):
         self._usage = UsageReports(usage, environment.prices)
         self._budgets = TurnBudgets(lookup, BudgetAccounts(versions.topology, usage, day), environment.prices, counts)
         self._services = SessionServices(parts)
+        self._forks = SessionForks(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._users = UserDeletion(parts, self._memory)
         self._retention = Retention(parts)
@@ -148,6 +150,7 @@ class SessionActor(Actor):
             p.DeleteSessionRequest: self._services.delete_session,
             p.AppendEventRequest: self._services.append_event,
             p.RewindRequest: self._services.rewind,
+            p.ForkSession: self._forks.fork,
             p.OpenStore: self.open_store,
             p.HoldUser: self._users.hold_user,
             p.RemoveUser: self._users.remove_user,

@@ -11,9 +11,10 @@ from actors.definitions.tree import AgentTree
 from actors.interfaces.clock import Clock
 from actors.interfaces.deployment_events import DeploymentEvent
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.operating.log_line import LogLine
 from actors.messages.operating.versions import TreeVersion, VersionRecord
 from actors.messages.protocol.base import ConnectionFigures
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
@@ -63,7 +64,19 @@ class TreeKeeper(Protocol):
         ...
 
 
-class Engine(Protocol):
+class KeepsLogs(Protocol):
+    """What a deployment keeps of what happens in it. All methods are called from one event loop."""
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events of the deployment that its processes keep, the oldest first."""
+        ...
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, as far as the deployment keeps it, the oldest first."""
+        ...
+
+
+class Engine(KeepsLogs, Protocol):
     """Runs the actors of one deployment. All methods but `prepare` are called from one event loop."""
 
     @property
@@ -141,10 +154,6 @@ class Engine(Protocol):
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers that have started, by the names of the servers."""
-        ...
-
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """The events of the deployment that its processes keep, the oldest first."""
         ...
 
     @property

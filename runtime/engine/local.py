@@ -17,7 +17,8 @@ from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.limiter.actor import LimiterActor
 from actors.messages.event import now_s
-from actors.messages.session import SessionKey, Shard
+from actors.messages.operating.log_line import LogLine
+from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
@@ -39,6 +40,7 @@ from runtime.engine.variables import set_variables
 from runtime.models.pool import ModelPool
 from runtime.observability.logs.events import EventRing, RingHandler, let_events_through
 from runtime.observability.logs.records import mark_records
+from runtime.observability.logs.turn_lines import LineRing
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
 
@@ -85,6 +87,7 @@ class LocalEngine:
         self._mcp = McpServers(self._mcp_servers.find)
         self._events = EventRing()
         self._event_handler = RingHandler(self._events)
+        self._lines = LineRing(deployment.app_name)
 
     def prepare(self) -> None:
         """Check what can be checked of the artifact store. Raises StoreError."""
@@ -95,6 +98,7 @@ class LocalEngine:
         mark_records()
         let_events_through()
         logging.getLogger(LOGGER).addHandler(self._event_handler)
+        logging.root.addHandler(self._lines)
         settings = self._deployment.settings
         set_variables(settings.variables)
         self._telemetry = process_telemetry(settings, self._deployment.app_name)
@@ -185,6 +189,10 @@ class LocalEngine:
         """The newest events of this process: see Engine."""
         return self._events.all()
 
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged in a turn, of the newest of this process: see Engine. Prints are not kept."""
+        return self._lines.lines_of(turn)
+
     async def rejoin(self) -> None:
         """Nothing: the actors end with this program."""
 
@@ -199,6 +207,7 @@ class LocalEngine:
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop the actors: see Engine."""
         logging.getLogger(LOGGER).removeHandler(self._event_handler)
+        logging.root.removeHandler(self._lines)
         if self.loop_clock is not None:
             self.loop_clock.thaw()
         await self.runner.stop(leave_turns=leave_turns)

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
-from actors import START, Blob, Graph, LlmAgent, Part, RequestInput, SequentialAgent, ToolContext, tool
+from actors import (
+    DEFAULT_ROUTE,
+    START,
+    Blob,
+    Content,
+    Flow,
+    FunctionCall,
+    Graph,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    NodeContext,
+    Part,
+    RequestInput,
+    SequentialAgent,
+    Supervision,
+    Task,
+    ToolContext,
+    tool,
+)
 from actors.testing import PatternModel
 from tests.support.agents.page_agents import refund, write_letter
 from tests.support.agents.web_agents import SteppedModel, ask_manager, pay
+from tests.support.models.metered_model import MeteredModel
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de000"
@@ -25,26 +48,44 @@ async def draw(tool_context: ToolContext) -> str:
     return "drawn"
 
 
+@tool
+def find(order: int) -> str:
+    """Find an order."""
+    logging.getLogger("shop").warning("order %s is late", order)
+    raise LookupError(f"order {order} is gone")
+
+
 CONCIERGE = PatternModel(
     [
         ("letter", {"call": "write_letter", "args": {"text": "Dear Ada"}}),
         ("tool:write_letter", "The letter is written."),
         ("draw", {"call": "draw"}),
         ("tool:draw", "Here it is."),
+        ("tool:find", "I cannot find it."),
+        ("find", {"call": "find", "args": {"order": 42}}),
         ("refund", {"transfer": "billing"}),
         ("markup", "<img src=x onerror=alert(1)> <b>not bold</b>"),
     ],
     default="Order 42 is on its way.",
 )
-BILLING = PatternModel(
-    [("tool:refund", "Done: 80 euros are yours."), ("refund", {"call": "refund", "args": {"amount": 80}})], default="How much?"
+BILLING = MeteredModel(
+    PatternModel(
+        [("tool:refund", "Done: 80 euros are yours."), ("refund", {"call": "refund", "args": {"amount": 80}})],
+        default="How much?",
+    )
 )
 
 
 def concierge() -> LlmAgent:
     """A concierge that writes and draws, and an agent below it that asks before it pays."""
     billing = LlmAgent(name="billing", description="Money.", model=BILLING, tools=[refund])
-    return LlmAgent(name="concierge", description="Greets.", model=CONCIERGE, tools=[write_letter, draw], sub_agents=[billing])
+    return LlmAgent(
+        name="concierge",
+        description="Greets.",
+        model=MeteredModel(CONCIERGE),
+        tools=[write_letter, draw, find],
+        sub_agents=[billing],
+    )
 
 
 def stepped(folder: Path) -> LlmAgent:
@@ -66,20 +107,73 @@ def ask() -> RequestInput:
     return RequestInput(interrupt_id="order", message="What would you like?", response_schema=schema)
 
 
-def order(node_input: dict[str, object]) -> str:
+def order(node_input: dict[str, Any], ctx: NodeContext) -> str:
     """Take an order."""
+    ctx.route = "many" if node_input["number"] > 100 else "few"
     return f"{node_input['number']} {node_input['fruit']}, wrapped: {node_input['wrapped']}"
 
 
+def deliver(node_input: str) -> str:
+    """Send a lorry."""
+    return f"A lorry brings {node_input}"
+
+
 def shop() -> Graph:
-    """A graph that asks by a form."""
+    """A graph that asks by a form, and goes on by what was ordered."""
     teller = LlmAgent(name="teller", model=PatternModel([], default="It is packed."))
-    return Graph(name="shop", edges=[(START, ask, order, teller)])
+    return Graph(name="shop", edges=[(START, ask, order), (order, {"many": deliver, DEFAULT_ROUTE: teller})])
+
+
+class ShakyModel:
+    """Says that it is done, but fails the first time in a session that asks for it."""
+
+    def __init__(self) -> None:
+        self._failed: set[str] = set()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer, or fail."""
+        asked = request.contents[0].text
+        if asked.startswith("shaky") and asked not in self._failed:
+            self._failed.add(asked)
+            raise LookupError("the line is down")
+        yield LlmResponse(content=Content.of_text("second is done.", role="model"))
 
 
 def line() -> SequentialAgent:
-    """A workflow of three agents."""
-    names = ("first", "second", "third")
+    """A workflow of three agents, which runs those that fail once more."""
+    first, third = (LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in ("first", "third"))
+    second = LlmAgent(name="second", model=ShakyModel())
     return SequentialAgent(
-        name="line", sub_agents=[LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in names]
+        name="line", sub_agents=[first, second, third], supervision=Supervision(strategy="restart", backoff_s=0.05)
     )
+
+
+class ErrandModel:
+    """Finishes its tasks one after the other, but gives up the one that has no way, and waits where it is to ask."""
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Answer with a call."""
+        names = [tool.name for tool in request.tools]
+        answered = {response.name for content in request.contents for response in content.function_responses()}
+        finish = next(name for name in names if name.startswith("succeed_"))
+        task = finish.removeprefix("succeed_")
+        call = FunctionCall(name=finish, args={"result": f"{task} is done"})
+        if task == "cross":
+            call = FunctionCall(name="fail_cross", args={"reason": "the bridge is closed"})
+        elif "ask_manager" in names and "ask_manager" not in answered:
+            call = FunctionCall(name="ask_manager", args={"amount": 7})
+        yield LlmResponse(content=Content(role="model", parts=[Part(function_call=call)]))
+
+
+def errands() -> Flow:
+    """A flow of which a task is done, one waits for a person, one fails, and what needs that is skipped."""
+    runner = LlmAgent(name="runner", model=ErrandModel())
+    buyer = LlmAgent(name="buyer", model=ErrandModel(), tools=[ask_manager])
+    tasks = [
+        Task("Write a list", name="list", agents=[runner]),
+        Task("Cross the river", name="cross", agents=[runner], depends_on=["list"]),
+        Task("Buy fruit", name="buy", agents=[buyer], depends_on=["list"]),
+        Task("Visit the market beyond", name="visit", agents=[runner], depends_on=["cross"]),
+        Task("Cook", name="cook", agents=[runner], depends_on=["buy"]),
+    ]
+    return Flow(tasks, name="errands")

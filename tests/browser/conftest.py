@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
-from runtime import Runtime
+from actors import Price
+from runtime import Runtime, Settings
 from runtime.web import app_for
-from tests.browser.apps import concierge, line, shop, stepped
+from tests.browser.apps import concierge, errands, line, shop, stepped
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving
 
@@ -20,6 +21,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 expect.set_options(timeout=15_000)
+
+DESK = Settings(record_requests=1.0, prices={"metered": Price(input=1_000, output=10_000)})
 
 Opened = Callable[..., Page]
 """Opens a page of its own, at the place that is named by keywords, as the page's address has them."""
@@ -56,12 +59,13 @@ def runtimes(engine: str, gates: Path, tmp_path_factory: pytest.TempPathFactory)
         # One process for the agents of an app: the start of a process is most of what a test costs on Ray.
         environment.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
         with (
-            deploy(concierge(), app_name="desk") as desk,
+            deploy(concierge(), app_name="desk", settings=DESK) as desk,
             deploy(stepped(gates), app_name="slow") as slow,
             deploy(shop(), app_name="shop") as shopping,
             deploy(line(), app_name="line") as lined,
+            deploy(errands(), app_name="errands") as flow,
         ):
-            yield {"desk": desk, "slow": slow, "shop": shopping, "line": lined}
+            yield {"desk": desk, "slow": slow, "shop": shopping, "line": lined, "errands": flow}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +99,10 @@ def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
         context.route("**/*", only)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type in ("error", "warning") else None,
+        )
         return page
 
     yield opening

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -206,3 +208,34 @@ def test_a_page_goes_on_when_the_connection_was_lost(opened: Opened, user: str, 
     run_turn(runtimes["desk"], "letter", "s", user)
     page.context.set_offline(False)
     expect(page.get_by_text("The letter is written.")).to_be_visible()
+
+
+def test_a_timeline_marks_what_was_tried_again(opened: Opened, user: str, runtimes: dict[str, Runtime], engine: str) -> None:
+    run_turn(runtimes["line"], f"shaky {engine}", "s", user)
+    page = opened(app="line", user=user, session="s", pane="timeline")
+    expect(page.locator(".run .agent")).to_have_text(["first", "second", "third"])
+    expect(page.get_by_role("button", name="error: LookupError")).to_be_visible()
+    again = page.get_by_role("button", name="retry: second failed with LookupError: restart 1 of 3")
+    again.click()
+    expect(page.locator("pre.json")).to_contain_text('"decision": "restart"')
+    expect(page.get_by_role("heading", name="Traceback")).to_be_visible()
+
+
+def test_a_timeline_marks_a_process_that_was_lost(
+    opened: Opened, gates: Path, user: str, runtimes: dict[str, Runtime], engine: str
+) -> None:
+    if engine == "local":
+        pytest.skip("all agents are in this process")
+    rt, gate = runtimes["slow"], Gate(gates, user)
+    rt.sessions.create(user, "s")
+    page = opened(app="slow", user=user, session="s")
+    say(page, gate.name)
+    gate.let(1)
+    expect(page.get_by_text("one")).to_be_visible()
+    os.kill(rt.statistics().agents["stepped"].pid, signal.SIGKILL)
+    gate.close()
+    expect(page.get_by_text("one two three four")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    page.get_by_role("button", name="Timeline", exact=True).click()
+    expect(page.get_by_role("button", name="lost: its process was lost")).to_be_visible()
+    expect(page.locator(".summary")).to_contain_text("1 lost")

@@ -24,9 +24,14 @@ PLACES = {
     "timeline": {"app": "desk", "user": "looks", "session": "s", "pane": "timeline", "tab": "usage"},
     "state": {"app": "desk", "user": "looks", "session": "s", "tab": "state"},
     "artifacts": {"app": "desk", "user": "looks", "session": "s", "tab": "artifacts"},
+    "requests": {"app": "desk", "user": "looks", "session": "s", "tab": "requests", "seq": "2"},
+    "log": {"app": "desk", "user": "looks", "session": "found", "tab": "log", "seq": "3"},
+    "usage": {"app": "desk", "view": "usage", "by": "turn"},
     "inbox": {"app": "shop", "view": "inbox"},
     "figures": {"app": "desk", "view": "figures"},
     "tree": {"app": "desk", "view": "tree", "agent": "billing"},
+    "board": {"app": "errands", "user": "looks", "session": "s", "pane": "board"},
+    "compare": {"app": "desk", "user": "looks", "session": "s", "pane": "compare", "otherTurn": "e-first"},
     "graph": {"app": "shop", "user": "looks", "session": "s", "tab": "agent", "agent": "shop"},
 }
 """The views, each by its address."""
@@ -35,9 +40,11 @@ PLACES = {
 @pytest.fixture(scope="module", autouse=True)
 def shown(runtimes: dict[str, Runtime]) -> None:
     """Something to show in each view."""
-    run_turn(runtimes["desk"], "draw", "s", "looks")
+    run_turn(runtimes["desk"], "draw", "s", "looks", invocation_id="e-first")
     run_turn(runtimes["desk"], "a refund", "s", "looks")
+    run_turn(runtimes["desk"], "find", "found", "looks")
     run_turn(runtimes["shop"], "hi", "s", "looks")
+    run_turn(runtimes["errands"], "go", "s", "looks")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,7 @@ def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place
     page.goto(f"{url}/ui/?" + "&".join(f"{name}={value}" for name, value in PLACES[place].items()))
     expect(page.get_by_role("navigation")).to_be_visible()
     page.wait_for_load_state("load")
-    expect(page.locator(".row, .question, .chart").first).to_be_visible()
+    expect(page.locator(".row, .question, .chart, .sums, .task, .step").first).to_be_visible()
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run().then(found => found.violations)")
     serious = [

@@ -106,4 +106,23 @@ def test_a_workflow_and_a_graph_are_drawn_with_the_way_of_the_turn(
     run_turn(runtimes["shop"], "hi", "s", user)
     page = opened(app="shop", user=user, session="s", tab="agent", agent="shop")
     expect(page.locator(".drawing .node.taken")).to_have_text(["askask"])
-    expect(page.locator(".drawing .node")).to_have_count(4)
+    expect(page.locator(".drawing .node")).to_have_count(5)
+
+
+def test_a_graph_says_for_each_edge_why_it_was_taken(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["shop"], "hi", "s", user)
+    page = opened(app="shop", user=user, session="s", tab="agent", agent="shop")
+    taken = page.get_by_role("list", name="Edges that were taken").get_by_role("listitem")
+    expect(taken).to_have_text(["START → ask@1: it has no route, so it is always taken"])
+    [call] = runtimes["shop"].turns.pending(user)
+    answer = {"fruit": "plums", "number": 3, "wrapped": True}
+    list(runtimes["shop"].answer({call.call_id: answer}, user_id=user, session_id="s"))
+    # The page follows the turn, and has the edges without being loaded again.
+    expect(taken).to_have_count(3)
+    expect(taken.nth(2)).to_contain_text('order@1 → teller@1: order said "few", for which there is no other edge')
+    expect(page.locator(".drawing g.taken .edge")).to_have_count(3)
+    page.get_by_text("1 edge was not taken").click()
+    others = page.get_by_role("list", name="Edges that were not taken")
+    expect(others).to_contain_text('order@1 → deliver: order said "few"')
+    others.get_by_role("button").click()
+    expect(page.locator("pre.json")).to_contain_text('"path": "shop@1/order@1"')

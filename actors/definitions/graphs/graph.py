@@ -16,8 +16,9 @@ from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, TriedAgent, checked_type
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import DefinitionError, GraphValidationError
-from actors.messages.topology import CHAT, TASK, GraphEdge
-from actors.rules.graph.shape import DEFAULT_ROUTE, START, Arrow, Shape, flaws
+from actors.messages.graph import Arrow, GraphShape
+from actors.messages.topology import CHAT, TASK
+from actors.rules.graph.shape import START, Shape, flaws
 
 
 class Graph(BaseAgent):
@@ -130,13 +131,10 @@ class Graph(BaseAgent):
         arrows = [Arrow(name_of_end(edge.from_node), name_of_end(edge.to_node), edge.routes) for edge in self.edges]
         return Shape(arrows, {name for name, each in self.nodes.items() if isinstance(each, JoinNode)})
 
-    def drawn_edges(self) -> tuple[GraphEdge, ...]:
-        """Its edges by names, as drawings show them."""
-        return tuple(
-            GraphEdge(_drawn(arrow.source), arrow.target, "otherwise" if route == DEFAULT_ROUTE else str(route))
-            for arrow in self.shape.arrows
-            for route in arrow.routes or ("",)
-        )
+    def told_shape(self) -> GraphShape:
+        """Its edges and nodes by their names, as others than its own actor know it."""
+        waits = (name for name, each in self.nodes.items() if isinstance(each, FunctionNode) and each.wait_for_output)
+        return GraphShape(arrows=self.shape.arrows, joins=tuple(self.shape.joins), patient=tuple(waits))
 
     @cached_property
     def agents(self) -> Mapping[str, AgentName]:
@@ -175,10 +173,6 @@ class Graph(BaseAgent):
 def _named(agent: BaseAgent) -> AgentName:
     input_class = agent.input_schema if isinstance(agent, LlmAgent) else None
     return AgentName(agent.name, _sees_conversation(agent), agent.kind == "graph", input_class=input_class)
-
-
-def _drawn(node: str) -> str:
-    return "START" if node == START else node
 
 
 def _sees_conversation(agent: BaseAgent) -> bool:

@@ -147,7 +147,7 @@ class AgentTree:
             tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
             mode=(llm.mode or "") if llm is not None else "",
-            edges=agent.drawn_edges() if isinstance(agent, Graph) else (),
+            graph=agent.told_shape() if isinstance(agent, Graph) else None,
             input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
         )
 

@@ -19,7 +19,7 @@ class UsageFilter(msgspec.Struct, frozen=True, kw_only=True):
         session: of that session of the user only; None: of all sessions.
         invocation_id: that turn of the session only; "": all of them.
         since_s: only turns that began at this time or later, in seconds since the epoch.
-        groups: what to tell them apart by: "user", "day", "version" or "" for nothing.
+        groups: what to tell them apart by: "user", "day", "version", "turn" or "" for nothing.
     """
 
     app: str
@@ -59,8 +59,8 @@ class UsagePage(NamedTuple):
     """Some of the turns that a filter wants.
 
     Attributes:
-        turns: what those have used whose sums are stored, packed, by user, by version, by day as `day_of` names it, or all
-            under "".
+        turns: what those have used whose sums are stored, packed, by user, by version, by day as `day_of` names it, by turn as
+            `turn_group` names it, or all under "".
         unsummed: the others.
         next: where the next page begins; None: there are no more.
     """

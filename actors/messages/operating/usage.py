@@ -13,7 +13,7 @@ from actors.errors.checked_struct import CheckedStruct
 from actors.errors.validation import problems
 from actors.messages.shown import Shown
 
-UsageBy = Literal["agent", "model", "user", "day", "version"]
+UsageBy = Literal["agent", "model", "user", "day", "version", "turn"]
 USAGE_BY: tuple[str, ...] = get_args(UsageBy)
 """What usage can be listed by."""
 
@@ -47,6 +47,22 @@ class UsageSums(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"
         return self.input_tokens + self.output_tokens + self.reasoning_tokens
 
 
+class UsedTurn(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What one turn has used.
+
+    Attributes:
+        user_id, session_id, invocation_id: name the turn.
+        begun_s: when it began, in seconds since the epoch.
+        sums: what it has used.
+    """
+
+    user_id: str
+    session_id: str
+    invocation_id: str
+    begun_s: float
+    sums: UsageSums
+
+
 class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What was used, in all and by name.
 
@@ -54,12 +70,14 @@ class UsageReport(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="came
         total: the sums of everything that was asked for.
         groups: the sums by agent, model, user, day or version, as was asked for, in the order of their names.
             The model "" stands for what was done without a model, such as tools.
+        turns: if they were asked for, the hundred turns that cost most money, those without a price after them by their tokens.
         currency: of `money`; "" where no model has a price.
         unpriced: models that have used tokens and have no price: `money` is without theirs.
     """
 
     total: UsageSums = UsageSums()
     groups: dict[str, UsageSums] = {}
+    turns: Sequence[UsedTurn] = ()
     currency: str = ""
     unpriced: Sequence[str] = ()
 

@@ -102,6 +102,21 @@ class RewindRequest(Message, frozen=True, kw_only=True):
     again: bool = False
 
 
+class ForkSession(Message, frozen=True, kw_only=True):
+    """Make a new session of the same user that has all of a session up to the end of a turn. The reply is Ack.
+
+    Attributes:
+        invocation_id: the turn.
+        fork: the id of the new session.
+        again: the request may have been done before: then nothing is left to do if the fork is there.
+    """
+
+    key: SessionKey
+    invocation_id: str
+    fork: str
+    again: bool = False
+
+
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One session.
 

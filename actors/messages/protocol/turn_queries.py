@@ -120,7 +120,7 @@ class GetUsage(Message, frozen=True, kw_only=True):
         session: of that session of the user only; None: of all sessions.
         invocation_id: that turn of the session only; "": all of them.
         since_s: only turns that began at this time or later, in seconds since the epoch.
-        by: what to list the sums by: "agent", "model", "user", "day" or "version"; "": nothing.
+        by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
     """
 
     app: str

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from actors.messages.codec import plain
 from actors.messages.content import Content
-from actors.messages.graph import Route
+from actors.messages.graph import Arrow, Route
 from actors.messages.json_types import JsonValue
-from actors.rules.graph.shape import START, Arrow, Shape
+from actors.rules.graph.shape import START, Shape
 
 Given = Content | JsonValue
 """What a node is given: the user's message behind START, else what the node before has given."""
@@ -126,6 +126,10 @@ class GraphProgress:
             self.output = output
         if leads_on:
             self._end(run.node, _Trigger(branch or run.branch, output), routes)
+
+    def led_to(self, node: str) -> int:
+        """The number of the last run of a node that has begun, or will: so many have been led to."""
+        return self._numbers[node] + len(self._triggers.get(node, ()))
 
     def starved(self) -> Mapping[str, Sequence[str]]:
         """The joins that some node before them has reached, and that cannot run any more; with the nodes that they lack."""

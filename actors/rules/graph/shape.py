@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from actors.messages.graph import Route
+from actors.messages.graph import Arrow, EdgeBecause, Route
 
 START = "__START__"
 """Where a graph begins."""
@@ -15,16 +14,8 @@ DEFAULT_ROUTE = "__DEFAULT__"
 """The route of an arrow that is followed when no other one that asks for a route is."""
 
 
-class Arrow(NamedTuple):
-    """From one node to another.
-
-    Attributes:
-        routes: it is followed when the node has said one of them; none: always.
-    """
-
-    source: str
-    target: str
-    routes: tuple[Route, ...] = ()
+TAKEN: frozenset[EdgeBecause] = frozenset({"always", "route", "default"})
+"""The reasons for which an arrow is followed."""
 
 
 class Shape:
@@ -63,11 +54,28 @@ class Shape:
         Args:
             routes: what it has said.
         """
+        return [arrow for arrow, because in self.judged(node, routes) if because in TAKEN]
+
+    def judged(self, node: str, routes: Sequence[Route]) -> list[tuple[Arrow, EdgeBecause]]:
+        """The arrows that lead on from a node, each with why it is followed, or is not, when the node has said some routes."""
         exits = self._exits.get(node, [])
-        asked = [arrow for arrow in exits if any(is_same_route(one, other) for one in arrow.routes for other in routes)]
-        if not asked:
-            asked = [arrow for arrow in exits if DEFAULT_ROUTE in arrow.routes]
-        return [arrow for arrow in exits if not arrow.routes or arrow in asked]
+        asked = [any(is_same_route(one, other) for one in arrow.routes for other in routes) for arrow in exits]
+        unasked: EdgeBecause = "other" if routes else "silent"
+        takes_default = not any(asked)
+        found: list[tuple[Arrow, EdgeBecause]] = []
+        for arrow, is_asked in zip(exits, asked, strict=True):
+            if not arrow.routes:
+                found.append((arrow, "always"))
+            elif is_asked:
+                found.append((arrow, "route"))
+            else:
+                found.append((arrow, "default" if takes_default and DEFAULT_ROUTE in arrow.routes else unasked))
+        return found
+
+
+def drawn_name(node: str) -> str:
+    """The name of a node as people read it."""
+    return "START" if node == START else node
 
 
 def is_same_route(one: Route, other: Route) -> bool:

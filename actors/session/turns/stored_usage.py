@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from actors.errors import StoreError
 from actors.interfaces.store_abilities.usage import ReportsUsage, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
-from actors.rules.accounting.report import day_of
+from actors.rules.accounting.report import day_of, turn_group
 from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed, sum_of_packed
 from actors.session.log.event_scan import scan
 from actors.session.log.reader import PAGE
@@ -43,7 +43,8 @@ class StoredUsage:
                 yield group, turns
             for turn in page.unsummed:
                 if (turn.key, turn.invocation_id) not in without:
-                    named = {"user": turn.key.user, "day": day_of(turn.begun_s), "version": turn.version}
+                    begun = day_of(turn.begun_s)
+                    named = {"user": turn.key.user, "day": begun, "version": turn.version, "turn": _group(turn)}
                     yield named.get(wanted.groups, ""), [await self._of_events(turn)]
             if page.next is None:
                 return
@@ -59,3 +60,7 @@ class StoredUsage:
                 if event.invocation_id == turn.invocation_id:
                     usage.note(event.author, event.model_version, event.amounts())
         return packed(usage.spent)
+
+
+def _group(turn: UnsummedTurn) -> str:
+    return turn_group(turn.key.user, turn.key.session, turn.invocation_id, turn.begun_s)

@@ -13,8 +13,9 @@ from ray.exceptions import RayError
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.messages.operating.log_line import LogLine
 from actors.messages.protocol.base import ConnectionFigures, Statistics
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
@@ -23,7 +24,7 @@ from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
 from runtime.cluster.handle import Handle
-from runtime.cluster.logs.reader import HubReader
+from runtime.cluster.logs.reader import HubReader, kept_lines
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
@@ -34,13 +35,31 @@ from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
+from runtime.observability.logs.turn_lines import lines_of
 from runtime.settings import Settings
 
 EVENTS_S = 5.0
 """How long a process may take to tell its events."""
 
 
-class DeployedEngine:
+class DeployedLogs:
+    """What the processes of Session actors and Runners keep. Implements `KeepsLogs`."""
+
+    _core: CoreHandles
+
+    async def deployment_events(self) -> Sequence[DeploymentEvent]:
+        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
+        handles = [*self._core.sessions, *self._core.runners]
+        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
+        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
+
+    async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
+        """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
+        handles = [*self._core.sessions, *self._core.runners]
+        return lines_of(await kept_lines(handles), turn)
+
+
+class DeployedEngine(DeployedLogs):
     """The clients of a deployment's actors, and how the actors are ended.
 
     Args:
@@ -136,12 +155,6 @@ class DeployedEngine:
     def connections(self) -> ConnectionFigures | None:
         """The figures of messages to and from this driver; None before `connect` was called."""
         return self._wires.figures() if self._wires is not None else None
-
-    async def deployment_events(self) -> Sequence[DeploymentEvent]:
-        """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
-        handles = [*self._core.sessions, *self._core.runners]
-        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
-        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""

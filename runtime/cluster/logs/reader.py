@@ -11,7 +11,7 @@ from ray.exceptions import RayError
 
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogPage
-from runtime.observability.logs.lines import decode_lines
+from runtime.observability.logs.lines import Line, decode_lines
 from runtime.observability.logs.outlet import Sink
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,29 @@ WAIT_S = 30.0
 RETRY_S = 1.0
 """Time before a process is asked again that could not be reached."""
 
+KEPT_S = 5.0
+"""How long a process may take to give what it keeps."""
+
+FROM_FIRST = "first"
+"""Names no hub, so that all of its lines are given."""
+
 LAST_S = 0.05
 """How long lines are waited for at the end that are on their way."""
+
+
+async def kept_lines(handles: Sequence[Handle]) -> list[Line]:
+    """All lines that the hubs of some core actors keep, each in the order in which it got them. One that is lost has none."""
+    pages = await asyncio.gather(*(_page_of(handle) for handle in handles))
+    return [line for batches in pages for batch in batches for line in decode_lines(batch)]
+
+
+async def _page_of(handle: Handle) -> Sequence[bytes]:
+    try:
+        async with asyncio.timeout(KEPT_S):
+            page: LogPage = await handle.poll_logs.remote(FROM_FIRST, 0, 0.0)
+            return page.batches
+    except (RayError, TimeoutError):
+        return ()
 
 
 class HubReader:
@@ -36,7 +57,7 @@ class HubReader:
     """
 
     def __init__(self, handles: Sequence[Handle], sink: Sink, *, from_now: bool) -> None:
-        self._hubs = [_Hub(handle, sink, "" if from_now else "first") for handle in handles]
+        self._hubs = [_Hub(handle, sink, "" if from_now else FROM_FIRST) for handle in handles]
         self._tasks = [asyncio.create_task(hub.follow()) for hub in self._hubs]
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from actors.messages.topology import GraphEdge, Topology
 from actors.refs.session import SessionRef
 from actors.rules.tree.outline import Outline, check_workers, outline, search
 from runtime.driver.engine_client import EngineClient
-from runtime.driver.services.drawing import edge_lines, mermaid
+from runtime.driver.services.drawing import drawn_edges, edge_lines, mermaid
 
 
 class _Printer(Protocol):
@@ -219,7 +219,7 @@ def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:
         tools=node.tools,
         agent_tools=node.tool_agents,
         workers=node.workers,
-        edges=node.edges,
+        edges=drawn_edges(node.graph) if node.graph is not None else (),
         child_count=len(node.children),
         children=tuple(children),
         hidden=found.hidden,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from actors.messages.graph import GraphShape
 from actors.messages.topology import GRAPH, GraphEdge
+from actors.rules.graph.shape import DEFAULT_ROUTE, drawn_name
 
 
 class _Drawn(Protocol):
@@ -27,6 +29,15 @@ class _Drawn(Protocol):
     def children(self) -> Sequence[_Drawn]: ...
 
     def __iter__(self) -> Iterator[_Drawn]: ...
+
+
+def drawn_edges(shape: GraphShape) -> tuple[GraphEdge, ...]:
+    """The edges of a graph as drawings show them, with one for each route."""
+    return tuple(
+        GraphEdge(drawn_name(arrow.source), arrow.target, "otherwise" if route == DEFAULT_ROUTE else str(route))
+        for arrow in shape.arrows
+        for route in arrow.routes or ("",)
+    )
 
 
 def edge_lines(edges: Sequence[GraphEdge]) -> Iterator[str]:

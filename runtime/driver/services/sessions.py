@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from actors.errors import InvalidMessageError, RequestError
+from actors.errors import InvalidMessageError, RequestError, SessionNotFoundError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode_event
@@ -21,6 +21,7 @@ from actors.rules.checks.ids import checked_key, checked_known_id, checked_known
 from actors.rules.checks.state import without_temp
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.forking import ForkMethods
 from runtime.driver.services.tail import SessionTail
 from runtime.driver.turns.turn import Turn
 from runtime.driver.user_message import to_state
@@ -32,7 +33,7 @@ Follow = Callable[[SessionKey, int], Turn]
 
 
 @explains_all_wrong_calls
-class _Sessions:
+class _Sessions(ForkMethods):
     """The requests to the Session actor, as coroutines for the portal's loop."""
 
     def __init__(self, client: EngineClient, artifacts: ArtifactsService, follow: Follow) -> None:
@@ -108,6 +109,13 @@ class _Sessions:
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
         turn = checked_known_id("invocation id", invocation_id)
         await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
+
+    async def _fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None) -> Session:
+        fork = await self._forked(user_id, session_id, invocation_id, fork_id)
+        found = await self._get(self._key(user_id, fork), 0, None)
+        if found is None:
+            raise SessionNotFoundError(self._client.app_name, user_id, fork)
+        return found
 
     async def _events(
         self, key: SessionKey, after_seq: int, before_seq: int | None, limit: int, newest_first: bool
@@ -289,6 +297,23 @@ class SessionsService(_Sessions):
         """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
         self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
 
+    def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
+        """Make a new session that has all of a session up to the end of a turn: events, state, turns and artifacts.
+
+        Args:
+            fork_id: of the new session; None chooses one.
+
+        Returns:
+            The new session, without its events.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            SessionBusyError: a turn of the session runs.
+            SessionExistsError, InvalidIdError: `fork_id` is taken, or no id.
+            RequestError: another turn was paused at the end of the turn, and has gone on since; or there is too much.
+        """
+        return self._client.run(self._fork(user_id, session_id, invocation_id, fork_id))
+
     def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
         """Append an event that belongs to no turn, such as one of an imported conversation, and return it as stored.
 
@@ -352,6 +377,10 @@ class AsyncSessionsService(_Sessions):
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Take a session back to before a turn."""
         await self._client.run_async(self._rewind(self._key(user_id, session_id), invocation_id))
+
+    async def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
+        """Make a new session that has all of a session up to the end of a turn."""
+        return await self._client.run_async(self._fork(user_id, session_id, invocation_id, fork_id))
 
     async def append_event(self, user_id: str, session_id: str, event: Event) -> Event:
         """Append an event that belongs to no turn."""

@@ -38,7 +38,7 @@ class UsageMethods:
             invocation_id: that turn of the session only.
             since: only turns that began then or later: a datetime, or seconds since the epoch.
             by: "agent", "model", "user", "day" (by UTC, when the turn began) or "version" (of the tree: see `update`): the report
-                has the sums of each in `groups`.
+                has the sums of each in `groups`; or "turn": it has the turns that cost most in `turns`.
 
         Raises:
             RequestError: an argument is wrong.

@@ -17,6 +17,7 @@ from actors.messages.turn_info import TURN_STATES, PendingCall, SelectionReason,
 from actors.rules.checks.arguments import checked_age, checked_choice, checked_number, checked_text
 from actors.rules.checks.ids import checked_id, checked_key
 from runtime.driver.engine_client import EngineClient
+from runtime.driver.reports.service import AsyncTurnReports, TurnReports
 from runtime.driver.turns.description import describe_turn
 from runtime.driver.turns.reasons import reasons_of
 from runtime.driver.turns.rebuilt import with_rebuilt
@@ -173,7 +174,7 @@ def _place(turn: TurnInfo) -> tuple[float, str]:
 
 
 @explains_all_wrong_calls
-class TurnsService(_Turns):
+class TurnsService(_Turns, TurnReports):
     """Turns as data: `rt.turns`."""
 
     def list(
@@ -296,7 +297,7 @@ class TurnsService(_Turns):
 
 
 @explains_all_wrong_calls
-class AsyncTurnsService(_Turns):
+class AsyncTurnsService(_Turns, AsyncTurnReports):
     """Turns as data, for callers on an event loop: `rt.aio.turns`. See TurnsService."""
 
     async def list(

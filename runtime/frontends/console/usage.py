@@ -17,7 +17,9 @@ User = Annotated[str | None, typer.Option(help="Only turns of this user.")]
 Session = Annotated[str | None, typer.Option(help="Only turns of this session; with --user.")]
 Turn = Annotated[str | None, typer.Option(help="Only this turn; with --user and --session.")]
 Since = Annotated[str | None, typer.Option(metavar="AGE", help="Only turns that began since then: 30d, 12h, 15m.")]
-By = Annotated[str | None, typer.Option(help="List them by agent, model, user, day or version.")]
+By = Annotated[
+    str | None, typer.Option(help="List them by agent, model, user, day or version; or the turns that cost most: turn.")
+]
 
 _COLUMNS = ("CALLS", "TOOLS", "INPUT", "CACHED", "OUTPUT", "REASONING", "SECONDS")
 
@@ -49,7 +51,11 @@ def usage(
 
 def _table(report: UsageReport, by: str | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     money = (report.currency,) if report.currency else ()
-    rows = [_row(name or "-", sums, with_money=bool(money)) for name, sums in report.groups.items()]
+    named = [
+        *report.groups.items(),
+        *((f"{each.user_id} {each.session_id} {each.invocation_id}", each.sums) for each in report.turns),
+    ]
+    rows = [_row(name or "-", sums, with_money=bool(money)) for name, sums in named]
     return ((by or "").upper(), *_COLUMNS, *money), [*rows, _row("all", report.total, with_money=bool(money))]
 
 

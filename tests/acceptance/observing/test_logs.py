@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.errors import InvocationNotFoundError
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.agents.failing_code import SECRET, failing_tree
@@ -97,3 +98,31 @@ def test_a_setting_decides_the_level_and_where_files_are(
     # The joined program and the one that has started the deployment are the same process here: the second turn is told twice.
     assert of_shop(caplog) == ["WARNING shop.library desk ada s1 talk too much"] * 3
     assert [*printed, *capsys.readouterr().out.splitlines()] == ["test.desk: talk aloud"] * 3
+
+
+def test_a_turn_has_the_lines_of_its_agents_and_of_no_other_turn(deploy: Deploy) -> None:
+    with deploy(talking_tree()) as rt:
+        first = run_turn(rt, "talk")[0].invocation_id
+        second = run_turn(rt, "talk", session_id="s2")[0].invocation_id
+        wanted = ["begin", "talk quietly"] + (["talk aloud"] if deploy.engine == "ray" else [])
+        until(lambda: len(rt.turns.log_lines("ada", "s1", first)) == len(wanted))
+        lines = rt.turns.log_lines("ada", "s1", first)
+        assert sorted(line.text for line in lines) == sorted(wanted)
+        assert {(line.agent, line.level) for line in lines} == {("desk", "INFO")}
+        assert {line.logger for line in lines} <= {"shop.code", "stdout"}
+        assert [line.at_s for line in lines] == sorted(line.at_s for line in lines)
+        assert rt.turns.log_lines("ada", "s2", second) != lines
+        # The same turn's id in another session is another turn.
+        with pytest.raises(InvocationNotFoundError):
+            rt.turns.log_lines("ada", "s2", first)
+
+
+def test_the_lines_of_a_failed_turn_have_its_traceback(deploy: Deploy) -> None:
+    with deploy(failing_tree()) as rt:
+        with pytest.raises(Exception, match="custom"):
+            run_turn(rt, "custom")
+        [turn] = rt.turns.list("ada", "s1")
+        until(lambda: any(line.details for line in rt.turns.log_lines("ada", "s1", turn.invocation_id)))
+        [line] = [line for line in rt.turns.log_lines("ada", "s1", turn.invocation_id) if line.details]
+        assert (line.agent, line.level) == ("custom", "ERROR")
+        assert "in open_account\n    raise LookupError" in line.details

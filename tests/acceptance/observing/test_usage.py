@@ -89,6 +89,11 @@ def test_usage_is_told_by_user_session_turn_day_and_model(deploy: Deploy) -> Non
         days = {(before + timedelta(days=number)).date().isoformat() for number in (0, 1)}
         assert set(rt.usage("ada", by="day").groups) <= days
         assert list(rt.usage("ada", by="model").groups)[-1] == "metered"
+        costly = rt.usage(by="turn").turns
+        assert {(each.user_id, each.session_id) for each in costly} == {("ada", "s1"), ("ada", "s2"), ("bob", "s1")}
+        assert [each.sums.tokens for each in costly] == sorted((each.sums.tokens for each in costly), reverse=True)
+        [bobs] = rt.usage("bob", by="turn").turns
+        assert (bobs.invocation_id, bobs.sums) == (event.invocation_id, rt.usage("bob").total)
         assert rt.usage(since=before - timedelta(minutes=1)) == rt.usage(since=before.timestamp() - 60) == rt.usage()
         assert rt.usage(since=before + timedelta(hours=1)).total.llm_calls == 0
 

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.operating.test_forks import (
+    test_a_fork_has_all_up_to_the_end_of_a_turn_and_goes_its_own_way,
+    test_a_paused_turn_waits_in_its_fork_and_each_is_answered_by_itself,
+)
 from tests.acceptance.sessions.test_concurrent_turns import (
     gate,
     test_a_cancelled_turn_is_sealed_whatever_still_works_in_a_thread,
@@ -46,7 +50,9 @@ from tests.support.sharded_runtimes import ShardedDeploy
 __all__ = [
     "gate",
     "test_a_cancelled_turn_is_sealed_whatever_still_works_in_a_thread",
+    "test_a_fork_has_all_up_to_the_end_of_a_turn_and_goes_its_own_way",
     "test_a_loop_goes_on_at_its_iteration_and_child",
+    "test_a_paused_turn_waits_in_its_fork_and_each_is_answered_by_itself",
     "test_a_rewind_restores_state_and_history_and_deletes_nothing",
     "test_a_running_turn_can_be_joined_from_its_first_event_and_from_behind_it",
     "test_a_second_turn_waits_in_line_and_is_refused_when_it_asks_for_that",

@@ -58,6 +58,7 @@ BODIES: Mapping[str, object] = {
     "NewSession": {"id": "s"},
     "SessionChange": {"stateDelta": {"x": 1}},
     "RewindTo": {"invocationId": "t"},
+    "ForkAt": {"invocationId": "t", "id": "forked"},
     "Remember": {"sessionId": "s"},
     "MemoryQuery": {"query": "secret"},
     "NewSchedule": {"name": "daily", "message": "hi", "everyS": 3_600},

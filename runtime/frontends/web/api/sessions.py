@@ -85,6 +85,13 @@ class RewindTo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     invocation_id: Id
 
 
+class ForkAt(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The turn up to whose end a fork has everything; `id`: of the fork, null has one chosen."""
+
+    invocation_id: Id
+    id: Id | None = None
+
+
 class SessionsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which sessions.
 
@@ -193,6 +200,13 @@ async def rewind_session(call: Call) -> None:
     await call.runtime.aio.sessions.rewind(call.user_id, call.session_id, given.invocation_id)
 
 
+async def fork_session(call: Call) -> Response:
+    """Make a new session that has all of a session up to the end of a turn."""
+    given = await call.body(ForkAt)
+    fork = await call.runtime.aio.sessions.fork(call.user_id, call.session_id, given.invocation_id, given.id)
+    return json_response(fork, 201, {"Location": call.url("sessions", fork.id)})
+
+
 async def read_events(call: Call) -> Response:
     """Read a page of a session's events. As a stream: all events after a position, over all turns, and those that come."""
     query = call.query(EventsQuery)
@@ -246,6 +260,7 @@ OPERATIONS = [
     HttpOperation("PATCH", _SESSION, change_session, body=SessionChange, gives=Session),
     HttpOperation("DELETE", _SESSION, delete_session, status=204),
     HttpOperation("POST", f"{_SESSION}/rewind", rewind_session, body=RewindTo, status=204),
+    HttpOperation("POST", f"{_SESSION}/fork", fork_session, body=ForkAt, gives=Session, status=201),
     HttpOperation("GET", f"{_SESSION}/export", export_session, gives_media=[JSON_LINES]),
     HttpOperation(
         "GET",

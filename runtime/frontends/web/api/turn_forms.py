@@ -8,7 +8,9 @@ from typing import Annotated
 import msgspec
 
 from actors.messages.event import Event
+from actors.messages.graph import EdgeReason
 from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
@@ -94,6 +96,18 @@ class ReasonList(msgspec.Struct, frozen=True, kw_only=True):
     """For each message of the user in a turn, why it went to the agent that got it."""
 
     reasons: Sequence[SelectionReason]
+
+
+class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
+    """Why edges of graphs were taken in a turn, or were not, in the order in which the nodes before them ended."""
+
+    edges: Sequence[EdgeReason]
+
+
+class BoardList(msgspec.Struct, frozen=True, kw_only=True):
+    """The boards of the flows that a turn has run, in the order in which they began."""
+
+    boards: Sequence[FlowBoard]
 
 
 class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -19,6 +19,8 @@ from runtime.frontends.web.api.cursors import decode_cursor, encode_cursor
 from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.api.sessions import LAST_EVENT_ID
 from runtime.frontends.web.api.turn_forms import (
+    BoardList,
+    EdgeList,
     JoinQuery,
     LimitQuery,
     NewAnswers,
@@ -197,6 +199,16 @@ async def get_reasons(call: Call) -> ReasonList:
     return ReasonList(reasons=await call.runtime.aio.turns.why(call.user_id, call.session_id, call.invocation_id))
 
 
+async def get_edges(call: Call) -> EdgeList:
+    """Tell for each edge that graphs have come to in a turn why it was taken, or was not."""
+    return EdgeList(edges=await call.runtime.aio.turns.edges(call.user_id, call.session_id, call.invocation_id))
+
+
+async def get_boards(call: Call) -> BoardList:
+    """Read the boards of the flows that a turn has run: tasks, what each needs, who works on it, and its result."""
+    return BoardList(boards=await call.runtime.aio.turns.boards(call.user_id, call.session_id, call.invocation_id))
+
+
 async def get_result(call: Call) -> Response:
     """Answer how a turn ended; 202, with where it is, when it has not ended after the seconds to wait."""
     query = call.query(WaitQuery)
@@ -310,6 +322,8 @@ OPERATIONS = [
     ),
     HttpOperation("GET", _TURN, get_turn, gives=TurnView),
     HttpOperation("GET", f"{_TURN}/reasons", get_reasons, gives=ReasonList),
+    HttpOperation("GET", f"{_TURN}/edges", get_edges, gives=EdgeList),
+    HttpOperation("GET", f"{_TURN}/boards", get_boards, gives=BoardList),
     HttpOperation("DELETE", _TURN, cancel_turn, gives=TurnInfo),
     HttpOperation("GET", f"{_TURN}/result", get_result, query=WaitQuery, gives=TurnResultView, statuses=[_NOT_ENDED]),
     HttpOperation("GET", f"{_TURN}/events", join_turn, query=JoinQuery, gives_media=[STREAM], headers=[LAST_EVENT_ID]),

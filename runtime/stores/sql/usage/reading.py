@@ -11,7 +11,7 @@ from sqlalchemy.types import NULLTYPE
 
 from actors.interfaces.store_abilities.usage import UnsummedTurn, UsagePage, UsagePlace
 from actors.messages.session import SessionKey
-from actors.rules.accounting.report import DAY_S, day_of
+from actors.rules.accounting.report import DAY_S, day_of, turn_group
 from runtime.stores.sql.database import Rows
 from runtime.stores.sql.schema import RUNNING, sessions, turns
 
@@ -28,10 +28,11 @@ _is_unsummed = (turns.c.status == RUNNING) | (turns.c.usage == UNSUMMED)
 _place = (turns.c.begun_s, turns.c.sid, turns.c.invocation_id)
 # Each column costs a millisecond where there are ten thousand turns, and so does one with a type to convert from.
 _summed = type_coerce(case((_is_unsummed, null()), else_=turns.c.usage), NULLTYPE).label("packed")
-_groups: Mapping[str, ColumnElement[Any]] = {
-    "user": sessions.c.user,
-    "day": turns.c.begun_s,
-    "version": turns.c.version,
+_groups: Mapping[str, Sequence[ColumnElement[Any]]] = {
+    "user": [sessions.c.user],
+    "day": [turns.c.begun_s],
+    "turn": [sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.begun_s],
+    "version": [turns.c.version],
 }
 
 
@@ -42,7 +43,7 @@ def usage_list(scope: Scope, groups: str, *, after_another: bool = False) -> Sel
     Of one turn: sid, invocation_id; of one session: sid; of a user: app, user; of an app: app, limit, and `after_begun_s`,
     `after_sid` and `after_invocation_id` if `after_another`. Always: since_s. Of an app the place of each turn comes last.
     """
-    columns: list[ColumnElement[Any]] = [_summed, *([_groups[groups].label("of_group")] if groups else [])]
+    columns: list[ColumnElement[Any]] = [_summed, *(column.label(f"of_{column.name}") for column in _groups.get(groups, ()))]
     if scope != "app":
         return _wanted(columns, scope)
     columns += [column.label(f"at_{column.name}") for column in _place]
@@ -93,15 +94,25 @@ def usage_page(ask: Callable[..., Rows], scope: Scope, groups: str, after: Usage
         found[""] = [row[0] for row in rows if row[0] is not None]
     else:
         by_value: dict[Any, list[bytes]] = {}
+        value_of, name_of = _NAMING[groups]
         for row in rows:
             if row[0] is not None:
-                by_value.setdefault(row[1] // DAY_S if groups == "day" else row[1], []).append(row[0])
-        found = {day_of(value * DAY_S) if groups == "day" else value: packed for value, packed in by_value.items()}
+                by_value.setdefault(value_of(row), []).append(row[0])
+        found = {name_of(value): packed for value, packed in by_value.items()}
     unsummed: list[UnsummedTurn] = []
     if sum(map(len, found.values())) < len(rows):
         query = unsummed_list(scope, after_another=after is not None, until=following is not None)
         unsummed = [UnsummedTurn(SessionKey(*row[:3]), *row[3:]) for row in ask(query, **bounds, **_named("until", following))]
     return UsagePage(found, unsummed, following)
+
+
+_NAMING: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
+    "user": (lambda row: row[1], str),
+    "version": (lambda row: row[1], str),
+    "day": (lambda row: row[1] // DAY_S, lambda day: day_of(day * DAY_S)),
+    "turn": (lambda row: row[1:5], lambda place: turn_group(*place)),
+}
+"""For each way of grouping, what of a row tells its group, and the name of the group: the latter is made once for each."""
 
 
 def _named(name: str, place: UsagePlace | None) -> dict[str, object]:

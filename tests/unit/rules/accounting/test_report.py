@@ -8,7 +8,7 @@ from actors import Price
 from actors.errors import DefinitionError
 from actors.messages.operating.usage import UsageReport
 from actors.rules.accounting.prices import cost, price_of
-from actors.rules.accounting.report import UsageCollector, day_of
+from actors.rules.accounting.report import MOST_TURNS, UsageCollector, day_of, turn_group
 from actors.rules.accounting.turn_usage import Amounts, packed
 
 TURN = packed(
@@ -50,6 +50,35 @@ def test_users_and_days_are_told_apart_by_who_asks_the_store() -> None:
     found = collector.report()
     assert {user: sums.llm_calls for user, sums in found.groups.items()} == {"ada": 3, "bob": 6}
     assert found.total.llm_calls == 9
+
+
+def test_the_turns_that_cost_most_are_listed_and_the_others_only_counted() -> None:
+    collector = UsageCollector("turn", PRICES)
+    for number in range(300):
+        model = "large" if number % 3 else "free"
+        spent = {("writer", model): Amounts(llm_calls=1, input_tokens=(number * 37) % 300 + 1)}
+        collector.add(turn_group("ada", "s", f"e-{number}", float(number)), [packed(spent)])
+    found = collector.report()
+    assert found.total.llm_calls == 300
+    assert found.groups == {}
+    assert len(found.turns) == MOST_TURNS
+    money = [each.sums.money for each in found.turns]
+    assert money == sorted(money, key=lambda each: each or 0, reverse=True)
+    by_number = {each.invocation_id: each for each in found.turns}
+    wanted = sorted((number for number in range(300) if number % 3), key=lambda number: -((number * 37) % 300))[:MOST_TURNS]
+    assert set(by_number) == {f"e-{number}" for number in wanted}
+    assert (found.turns[0].user_id, found.turns[0].session_id, found.turns[0].begun_s) == ("ada", "s", float(wanted[0]))
+
+
+def test_turns_without_a_price_come_after_the_others_by_their_tokens() -> None:
+    collector = UsageCollector("turn", PRICES)
+    for name, model, tokens in (("a", "free", 10), ("b", "free", 900), ("c", "large", 1)):
+        collector.add(turn_group("ada", "s", name, 1.0), [packed({("w", model): Amounts(llm_calls=1, input_tokens=tokens)})])
+    assert [(each.invocation_id, each.sums.money is None) for each in collector.report().turns] == [
+        ("c", False),
+        ("b", True),
+        ("a", True),
+    ]
 
 
 def test_models_without_a_price_are_named() -> None:

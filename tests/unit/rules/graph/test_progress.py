@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.messages.graph import Arrow
 from actors.rules.graph.progress import GraphProgress, NodeRun
-from actors.rules.graph.shape import DEFAULT_ROUTE, START, Arrow, Shape
+from actors.rules.graph.shape import DEFAULT_ROUTE, START, Shape
 from tests.support.tries import tries
 
 MOST_ENDS = 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 
@@ -82,6 +83,16 @@ def test_users_and_days_are_told_apart(store: SqlSessionStore) -> None:
         "1970-01-01": [b"one", b"three"],
         "1970-01-02": [b"two"],
     }
+
+
+def test_turns_are_told_apart_by_their_places(store: SqlSessionStore) -> None:
+    fill(store)
+    by_turn = store.usage(UsageFilter(app=APP, groups="turn"))
+    places = {tuple(msgspec.json.decode(name)): list(turns) for name, turns in by_turn.turns.items()}
+    assert sorted(places.values()) == [[b"four"], [b"one"], [b"three"], [b"two"]]
+    assert {(user, session) for user, session, _, _ in places} == {("ada", "s1"), ("ada", "s2"), ("bob", "s1")}
+    one = store.usage(UsageFilter(app=APP, user="ada", session="s2", groups="turn"))
+    assert [json for json in one.turns if places[tuple(msgspec.json.decode(json))] == [b"three"]] == list(one.turns)
 
 
 def test_only_turns_that_began_late_enough_are_wanted(store: SqlSessionStore) -> None:

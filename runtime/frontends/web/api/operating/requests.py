@@ -1,4 +1,4 @@
-"""What a turn does, and what models were asked in it, for those who operate the server: it has instructions and tracebacks."""
+"""What a turn does, what models were asked in it, and what its agents logged, for those who operate the server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.llm.recorded import RecordedCall
+from actors.messages.operating.log_line import LogLine
 from actors.messages.operating.turn_description import TurnDescription
 from runtime.frontends.web.api.turn_forms import LimitQuery
 from runtime.frontends.web.operations.call import Call
@@ -17,6 +18,12 @@ class RequestList(msgspec.Struct, frozen=True, kw_only=True):
     """Model calls of a turn, the one that began first first."""
 
     calls: Sequence[RecordedCall]
+
+
+class LogLineList(msgspec.Struct, frozen=True, kw_only=True):
+    """What agents have logged and printed in a turn, the oldest first, as far as it is kept."""
+
+    lines: Sequence[LogLine]
 
 
 async def list_requests(call: Call) -> RequestList:
@@ -33,6 +40,12 @@ async def describe_turn(call: Call) -> TurnDescription:
     return await call.runtime.aio.turns.describe(call.user_id, call.session_id, call.invocation_id)
 
 
+async def list_log_lines(call: Call) -> LogLineList:
+    """List what agents have logged and printed in a turn, as far as the deployment keeps it. For administrators."""
+    call.principal.check_admin()
+    return LogLineList(lines=await call.runtime.aio.turns.log_lines(call.user_id, call.session_id, call.invocation_id))
+
+
 _TURN = "/v1/apps/{app}/sessions/{session}/turns/{turn}"
 
 OPERATIONS = [
@@ -44,5 +57,6 @@ OPERATIONS = [
         query=LimitQuery,
         gives=RequestList,
     ),
+    HttpOperation("GET", f"{_TURN}/log", list_log_lines, gives=LogLineList),
 ]
 """What operators can read of a turn."""

@@ -2,13 +2,15 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { liveActors, readActors } from "./actors.js";
+import { useAnswer } from "./answer.js";
 import { ask, me } from "./api.js";
 import { Drawing } from "./drawing.js";
 import { count } from "./format.js";
-import { go } from "./place.js";
+import { go, place } from "./place.js";
 import { usePolling } from "./polling.js";
+import { Way } from "./way.js";
 
-/** @import { Agent } from "./types.js" */
+/** @import { Agent, EdgeReason } from "./types.js" */
 /** @import { OpenSession } from "./session.js" */
 
 const LOOK_MS = 3000;
@@ -28,6 +30,16 @@ export function AgentView({ app, name, session }) {
     return () => ending.abort();
   }, [app, name]);
   usePolling((ending) => readActors(app, ending), LOOK_MS, [app]);
+  const events = session?.events.value ?? [];
+  const turnId = place.value.turn ?? events.at(-1)?.invocationId;
+  const turn = session?.turns.value.find((each) => each.invocationId === turnId);
+  const isGraph = agent?.kind === "graph";
+  const { answer } = useAnswer(
+    (signal) => (session && turn && isGraph ? session.ask(session.path("turns", turn.invocationId, "edges"), { signal }) : null),
+    [turn?.invocationId, turn?.lastSeq, turn?.state, isGraph],
+  );
+  /** @type {EdgeReason[]} */
+  const reasons = (answer?.edges ?? []).filter((/** @type {EdgeReason} */ reason) => reason.graph === name);
   if (wrong) return html`<p class="error">${wrong}</p>`;
   if (!agent) return html`<p class="none">…</p>`;
   const actors = liveActors.value.get(agent.name) ?? [];
@@ -44,7 +56,8 @@ export function AgentView({ app, name, session }) {
       ${agent.workers?.length ? html`<dt>workers</dt><dd>${agent.workers.map(link)}</dd>` : ""}
       ${agent.children?.length ? html`<dt>agents below</dt><dd>${agent.children.slice(0, 50).map((child) => link(child.name))}${agent.children.length > 50 ? "…" : ""}</dd>` : ""}
     </dl>
-    <${Drawing} agent=${agent} events=${session?.events.value ?? []} />
+    <${Drawing} agent=${agent} events=${events} reasons=${reasons} />
+    <${Way} reasons=${reasons} />
     ${
       me.value?.isAdmin
         ? html`<h2>${actors.length ? "Lives" : "Has no actor now"}</h2>

@@ -13,11 +13,12 @@ import { follow, go, href, place } from "./place.js";
 import { usePolling } from "./polling.js";
 import { OpenSession } from "./session.js";
 import { Tree } from "./tree.js";
+import { UsageView } from "./usage.js";
 
 /** @import { App } from "./types.js" */
 
 const LOOK_MS = 2000;
-const VIEWS = { conversations: "Conversations", inbox: "Inbox", tree: "Agents", figures: "Figures" };
+const VIEWS = { conversations: "Conversations", inbox: "Inbox", tree: "Agents", usage: "Usage", figures: "Figures" };
 
 /** The whole page. */
 export function Page() {
@@ -57,7 +58,7 @@ function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.key === "Escape" && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) target.blur();
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-  const to = { 1: "conversations", 2: "inbox", 3: "tree", 4: me.value?.isAdmin ? "figures" : undefined }[event.key];
+  const to = { 1: "conversations", 2: "inbox", 3: "tree", 4: "usage", 5: me.value?.isAdmin ? "figures" : undefined }[event.key];
   if (to) go({ view: to === "conversations" ? undefined : to });
   else if (event.key === "/") /** @type {HTMLElement | null} */ (document.getElementById("search"))?.focus();
   else if (event.key === "m") /** @type {HTMLElement | null} */ (document.querySelector(".composer textarea"))?.focus();
@@ -128,7 +129,7 @@ function AppPage({ app, apps }) {
       )}</nav>
       <span class="me">${me.value?.userId ?? (me.value?.isAdmin ? "administrator" : "any user")}${me.value?.needsCredentials && html` <button class="plain" onClick=${forgetToken}>leave</button>`}</span>
     </header>
-    ${view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
+    ${view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "usage" ? html`<${UsageView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
     ${view === "conversations" && html`<main>${session ? html`<${Chat} session=${session} pending=${here} key=${`${session.user} ${session.id}`} />` : html`<p class="none">Choose a conversation, or begin a new one.</p>`}</main>`}
     ${(view === "conversations" ? session : view === "tree" && place.value.agent) && html`<${Details} session=${view === "conversations" ? session : null} app=${app} />`}
     <${Dialog} />

@@ -1,6 +1,8 @@
 /** A conversation: what was said, called and answered, turn by turn, as it comes. */
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
+import { Boards } from "./board.js";
+import { Compare } from "./compare.js";
 import { confirmed } from "./dialog.js";
 import { brief, duration, hue, MARKS, time, tokens } from "./format.js";
 import { Question } from "./inbox.js";
@@ -69,19 +71,27 @@ export function Chat({ session, pending }) {
         ? html`<${Question} app=${session.app} call=${row.call} />`
         : html`<${EventView} event=${row.event} session=${session} isHere=${String(row.event.seq) === seq} />`;
   const isTimeline = pane === "timeline" && Boolean(turn || events.length);
+  const hasFlow = events.some((event) => event.flow);
+  const isBoard = pane === "board" && hasFlow;
+  const isCompare = pane === "compare" && events.length > 0;
   return html`<section class="chat" aria-label=${`Conversation ${session.id}`}>
     <header class="bar">
       <h1 title=${`${session.user} / ${session.id}`}>${session.id} <small>${session.user}</small></h1>
       <span class=${`status ${status}`} role="status">${STATUS[status] ?? status}</span>
       <span class="tabs">
-        <button aria-pressed=${!isTimeline} onClick=${() => go({ pane: undefined })}>Chat</button>
+        <button aria-pressed=${!isTimeline && !isBoard && !isCompare} onClick=${() => go({ pane: undefined })}>Chat</button>
         <button aria-pressed=${isTimeline} onClick=${() => go({ pane: "timeline" })}>Timeline</button>
+        ${hasFlow && html`<button aria-pressed=${isBoard} onClick=${() => go({ pane: "board" })}>Board</button>`}
       </span>
     </header>
     ${
       isTimeline
         ? html`<${TurnTimeline} session=${session} />`
-        : html`<${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => row.key} height=${64} label="Events" class="events"
+        : isBoard
+          ? html`<${Boards} session=${session} />`
+          : isCompare
+            ? html`<${Compare} session=${session} />`
+            : html`<${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => row.key} height=${64} label="Events" class="events"
             rowRole="listitem" at=${at} stick=${true} onTop=${() => session.readEarlier()} show=${show} />`
     }
     <${Composer} session=${session} open=${open} />
@@ -110,10 +120,24 @@ function TurnHead({ row, session }) {
     <span class="actions">
       <button class="plain" onClick=${() => go({ turn: id, pane: "timeline", seq: undefined })}>timeline</button>
       ${turn?.state === "failed" && html`<button class="plain" onClick=${() => session.retry(id).catch(alarm)}>retry</button>`}
+      <button class="plain" onClick=${() => go({ turn: id, pane: "compare", seq: undefined })}>compare</button>
+      <button class="plain" onClick=${() => fork(session, id)}>fork</button>
       <button class="plain" onClick=${() => rewind(session, id)}>rewind</button>
     </span>
     ${turn?.error && html`<div class="error">${turn.error}</div>`}
   </div>`;
+}
+
+/** @param {OpenSession} session @param {string} turn */
+async function fork(session, turn) {
+  const question =
+    "Begin a new session with all of this one up to the end of this turn? This one stays as it is. Turns that are paused wait in both.";
+  if (!(await confirmed(question, "Fork"))) return;
+  try {
+    go({ session: await session.fork(turn), turn: undefined, seq: undefined, pane: undefined, view: undefined });
+  } catch (error) {
+    await alarm(error);
+  }
 }
 
 /** @param {OpenSession} session @param {string} turn */

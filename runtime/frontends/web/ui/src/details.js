@@ -2,20 +2,37 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { AgentView } from "./agent.js";
+import { me } from "./api.js";
 import { brief, count, duration, MARKS, pretty, time } from "./format.js";
-import { stateChanges, usageByAgent, usageByTurn } from "./log.js";
+import { LogPanel, StepLines } from "./lines.js";
+import { stateChanges, USER, usageByAgent, usageByTurn } from "./log.js";
 import { Artifact } from "./parts.js";
 import { go, place } from "./place.js";
+import { RequestsPanel } from "./requests.js";
 
 /** @import { Event, PassedOver, Reason, Turn } from "./types.js" */
 /** @import { OpenSession } from "./session.js" */
 
-const TABS = { event: "Event", turn: "Turn", state: "State", usage: "Usage", artifacts: "Artifacts", agent: "Agent" };
+const TABS = {
+  event: "Event",
+  turn: "Turn",
+  state: "State",
+  usage: "Usage",
+  artifacts: "Artifacts",
+  requests: "Requests",
+  log: "Log",
+  agent: "Agent",
+};
+
+/** What only administrators may see. */
+const OPERATORS = ["requests", "log"];
 
 /** @param {{ session: OpenSession | null, app: string }} props */
 export function Details({ session, app }) {
   const tab = session ? (place.value.tab ?? "turn") : "agent";
-  const tabs = Object.entries(TABS).filter(([name]) => session || name === "agent");
+  const tabs = Object.entries(TABS).filter(
+    ([name]) => (session || name === "agent") && (me.value?.isAdmin || !OPERATORS.includes(name)),
+  );
   return html`<aside class="details" aria-label="Details">
     <div class="tabs" role="tablist" aria-label="Details">
       ${tabs.map(
@@ -32,27 +49,37 @@ export function Details({ session, app }) {
 /** @param {{ session: OpenSession, tab: string }} props */
 function Panel({ session, tab }) {
   const events = session.events.value;
-  if (tab === "event") return html`<${EventPanel} events=${events} />`;
+  const turnId = place.value.turn ?? session.events.value.at(-1)?.invocationId ?? "";
+  const turn = session.turns.value.find((each) => each.invocationId === turnId);
+  if (tab === "event") return html`<${EventPanel} events=${events} session=${session} />`;
   if (tab === "state") return html`<${StatePanel} session=${session} />`;
   if (tab === "usage") return html`<${UsagePanel} session=${session} />`;
   if (tab === "artifacts") return html`<${ArtifactsPanel} session=${session} />`;
-  return html`<${TurnPanel} session=${session} />`;
+  if (!turn) return html`<p class="none">There is no turn yet.</p>`;
+  if (tab === "requests") return html`<${RequestsPanel} session=${session} turn=${turn} key=${turnId} />`;
+  if (tab === "log") return html`<${LogPanel} session=${session} turn=${turnId} />`;
+  return html`<${TurnPanel} session=${session} turn=${turn} />`;
 }
 
-/** @param {{ events: Event[] }} props */
-function EventPanel({ events }) {
+/** @param {{ events: Event[], session: OpenSession }} props */
+function EventPanel({ events, session }) {
   const seq = Number(place.value.seq ?? 0);
   const event = events.find((each) => each.seq === seq);
   if (!event) return html`<p class="none">Click an event to see it here.</p>`;
   const index = events.indexOf(event);
   const before = events[index - 1];
   const after = events[index + 1];
+  const { errorTraceback, ...told } = event;
+  const traceback = errorTraceback ?? event.customMetadata?.supervision?.error_traceback;
   return html`<div class="buttons">
       <button disabled=${!before} onClick=${() => before && go({ seq: String(before.seq) }, true)} aria-label="Event before">↑</button>
       <button disabled=${!after} onClick=${() => after && go({ seq: String(after.seq) }, true)} aria-label="Event after">↓</button>
       <button class="plain" onClick=${() => go({ tab: "agent", agent: event.author })}>${event.author}</button>
+      ${me.value?.isAdmin && event.author !== USER && event.content && html`<button class="plain" onClick=${() => go({ tab: "requests", turn: event.invocationId })}>what its model was asked</button>`}
     </div>
-    <pre class="json">${pretty(event)}</pre>`;
+    ${traceback && html`<h2>Traceback</h2><pre class="traceback">${traceback}</pre>`}
+    ${me.value?.isAdmin && html`<${StepLines} session=${session} event=${event} />`}
+    <pre class="json">${pretty(told)}</pre>`;
 }
 
 /** @param {{ session: OpenSession }} props */
@@ -128,11 +155,8 @@ function ArtifactsPanel({ session }) {
   )}</ul>`;
 }
 
-/** @param {{ session: OpenSession }} props */
-function TurnPanel({ session }) {
-  const id = place.value.turn ?? session.events.value.at(-1)?.invocationId ?? "";
-  const turn = session.turns.value.find((each) => each.invocationId === id);
-  if (!turn) return html`<p class="none">There is no turn yet.</p>`;
+/** @param {{ session: OpenSession, turn: Turn }} props */
+function TurnPanel({ session, turn }) {
   const took = turn.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
   return html`<h2><span class=${`mark ${turn.state}`} aria-hidden="true">${MARKS[turn.state]}</span> ${turn.state}</h2>
     <dl>

@@ -1,9 +1,10 @@
 /** A workflow or a graph as a drawing, with the way of a turn in it. Only ever one agent, never a tree. */
 import { html } from "htm/preact";
+import { timesTaken } from "./edges.js";
 import { edgesOf, GAP_X, HEIGHT, laidOut, WIDTH } from "./layout.js";
 import { go, place } from "./place.js";
 
-/** @import { Agent, Event } from "./types.js" */
+/** @import { Agent, EdgeReason, Event } from "./types.js" */
 
 /** The names of nodes and agents that took part in a turn. @param {Event[]} events @param {string | undefined} turn */
 function visited(events, turn) {
@@ -18,18 +19,20 @@ function visited(events, turn) {
   return found;
 }
 
-/** @param {{ agent: Agent, events: Event[] }} props */
-export function Drawing({ agent, events }) {
+/** @param {{ agent: Agent, events: Event[], reasons: EdgeReason[] }} props */
+export function Drawing({ agent, events, reasons }) {
   const edges = edgesOf(agent);
   if (!edges.length) return null;
   const boxes = laidOut(edges, []);
   const seen = visited(events, place.value.turn ?? events.at(-1)?.invocationId);
+  const taken = timesTaken(reasons);
   const all = [...boxes.values()];
   const width = Math.max(...all.map((box) => box.x)) + WIDTH + GAP_X;
   const height = Math.max(...all.map((box) => box.y)) + HEIGHT;
   const known = new Set((agent.children ?? []).map((child) => child.name));
   return html`<figure class="drawing"><svg viewBox=${`-2 -2 ${width + 4} ${height + 4}`} width=${width} height=${height} role="img" aria-label=${`Drawing of ${agent.kind} ${agent.name}`}>
-    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" /></marker></defs>
+    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" /></marker>
+      <marker id="head-taken" class="taken" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" /></marker></defs>
     ${edges.map(([source, target, route]) => {
       const from = boxes.get(source);
       const to = boxes.get(target);
@@ -42,8 +45,10 @@ export function Drawing({ agent, events }) {
       const path = isBack
         ? `M${x1} ${y1}C${x1 + 40} ${y1} ${x2 + 40} ${y2} ${x2} ${y2}`
         : `M${x1} ${y1}C${x1} ${y1 + 20} ${x2} ${y2 - 20} ${x2} ${y2}`;
-      return html`<g key=${`${source} ${target} ${route}`} ><path class="edge" d=${path} marker-end="url(#head)" />
-        ${route && html`<text x=${(x1 + x2) / 2 + (isBack ? 34 : 6)} y=${(y1 + y2) / 2}>${route}</text>`}</g>`;
+      const times = taken.get(`${source} ${target} ${route}`) ?? 0;
+      const label = [route, times > 1 ? `×${times}` : ""].filter(Boolean).join(" ");
+      return html`<g key=${`${source} ${target} ${route}`} class=${times ? "taken" : ""}><path class="edge" d=${path} marker-end=${times ? "url(#head-taken)" : "url(#head)"} />
+        ${label && html`<text x=${(x1 + x2) / 2 + (isBack ? 34 : 6)} y=${(y1 + y2) / 2}>${label}</text>`}</g>`;
     })}
     ${all.map(
       ({

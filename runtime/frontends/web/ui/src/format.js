@@ -13,6 +13,16 @@ export function time(seconds) {
   return date.toDateString() === new Date().toDateString() ? CLOCK.format(date) : DAY.format(date);
 }
 
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  fractionalSecondDigits: 3,
+});
+
+/** A time with its milliseconds. @param {number} seconds since the epoch */
+export const clock = (seconds) => EXACT.format(new Date(seconds * 1000));
+
 /** @param {number} seconds */
 export function duration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
@@ -23,6 +33,9 @@ export function duration(seconds) {
 
 /** @param {number | undefined} number */
 export const count = (number) => COUNT.format(number ?? 0);
+
+/** An amount of money; "–" where nothing has a price. @param {number | null | undefined} amount */
+export const money = (amount) => (amount == null ? "–" : amount.toFixed(amount && amount < 1 ? 4 : 2));
 
 /** A value in one line. @param {unknown} value @param {number} [length] */
 export function brief(value, length = 120) {

@@ -53,7 +53,7 @@ function related(one, other) {
 }
 
 /**
- * @typedef {{ kind: "model" | "tool" | "wait" | "error" | "lost", from: number, to: number, label: string, seq: number, usage?: Usage }} Tick
+ * @typedef {{ kind: "model" | "tool" | "wait" | "error" | "retry" | "lost", from: number, to: number, label: string, seq: number, usage?: Usage }} Tick
  * @typedef {{ agent: string, branch: string, from: number, to: number, seq: number, ticks: Tick[], transfer?: string }} Run
  */
 
@@ -79,6 +79,11 @@ export function timeline(events, lost = []) {
   let times = new Map();
   /** @type {Map<string, number>} */
   const asked = new Map();
+  // A Runner begins a turn once more after each pause, and when the one before was lost.
+  const begins = lost.filter((each) => !each.agent).map((each) => each.lostS ?? 0);
+  let answersSoFar = 0;
+  /** @param {number} at */
+  const epochAt = (at) => 1 + answersSoFar + begins.filter((begun) => begun <= at).length;
   for (const event of events) {
     const at = event.timestamp;
     to = Math.max(to, at);
@@ -87,8 +92,15 @@ export function timeline(events, lost = []) {
     for (const { response } of answered) asked.set(response.id ?? "", at);
     for (const call of calls(event)) asked.set(call.id ?? "", at);
     if (event.author === USER) {
+      if (event !== events[0]) answersSoFar++;
       for (const { response, since } of answered)
-        waits.push({ kind: "wait", from: since, to: at, label: `waited for a person: ${response.name}`, seq: event.seq });
+        waits.push({
+          kind: "wait",
+          from: since,
+          to: at,
+          label: `waited for a person: ${response.name}, then epoch ${epochAt(at)}`,
+          seq: event.seq,
+        });
       open.clear();
       times = new Map([["", at]]);
       continue;
@@ -96,6 +108,11 @@ export function timeline(events, lost = []) {
     const before = [...times].filter(([other]) => related(other, branch)).map(([, time]) => time);
     const began = before.length ? Math.min(at, Math.max(...before)) : at;
     times.set(branch, at);
+    const decision = event.customMetadata?.supervision;
+    if (decision) {
+      const child = runs.findLast((each) => each.agent === decision.child && each.from <= at);
+      child?.ticks.push({ kind: "retry", from: at, to: at, label: decision.told, seq: event.seq });
+    }
     if (isSilent(event)) continue;
     let run = open.get(branch);
     if (!run || run.agent !== event.author) {
@@ -104,7 +121,12 @@ export function timeline(events, lost = []) {
       runs.push(run);
     }
     run.to = Math.max(run.to, at);
-    if (event.errorCode) run.ticks.push({ kind: "error", from: began, to: at, label: event.errorCode, seq: event.seq });
+    if (event.errorCode) {
+      const again = event.nodeInfo?.attempt;
+      run.ticks.push({ kind: "error", from: began, to: at, label: event.errorCode, seq: event.seq });
+      if (again)
+        run.ticks.push({ kind: "retry", from: at, to: at, label: `attempt ${again} failed, tried again`, seq: event.seq });
+    }
     for (const { response, since } of answered)
       run.ticks.push({ kind: "tool", from: since, to: at, label: response.name, seq: event.seq });
     if (!answered.length && event.content) {
@@ -122,17 +144,37 @@ export function timeline(events, lost = []) {
     }
     if (event.actions?.transferToAgent) run.transfer = event.actions.transferToAgent;
   }
-  for (const each of lost) markLoss(runs, each);
+  for (const each of lost) markLoss(runs, each, each.agent ? 0 : epochOf(events, begins, each.lostS ?? 0));
   return { from, to, runs, waits };
 }
 
-/** Marks a loss in the run that was disturbed: the last one of its agent, or of any, that had begun by then. @param {Run[]} runs @param {LostProcess} lost */
-function markLoss(runs, { agent = "", lostS = 0, reason = "" }) {
+/** The epoch that began when a Runner was lost. @param {Event[]} events @param {number[]} begins @param {number} at */
+const epochOf = (events, begins, at) =>
+  1 +
+  events.filter((event, index) => index && event.author === USER && event.timestamp <= at).length +
+  begins.filter((begun) => begun <= at).length;
+
+/** Marks a loss in the run that was disturbed: the last one of its agent, or of any, that had begun by then. @param {Run[]} runs @param {LostProcess} lost @param {number} epoch that began then; 0 for none */
+function markLoss(runs, { agent = "", lostS = 0, reason = "" }, epoch) {
   const own = runs.filter((run) => !agent || run.agent === agent);
   const run = own.findLast((each) => each.from <= lostS) ?? own[0];
-  const what = agent ? "its process was lost" : "the Runner was lost";
+  const what = agent ? "its process was lost" : `the Runner was lost, then epoch ${epoch}`;
   const at = run ? Math.min(Math.max(lostS, run.from), run.to) : lostS;
   run?.ticks.push({ kind: "lost", from: at, to: at, label: reason ? `${what}: ${reason}` : what, seq: run.seq });
+}
+
+/**
+ * When the step was that made an event: from the event before it, of what it follows, to its own time.
+ *
+ * @param {Event[]} events in the order of the log @param {Event} event @returns {{ from: number, to: number }}
+ */
+export function stepOf(events, event) {
+  let from = event.timestamp;
+  for (const other of events) {
+    if (other.seq >= event.seq) break;
+    if (other.invocationId === event.invocationId && related(other.branch, event.branch)) from = other.timestamp;
+  }
+  return { from: Math.min(from, event.timestamp), to: event.timestamp };
 }
 
 /**

@@ -1,7 +1,23 @@
 /** What the page shows is in its address: so it can be sent to someone, and loaded again. */
 import { signal } from "@preact/signals";
 
-const NAMES = /** @type {const} */ (["app", "view", "user", "session", "turn", "seq", "agent", "state", "q", "tab", "pane"]);
+const NAMES = /** @type {const} */ ([
+  "app",
+  "view",
+  "user",
+  "session",
+  "turn",
+  "seq",
+  "agent",
+  "state",
+  "q",
+  "tab",
+  "pane",
+  "by",
+  "days",
+  "other",
+  "otherTurn",
+]);
 
 /** @typedef {Partial<Record<typeof NAMES[number], string>>} Place */
 

@@ -233,6 +233,12 @@ export class OpenSession {
     this._lookSoon(0);
   }
 
+  /** Make a new session with all up to the end of a turn. @param {string} turn @returns {Promise<string>} its id */
+  async fork(turn) {
+    const fork = await this.ask(this.path("fork"), { method: "POST", body: { invocationId: turn } });
+    return fork.id;
+  }
+
   /** Take the session back to before a turn. @param {string} turn */
   async rewind(turn) {
     await this.ask(this.path("rewind"), { method: "POST", body: { invocationId: turn } });

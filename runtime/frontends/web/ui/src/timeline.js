@@ -47,7 +47,7 @@ export function TurnTimeline({ session }) {
       ${" "}${time(from)}, ${duration(span)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"} of agents${answers.length ? `, ${tokens(total)}` : ""}${turn?.epoch && turn.epoch > 1 ? `, epoch ${turn.epoch}` : ""}${turn?.lost?.length ? `, ${turn.lost.length} lost` : ""}
     </p>
     <p class="legend" aria-hidden="true">
-      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick wait"></span> waited for a person
+      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick retry"></span> tried again <span class="tick wait"></span> waited for a person
       ${turn?.lost?.length && html`<span class="tick lost"></span> process lost`}
     </p>
     <div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span key=${part}>${duration(span * part)}</span>`)}</div>

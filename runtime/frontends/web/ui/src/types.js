@@ -11,10 +11,11 @@
  * @typedef {{ stateDelta?: Record<string, unknown>, artifactDelta?: Record<string, number>, transferToAgent?: string,
  *   escalate?: boolean, rewindBeforeInvocationId?: string, agentState?: unknown, route?: unknown,
  *   requestedToolConfirmations?: Record<string, unknown>, requestedInputs?: Record<string, unknown> }} Actions
+ * @typedef {{ decision: string, child: string, error_code?: string, error_traceback?: string, attempt?: number, of?: number, told: string }} Supervision
  * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
  *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
- *   errorTraceback?: string, usageMetadata?: Usage, finishReason?: string, longRunningToolIds?: string[],
- *   nodeInfo?: { path?: string }, output?: unknown, actions?: Actions }} Event
+ *   errorTraceback?: string, customMetadata?: { supervision?: Supervision }, usageMetadata?: Usage, finishReason?: string, longRunningToolIds?: string[],
+ *   nodeInfo?: { path?: string, attempt?: number }, flow?: { run: string }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
  *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,
@@ -31,6 +32,24 @@
  * @typedef {{ name: string, kind: string, description?: string, parent?: string | null, model?: string, tools?: string[],
  *   agentTools?: string[], workers?: string[], edges?: [string, string, string?][], childCount?: number, children?: Agent[], hidden?: number }} Agent
  * @typedef {{ kind: string, name: string, agent: string, pid: number, counts: Record<string, number> }} Actor
+ * @typedef {{ llmCalls: number, toolCalls: number, inputTokens: number, cachedTokens: number, outputTokens: number,
+ *   reasoningTokens: number, seconds: number, money: number | null }} UsageSums
+ * @typedef {{ total: UsageSums, groups: Record<string, UsageSums>, currency: string, unpriced?: string[],
+ *   turns?: { userId: string, sessionId: string, invocationId: string, begunS: number, sums: UsageSums }[] }} UsageReport
+ * @typedef {{ name: string, objective?: string, status: "pending" | "running" | "successful" | "failed" | "skipped", isReady?: boolean,
+ *   needs?: string[], parent?: string, agents?: string[], works?: string[], result?: unknown, reason?: string, llmCalls?: number,
+ *   maxLlmCalls?: number }} BoardTask
+ * @typedef {{ run: string, firstSeq: number, lastSeq: number, goal?: string[], tasks?: BoardTask[], counts?: Record<string, number>,
+ *   rounds?: number, llmCalls?: number, stopped?: string }} Board
+ * @typedef {{ graph: string, path: string, source: string, target: string, taken: boolean,
+ *   because: "always" | "route" | "default" | "other" | "silent" | "patient", said?: (boolean | number | string)[],
+ *   sourceRun?: string, targetRun?: string, lacks?: string[], seq?: number }} EdgeReason
+ * @typedef {{ model: string, endpoint?: string, begunS?: number, error?: string }} Attempt
+ * @typedef {{ model?: string, config?: Record<string, unknown>, outputSchema?: unknown,
+ *   tools?: { name: string, description?: string, parameters?: unknown }[], contents?: { role?: string, parts?: Part[] }[] }} ModelRequest
+ * @typedef {{ agent: string, eventId: string, seq: number, begunS: number, endedS: number, streamed?: boolean, attempts?: Attempt[],
+ *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string, rebuilt?: boolean, asked?: string }} RecordedCall
+ * @typedef {{ atS: number, agent: string, level: string, logger: string, text: string, details?: string, pid?: number }} LogLine
  * @typedef {{ name: string, root: string, description: string }} App
  * @typedef {{ userId: string | null, isAdmin: boolean, isKnown: boolean, needsCredentials: boolean }} Me
  */

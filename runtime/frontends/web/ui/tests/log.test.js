@@ -1,9 +1,12 @@
 // What the page reads out of a log: `node --test`, a part of `make check`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { aligned } from "../src/aligned.js";
+import { becauseOf, timesTaken } from "../src/edges.js";
 import { edgesOf, laidOut } from "../src/layout.js";
-import { isSilent, stateChanges, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
+import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
 import { rates } from "../src/series.js";
+import { bySize } from "../src/sums.js";
 
 /** An event of a turn. */
 function event(seq, author, timestamp, parts = [], more = {}) {
@@ -25,7 +28,7 @@ test("a lost process is marked in the run that it disturbed", () => {
     { agent: "gone", lostS: 104 },
   ]);
   const marks = runs.map((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => [tick.from, tick.label]));
-  assert.deepEqual(marks, [[[100, "the Runner was lost"]], [[105, "its process was lost: killed"]]]);
+  assert.deepEqual(marks, [[[100, "the Runner was lost, then epoch 2"]], [[105, "its process was lost: killed"]]]);
 });
 
 test("a turn has a run for each agent, and models and tools begin where their events tell", () => {
@@ -79,7 +82,7 @@ test("a turn that waited for a person says how long, and goes on with the answer
     event(3, "user", 61, [response("pay", "c1")]),
     event(4, "desk", 62, [text("paid")]),
   ]);
-  assert.deepEqual(waits, [{ kind: "wait", from: 1, to: 61, label: "waited for a person: pay", seq: 3 }]);
+  assert.deepEqual(waits, [{ kind: "wait", from: 1, to: 61, label: "waited for a person: pay, then epoch 2", seq: 3 }]);
   assert.deepEqual(
     runs.map((run) => [run.from, run.to]),
     [
@@ -185,4 +188,93 @@ test("rates are those of figures that only grow, and an actor that counts anew h
   const sample = (at, turns) => ({ at, figures: { runner: { counts: { turns } } } });
   const of = (figures) => figures.runner.counts.turns;
   assert.deepEqual(rates([sample(0, 5), sample(2000, 9), sample(4000, 1)], of), [2, 0]);
+});
+
+test("a step begins with the event before it, of what it follows", () => {
+  const events = [
+    event(1, "user", 10, [text("hi")]),
+    event(2, "fast", 12, [text("a")], { branch: "all.fast" }),
+    event(3, "other", 13, [text("x")], { invocationId: "before" }),
+    event(4, "slow", 15, [text("b")], { branch: "all.slow" }),
+  ];
+  assert.deepEqual(stepOf(events, events[3]), { from: 10, to: 15 });
+  assert.deepEqual(stepOf(events, events[0]), { from: 10, to: 10 });
+});
+
+test("an edge of a drawing counts how often it was taken, by the route that was said", () => {
+  const edge = (because, said, taken = true) => ({ graph: "g", path: "g@1", source: "a", target: "b", taken, because, said });
+  const times = timesTaken([
+    edge("route", ["again", 7]),
+    edge("route", [true]),
+    edge("default", []),
+    edge("route", ["again"]),
+    edge("other", ["x"], false),
+  ]);
+  assert.deepEqual(
+    [...times],
+    [
+      ["a b again", 2],
+      ["a b 7", 1],
+      ["a b True", 1],
+      ["a b otherwise", 1],
+    ],
+  );
+  assert.equal(becauseOf(edge("route", ["again"])), 'a said "again"');
+});
+
+test("what cost most comes first, then what used most tokens, and of days the newest", () => {
+  const sums = (money, inputTokens, llmCalls = 1) => ({ money, inputTokens, outputTokens: 0, reasoningTokens: 0, llmCalls });
+  const rows = [
+    ["a", sums(null, 5)],
+    ["b", sums(2, 1)],
+    ["c", sums(null, 9)],
+    ["d", sums(3, 1)],
+  ];
+  const names = (sorted) => sorted.map(([name]) => name).join("");
+  assert.equal(names(bySize(rows, false)), "dbca");
+  assert.equal(names(bySize(rows, true)), "dcba");
+});
+
+test("of two turns the steps that are the same stand beside each other, and the others alone", () => {
+  const one = [event(1, "user", 1, [text("hi")]), event(2, "a", 2, [text("x")]), event(3, "b", 3, [text("end")])];
+  const other = [
+    event(7, "user", 9, [text("hi")]),
+    event(8, "a", 9, [text("y")]),
+    event(9, "c", 9, [text("z")]),
+    event(10, "b", 9, [text("end")]),
+  ];
+  const seqs = aligned(one, other).map(({ left, right, isSame }) => [left?.seq, right?.seq, isSame]);
+  assert.deepEqual(seqs, [
+    [1, 7, true],
+    [2, 8, false],
+    [undefined, 9, false],
+    [3, 10, true],
+  ]);
+  assert.deepEqual(aligned([], []), []);
+});
+
+test("what was tried again is marked where it failed, and a loss of the Runner says which epoch began", () => {
+  const supervision = { decision: "restart", child: "b", told: "b failed with KeyError: restart 1 of 3 begins at once" };
+  const { runs, waits } = timeline(
+    [
+      event(1, "user", 0, [text("hi")]),
+      event(2, "b", 1, [], { errorCode: "KeyError" }),
+      event(3, "a", 2, [], { content: undefined, actions: { agentState: {} }, customMetadata: { supervision } }),
+      event(4, "wf", 3, [], { errorCode: "TimeoutError", nodeInfo: { path: "wf@1/n@1", attempt: 2 } }),
+      event(5, "desk", 4, [call("pay", "c1")]),
+      event(6, "user", 9, [response("pay", "c1")]),
+      event(7, "desk", 10, [text("paid")]),
+    ],
+    [{ lostS: 3.5 }],
+  );
+  const retries = runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "retry").map((tick) => [run.agent, tick.label]));
+  assert.deepEqual(retries, [
+    ["b", supervision.told],
+    ["wf", "attempt 2 failed, tried again"],
+  ]);
+  assert.deepEqual(
+    runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => tick.label)),
+    ["the Runner was lost, then epoch 2"],
+  );
+  assert.equal(waits[0].label, "waited for a person: pay, then epoch 3");
 });

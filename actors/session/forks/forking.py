@@ -1,0 +1,166 @@
+"""Forks of sessions: a new session that has all of another one up to the end of a turn.
+
+Rules of this file:
+
+- Events keep their positions: what is stored in them, and in the records of turns, names some of these.
+- The state is as it was then, and so is what a rewind of the fork restores.
+- Turns keep how they ended, and paused ones wait in the fork as well: each is answered by itself. What they have used counts
+  once, where it was used.
+- All of it is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import msgspec
+
+from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError
+from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
+from actors.messages import protocol as p
+from actors.messages.codec import decode, encode
+from actors.messages.event import now_s
+from actors.messages.json_types import JsonObject, JsonValue
+from actors.messages.protocol.base import StoredEvent
+from actors.messages.session import SessionKey
+from actors.rules.accounting.turn_usage import packed
+from actors.rules.checks import state as scopes
+from actors.rules.routing.branches import speaker
+from actors.session.log.event_scan import scan
+from actors.session.turns.parts import SessionParts
+
+MAX_BYTES = 64_000_000
+"""How large the events of a fork may be: they are written at once."""
+
+TURNS = 1_000
+"""Turns that are read at once."""
+
+Undos = Sequence[tuple[int, Mapping[str, list[JsonValue]]]]
+"""What events have overwritten, the newest first, each with its position."""
+
+
+class SessionForks:
+    """Answers ForkSession."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._reader = parts.reader
+
+    async def fork(self, message: p.ForkSession) -> p.Ack:
+        """Make a fork of a session.
+
+        Raises:
+            SessionNotFoundError, InvocationNotFoundError: there is no such session, or turn.
+            SessionBusyError: a turn of the session runs or waits.
+            SessionExistsError: the id of the fork is taken.
+            RequestError: another turn has begun before the end of the turn, and ended after it; or there is too much.
+            StoreError: nothing is stored.
+        """
+        log = await self._parts.logs.load_to_write(message.key)
+        if not log.queue.is_idle():
+            raise SessionBusyError(message.key.session, log.open_id())
+        # No turn begins, and nothing is taken back, until all is read.
+        log.queue.is_taken = True
+        try:
+            row = await self._reader.turn(message.key, message.invocation_id)
+            if row is None:
+                raise InvocationNotFoundError(message.invocation_id, message.key.session)
+            writes = await self._copied(message, dict(log.state), row.last_seq)
+        finally:
+            log.queue.start_next()
+        # Under a name that no session has: the id may be that of a session with writes of its own, which must not fail with it.
+        name = SessionKey("", "", message.fork)
+        try:
+            await self._parts.access.commits.submit(name, writes)
+        except SessionExistsError:
+            if not (message.again and await self._is_there(message, row.last_seq)):
+                raise
+        finally:
+            self._parts.access.commits.clear_failure(name)
+        return p.Ack()
+
+    async def _is_there(self, message: p.ForkSession, last_seq: int) -> bool:
+        """True when a request that was sent before has made the fork."""
+        found = await self._reader.session(_fork_key(message), shared=None)
+        return found.row is not None and found.row.head_seq == last_seq
+
+    async def _copied(self, message: p.ForkSession, state: JsonObject, last_seq: int) -> list[Write]:
+        """The writes that make a fork with all up to a position.
+
+        Args:
+            state: of the session as it is now.
+        """
+        key = message.key
+        fork = _fork_key(message)
+        raw_undos = await self._parts.access.read(self._parts.access.store.undos, key, 1)
+        undos: Undos = [(seq, decode(undo, dict)) for seq, undo in raw_undos]
+        now = now_s()
+        turns = [turn async for turn in self._turns(key) if turn.first_seq <= last_seq]
+        for turn in turns:
+            if turn.last_seq > last_seq:
+                raise RequestError(
+                    f"turn {message.invocation_id!r} has ended while turn {turn.invocation_id!r} was paused: fork session "
+                    f"{key.session!r} at the end of that one, or of one before it"
+                )
+        events = [AddEvent(fork, row) async for row in self._events(key, last_seq, undos)]
+        uncounted = packed({})
+        return [
+            CreateSession(fork, now),
+            *events,
+            *(PutTurn(fork, msgspec.structs.replace(turn, usage=uncounted), now) for turn in turns),
+            PutState(fork, _state_at(state, [undo for seq, undo in undos if seq > last_seq])),
+        ]
+
+    async def _turns(self, key: SessionKey) -> AsyncIterator[TurnRow]:
+        before: tuple[float, str] | None = None
+        while True:
+            wanted = TurnFilter(app=key.app, user=key.user, session=key.session, limit=TURNS, before=before)
+            page = [row for _, row in await self._reader.turns(wanted)]
+            for row in page:
+                yield row
+            if len(page) < TURNS:
+                return
+            before = page[-1].begun_s, page[-1].invocation_id
+
+    async def _events(self, key: SessionKey, last_seq: int, undos: Undos) -> AsyncIterator[EventRow]:
+        """The visible events up to a position, as they are stored."""
+        after_seq, size = 0, 0
+        oldest_first = list(reversed(undos))
+        while page := await self._reader.page(key, after_seq):
+            for stored in page:
+                if stored.seq > last_seq:
+                    return
+                size += len(stored.raw)
+                if size > MAX_BYTES:
+                    raise RequestError(
+                        f"session {key.session!r} has more than {MAX_BYTES:,} bytes up to that turn: a fork is made at once, so "
+                        "fork it at an earlier turn"
+                    )
+                # With those of events before it that were rewound, as a rewind takes all of them back together.
+                skipped: list[Mapping[str, list[JsonValue]]] = []
+                while oldest_first and oldest_first[0][0] <= stored.seq:
+                    skipped.insert(0, oldest_first.pop(0)[1])
+                yield _row(stored, encode(scopes.take_back(skipped)) if skipped else b"")
+            after_seq = page[-1].seq
+
+
+def _fork_key(message: p.ForkSession) -> SessionKey:
+    return SessionKey(message.key.app, message.key.user, message.fork)
+
+
+def _row(stored: StoredEvent, undo: bytes) -> EventRow:
+    event = scan(stored.raw)
+    author = speaker(event.author, event.branch)
+    head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)
+    return EventRow(seq=stored.seq, head=head, raw=stored.raw, calls=tuple(event.calls()), undo=undo)
+
+
+def _state_at(now: JsonObject, undos: Sequence[Mapping[str, list[JsonValue]]]) -> JsonObject:
+    """The state as it was before some deltas, of which the newest is the first."""
+    state = dict(now)
+    for name, before in scopes.take_back(undos).items():
+        if before:
+            state[name] = before[0]
+        else:
+            state.pop(name, None)
+    return state

@@ -1,0 +1,65 @@
+"""The lines of a turn among those that a deployment keeps."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from actors.interfaces.run_facts import NO_RUN, RunFacts
+from actors.messages.operating.log_line import LogLine
+from actors.messages.session import TurnKey
+from runtime.observability.logs.lines import Line, line_of
+
+MAX_KEPT = 2_000
+"""Lines that a program keeps whose agents run in itself."""
+
+
+def lines_of(lines: Iterable[Line], turn: TurnKey) -> list[LogLine]:
+    """The lines of a turn, in the order of their times."""
+    key, invocation_id = turn
+    wanted = (key.user, key.session, invocation_id)
+    found = [line for line in lines if (line.run.user_id, line.run.session_id, line.run.invocation_id) == wanted]
+    # Of each process they come in order, and equal times stay so.
+    return [_line(line) for line in sorted(found, key=lambda line: line.created_s)]
+
+
+def _line(line: Line) -> LogLine:
+    return LogLine(
+        at_s=line.created_s,
+        agent=line.run.agent,
+        level=logging.getLevelName(logging.INFO if line.printed else line.level),
+        logger=line.printed or line.name,
+        text=line.text,
+        details=line.details,
+        pid=line.pid,
+    )
+
+
+class LineRing(logging.Handler):
+    """A handler that keeps the newest records which agents of an app make in this process.
+
+    Args:
+        app_name: the app.
+    """
+
+    def __init__(self, app_name: str) -> None:
+        super().__init__()
+        self._app_name = app_name
+        self._lines: deque[Line] = deque(maxlen=MAX_KEPT)
+        self._keeping = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        run = record.__dict__.get("run", NO_RUN)
+        if isinstance(run, RunFacts) and run.app_name == self._app_name:
+            line = line_of(record, run)
+            with self._keeping:
+                self._lines.append(line)
+
+    def lines_of(self, turn: TurnKey) -> list[LogLine]:
+        """The lines of a turn that are kept, the oldest first."""
+        with self._keeping:
+            kept = list(self._lines)
+        return lines_of(kept, turn)

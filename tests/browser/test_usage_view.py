@@ -1,0 +1,67 @@
+"""What was used, in the inspector: by users, agents, models and days, with money, and the turns that cost most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from runtime import Runtime
+from runtime.web import Principal, StaticTokens, app_for
+from tests.browser.conftest import Opened
+from tests.support.runtimes import run_turn
+from tests.support.servers.web_server import serving
+
+pytestmark = pytest.mark.browser
+
+TOKENS = {"the-token-of-frugal-0123456789": Principal(user_id="frugal")}
+
+
+def test_usage_is_shown_by_users_models_days_and_turns(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    rt = runtimes["desk"]
+    for message in ("hi", "a letter", "hi"):
+        run_turn(rt, message, "s", user)
+    run_turn(rt, "hi", "s", "frugal")
+    page = opened(app="desk", view="usage")
+    rows = page.get_by_role("region", name="What was used").get_by_role("row")
+    mine, total = rt.usage(user).total, rt.usage().total
+    assert mine.money is not None
+    assert total.money is not None
+    expect(rows.filter(has_text=user)).to_contain_text(f"{mine.money:.2f}")
+    expect(rows.last).to_contain_text(f"{total.money:.2f}")
+    # Who has used most stands above who has used less.
+    names = rows.get_by_role("rowheader").all_inner_texts()
+    assert names.index(user) < names.index("frugal")
+    page.get_by_role("button", name="Models").click()
+    expect(rows.filter(has_text="metered")).to_have_count(1)
+    page.get_by_role("button", name="Days").click()
+    expect(rows.get_by_role("rowheader").first).to_have_text(next(reversed(rt.usage(by="day").groups)))
+    page.get_by_label("Since when").select_option("the last 7 days")
+    page.reload()
+    expect(page.get_by_role("button", name="Days")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_label("Since when")).to_have_value("7")
+    page.get_by_role("button", name="Turns").click()
+    costly = rt.usage(by="turn").turns[0]
+    expect(rows.get_by_role("rowheader").first).to_contain_text(f"{costly.user_id} / {costly.session_id}")
+    page.get_by_role("button", name=f"{user} / s").first.click()
+    expect(page.get_by_role("heading", name="By agent, of this turn")).to_be_visible()
+    expect(page.get_by_text("The letter is written.")).to_be_visible()
+
+
+def test_a_user_sees_own_usage_only(opening: Callable[..., Page], user: str, runtimes: dict[str, Runtime]) -> None:
+    rt = runtimes["desk"]
+    run_turn(rt, "hi", "s", user)
+    run_turn(rt, "hi", "s", "frugal")
+    with serving(app_for(rt, auth=StaticTokens(TOKENS))) as url:
+        page = opening(url)
+        page.goto(f"{url}/ui/?app=desk&view=usage#token={next(iter(TOKENS))}")
+        rows = page.get_by_role("region", name="What was used").get_by_role("row")
+        money = rt.usage("frugal").total.money
+        assert money is not None
+        assert money < (rt.usage().total.money or 0)
+        expect(rows.last).to_contain_text(f"{money:.2f}")
+        expect(page.get_by_role("button", name="Users")).to_have_count(0)
+        page.get_by_role("button", name="Turns").click()
+        expect(rows.filter(has_text="frugal / s").first).to_be_visible()
+        expect(rows.filter(has_text=user)).to_have_count(0)

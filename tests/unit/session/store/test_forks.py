@@ -1,0 +1,46 @@
+"""Forks as the Session actor makes them: once, also when the request is sent again after a loss."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from actors.errors import SessionExistsError, StoreError
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+FORK = p.ForkSession(key=KEY, invocation_id="e-1", fork="other")
+OTHER = SessionKey(KEY.app, KEY.user, "other")
+
+
+async def events(session: SessionFixture) -> int:
+    reply = await session.ref.get_session(p.GetSessionRequest(key=OTHER))
+    return len(reply.session.events) if reply.session is not None else -1
+
+
+async def test_a_request_that_is_sent_again_after_a_loss_finds_the_fork(session: SessionFixture) -> None:
+    await session.turn("e-1", "a", "b")
+    await session.turn("e-2", "c")
+    await session.ref.fork(FORK)
+    again = await session.restarted()
+    with pytest.raises(SessionExistsError):
+        await again.ref.fork(FORK)
+    await again.ref.fork(msgspec.structs.replace(FORK, again=True))
+    assert await events(again) == 3
+    # Another session that has the id is no fork of this turn.
+    with pytest.raises(SessionExistsError):
+        await again.ref.fork(msgspec.structs.replace(FORK, invocation_id="e-2", again=True))
+    await again.ref.stop()
+
+
+async def test_a_fork_that_cannot_be_stored_is_not_there_at_all(session: SessionFixture) -> None:
+    await session.turn("e-1", "a")
+    session.store.failures = 2
+    with pytest.raises(StoreError):
+        await session.ref.fork(FORK)
+    assert await events(session) == -1
+    await session.ref.fork(FORK)
+    assert await events(session) == 2
+    # The session is free again.
+    await session.turn("e-3", "d")
