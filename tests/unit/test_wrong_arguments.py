@@ -50,6 +50,7 @@ MADE_BY_ACTORS = {
         "TaskNode",
         "TaskResult",
     ),
+    *("BoardTask", "EdgeReason", "EventCompaction", "FlowBoard", "LogLine", "UsedTurn"),
     *(
         "CallAttempt",
         "DeploymentEvent",

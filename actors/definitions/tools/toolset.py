@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
+from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.rules.checks.credentials import credential_answers
 
 
-class CredentialRequest(NamedTuple):
+@explains_all_wrong_calls
+@dataclass(frozen=True)
+class CredentialRequest:
     """A toolset's answer if it needs a credential of the user before it can say which tools it has.
 
     Attributes:

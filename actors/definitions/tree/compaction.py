@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.errors import DefinitionError
+from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.model import Model, definition_flaw
 from actors.messages.content import Content
 from actors.messages.event import Event
@@ -29,6 +30,7 @@ SummaryFunction = Callable[[Sequence[Event]], "str | Content | Awaitable[str | C
 """Makes a summary of events, oldest first: a text, or a Content; None for no summary now. Sync or async."""
 
 
+@explains_all_wrong_calls
 @dataclass(frozen=True)
 class LlmEventSummarizer:
     """Has a model write summaries.
@@ -55,6 +57,7 @@ class LlmEventSummarizer:
         return self.prompt_template.replace(HISTORY, transcript(events))
 
 
+@explains_all_wrong_calls
 @dataclass(frozen=True, kw_only=True)
 class EventsCompactionConfig:
     """When conversations are summarised, so that requests to models stay short. The log keeps every event.

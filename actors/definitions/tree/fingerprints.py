@@ -29,6 +29,9 @@ from actors.messages.operating.versions import PRINT_BYTES
 MAX_PARTS = 20_000
 """Parts of one value that are looked at: a table of a million rows counts by its first ones."""
 
+MAX_DEPTH = 60
+"""So deep a value is looked into: what is nested deeper counts by what is around it."""
+
 _SHOWN = (date, time, timedelta, tzinfo, Decimal, Pattern, UUID, complex, range)
 """Classes whose values their text tells."""
 
@@ -80,6 +83,7 @@ class _Walk:
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
         self._alive: list[object] = []
+        self._depth = 0
 
     def of(self, value: object) -> bytes:
         if value is None or (isinstance(value, bool | int | float | str | bytes) and not isinstance(value, Enum)):
@@ -87,12 +91,16 @@ class _Walk:
         place = self._met.get(id(value))
         if place is not None:
             return _hashed(b"met", place.to_bytes(8))
-        if len(self._met) >= MAX_PARTS:
+        if len(self._met) >= MAX_PARTS or self._depth >= MAX_DEPTH:
             return b""
         self._met[id(value)] = len(self._met)
         # Two objects in turn may have one id.
         self._alive.append(value)
-        return self._of_new(value)
+        self._depth += 1
+        try:
+            return self._of_new(value)
+        finally:
+            self._depth -= 1
 
     def _of_new(self, value: object) -> bytes:
         match value:

@@ -69,7 +69,9 @@ class LogWriter:
         for raw, event in events:
             if event.model_version is not None or event.usage is not None:
                 self._count(event.amounts())
-                self._tallies.note_model_call(event.author, event.model_version or "", event.error_code or "", event.duration_s)
+                # Events leave out a time that the clock cannot tell from none.
+                took_s = event.duration_s or 0.0
+                self._tallies.note_model_call(event.author, event.model_version or "", event.error_code or "", took_s)
             elif event.content is not None and event.author != USER:
                 for tool, outcome in event.tool_results():
                     self._tallies.note_tool_call(event.author, tool, outcome)

@@ -73,9 +73,10 @@ class VersionDefinitions:
         self._later: list[tuple[MarkedVersion, PackedDefinitions]] = []
 
     def __getitem__(self, name: str) -> bytes:
-        agent, _, mark = name.partition("@")
-        if not mark:
-            return self._first[agent]
+        # The controller of flows begins with the sign that parts a mark.
+        agent, _, mark = name.rpartition("@")
+        if not agent:
+            return self._first[name]
         return next(packed[agent] for known, packed in self._later if known.marks.get(agent) == mark)
 
     def add(self, version: TreeVersion, tree: PackedTree) -> Marks:

@@ -180,3 +180,13 @@ def test_a_version_has_the_same_name_in_every_process() -> None:
         ).stdout
 
     assert run("1") == run("2") != ""
+
+
+def test_what_is_nested_too_deep_counts_by_what_is_around_it() -> None:
+    def nested(value: object, depth: int) -> object:
+        for _ in range(depth):
+            value = [value]
+        return value
+
+    assert Fingerprints().of({"deep": nested(1, 30_000)}) == Fingerprints().of({"deep": nested(2, 30_000)})
+    assert Fingerprints().of({"deep": nested(1, 20)}) != Fingerprints().of({"deep": nested(2, 20)})
