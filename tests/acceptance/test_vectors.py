@@ -15,6 +15,9 @@ from tests.support.vectors import vector_flows as controlflow
 from tests.support.vectors.shared_runtimes import CaseRuntime, CaseRuntimes, RuntimeFactory, sharing_key
 from tests.support.vectors.vector_notation import Case, VectorError, load_cases
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 WITH_TURNS: Mapping[str, Callable[[Case, CaseRuntime], None]] = {
     "flow": areas.check_flow,
     "state": areas.check_state,

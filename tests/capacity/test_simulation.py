@@ -19,6 +19,9 @@ from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, s
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, NoUnitCostsError, UnitCost, UnitCosts
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 QUICK = UnitCost(pass_ms=0.1, turn_ms=0.1, event_ms=0.05)
 COSTS = UnitCosts(
     measured="",

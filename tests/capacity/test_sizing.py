@@ -22,6 +22,9 @@ from tests.capacity.test_simulation import COSTS
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import AGENT, DATABASE, PASSES, RUNNER, SESSION, STORE, WEB, MeasuredLoad, UnitCost, UnitCosts
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ROOT = FOLDER.parents[1]
 
 MACHINE = msgspec.structs.replace(

@@ -6,6 +6,9 @@ import pytest
 
 from tests.plugin.conftest import Run
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 pytest_plugins = ["pytester"]
 
 TREE = """

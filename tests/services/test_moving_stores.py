@@ -35,6 +35,9 @@ from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import S1, any_write, fill_sessions
 from tests.support.tries import tries
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 Rows = list[tuple[str, Row]]
 
 

@@ -24,6 +24,8 @@ from tests.support.stores.model_call_conformance import ModelCallConformance
 from tests.support.stores.session_store_conformance import LastingStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
 
+pytestmark = pytest.mark.sampled(3, of="module")
+
 
 @pytest.fixture
 def url(server: str) -> str:

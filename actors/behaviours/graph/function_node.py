@@ -174,6 +174,8 @@ class NodeCall:
             event = self._question(given)
         elif isinstance(given, Event):
             event = given
+            # Calls of its own, which the user answers as those of a RequestInput.
+            self._asked.extend(call.id for call in given.function_calls() if call.id and call.id in given.long_running_tool_ids)
         elif isinstance(given, Content):
             event = Event(content=given)
         else:

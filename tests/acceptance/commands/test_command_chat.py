@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.app_folders import desk, write
 from tests.support.programs.terminal_program import CTRL_C, CTRL_D, TerminalProgram
+
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 SLOW = """
     import asyncio

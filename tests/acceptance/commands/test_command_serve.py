@@ -24,6 +24,9 @@ from runtime.frontends.web.serving import WebServer
 from runtime.web import app_for
 from tests.support.app_folders import HELLO, fresh_imports, write
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 TOKEN = "a-token-0123456789"
 
 

@@ -11,6 +11,7 @@ from actors import (
     START,
     Content,
     Event,
+    FunctionCall,
     FunctionNode,
     FunctionResponse,
     Graph,
@@ -103,6 +104,24 @@ def test_a_node_that_is_called_again_gets_the_answers_so_far(deploy: Deploy) -> 
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state == {"runs": 3}
+
+
+@pytest.mark.parametrize("rerun", [False, True])
+def test_a_node_may_ask_by_a_call_of_its_own(rerun: bool, deploy: Deploy) -> None:
+    @node(rerun_on_resume=rerun)
+    def approves(ctx: NodeContext) -> Iterator[object]:
+        if ctx.resume_inputs:
+            yield f"approved: {ctx.resume_inputs['sign']['by']}"
+            return
+        call = FunctionCall(id="sign", name="sign", args={"what": "contract"})
+        yield Event(content=Content(role="model", parts=[Part(function_call=call)]), long_running_tool_ids=("sign",))
+
+    with deploy(Graph(name="wf", edges=[(START, approves, named_node("last"))])) as rt:
+        assert asked(run_turn(rt, "go")) == [("sign", {"what": "contract"})]
+        assert [call.name for call in rt.pending(user_id="ada", session_id="s1")] == ["sign"]
+        signed = Part(function_response=FunctionResponse(id="sign", name="sign", response={"by": "bob"}))
+        given = "approved: bob" if rerun else {"by": "bob"}
+        assert ends(run_turn(rt, Content(role="user", parts=[signed])))["wf@1/last@1"] == f"last({given})"
 
 
 def test_what_a_node_has_said_beside_its_question_is_not_said_again(deploy: Deploy) -> None:

@@ -90,7 +90,7 @@ def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
         return told(play(rt)), engine
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, who: Victim) -> None:
@@ -104,7 +104,7 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
     assert lost
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_the_model_is_asked_once_more_at_most(who: Victim) -> None:
     def asked(*losses: Loss) -> tuple[int, int]:

@@ -21,6 +21,8 @@ from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 def kinds(rt: Runtime) -> list[str]:
     return [event.kind for event in rt.deployment_events()]

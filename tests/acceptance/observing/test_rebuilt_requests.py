@@ -22,6 +22,9 @@ from tests.support.vectors.shared_runtimes import SESSION_ID, CaseRuntimes, Runt
 from tests.support.vectors.vector_notation import Case, load_cases
 from tests.support.vectors.vector_runner import CaseRun
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 CASES = [case for case in load_cases() if "turns" in case.given and case.given.get("script")]
 
 

@@ -32,6 +32,8 @@ from tests.support.runtimes import Deploy, stored
 from tests.support.servers.web_server import TIMEOUT_S, serving
 from tests.support.sharded_runtimes import ShardedDeploy
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:

@@ -17,6 +17,9 @@ from tests.support.agents.web_agents import PIECES, Gate, SteppedModel, ask_mana
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 SSE = RunConfig(streaming="sse")
 
 

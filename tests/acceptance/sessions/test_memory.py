@@ -17,6 +17,8 @@ from tests.support.agents.conversation_callbacks import recall_first
 from tests.support.agents.conversation_tools import recall
 from tests.support.runtimes import Deploy, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 def remembered(rt: Runtime, query: str, user_id: str = "ada") -> list[tuple[str, str, str]]:
     return [(each.session_id, each.author, each.text) for each in rt.memory.search(user_id, query)]

@@ -29,7 +29,7 @@ def _json_refusal(status: int, **message: Any) -> Any:
     return lambda asked: (status, "application/json", json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "refuse",
     [

@@ -20,6 +20,9 @@ from tests.support.agents.mcp_tools import agent, call, free_port, responses, ru
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 LIBRARY = "mcp_server_program"
 """A server made with the library, of the newest revision. It takes seconds to start."""
 

@@ -28,6 +28,9 @@ from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.runtimes import Deploy
 from tests.support.vectors.vector_agents import lro, lrp
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ASKED = ["a call:lrp !lro", "a resp:lrp", "a a waits"]
 
 

@@ -21,6 +21,9 @@ from runtime.web import Principal, StaticTokens, app_for
 from tests.support.servers.web_load import Caller, address_of, request
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ADA, BOB, DESK = (f"{name}-token-0123456789" for name in ("ada", "bob", "desk"))
 TOKENS = {ADA: Principal(user_id="ada"), BOB: Principal(user_id="bob"), DESK: Principal()}
 HOST = b"Host: localhost\r\n"

@@ -35,6 +35,8 @@ from tests.support.agents.workflow_agents import (
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.vectors.vector_agents import good
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 @pytest.fixture
 def gates(tmp_path: Path) -> Iterator[list[Gate]]:

@@ -24,6 +24,9 @@ from tests.support.app_folders import fresh_imports, write
 from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 NAME = "counter"
 
 AGENTS = """

@@ -24,7 +24,7 @@ from runtime.cluster.processes.placing import ray_options, start_placed
 from runtime.settings import Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(2, of="module")]
 
 MANY = [f"a{number}" for number in range(6)]
 

@@ -19,6 +19,9 @@ from tests.support.models.model_calls import HELLO, streamed, whole
 from tests.support.servers.chat_server import MessagesServer, message, message_event, message_events, said, thought, use
 from tests.support.servers.gemini_server import Failure, Gate, HangUp, Raw, Stream
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 SIGNATURE = "EqQBCg+/=="
 
 Serve = Callable[..., MessagesServer]

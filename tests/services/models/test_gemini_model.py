@@ -25,6 +25,9 @@ from runtime.models.gemini import Gemini
 from tests.support.models.model_calls import HELLO, streamed, whole
 from tests.support.servers.gemini_server import Failure, Gate, GeminiServer, HangUp, Json, Raw, Reply, Stream, answer, call, text
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 NAME = "gemini-2.5-flash"
 NEVER_S = 3600.0
 SETTINGS = [

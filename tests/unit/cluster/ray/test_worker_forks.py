@@ -26,7 +26,10 @@ from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all, pr
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only"),
+    pytest.mark.sampled(2, of="module"),
+]
 
 WORKER = """
 import json, os, sys
