@@ -143,11 +143,9 @@ class FunctionNode:
         self.form = _form(func)
         self._returns = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
-
-    @property
-    def input_class(self) -> type[BaseModel] | None:
-        """The pydantic class of the parameter `node_input`; None: it has another type, or none."""
-        return _model_class(self.parameters["node_input"].annotation) if "node_input" in self.parameters else None
+        # The pydantic class of the parameter `node_input`; None: it has another type, or none.
+        given = self.parameters.get("node_input")
+        self.input_class = model_class(given.annotation) if given is not None else None
 
     def checked_output(self, output: object) -> object:
         """The output, as the pydantic class that the function says that it returns. Raises ValidationError (pydantic)."""
@@ -350,12 +348,13 @@ def _form(function: UserFunction) -> Literal["async generator", "generator", "co
 
 def _returned_class(function: UserFunction) -> type[BaseModel] | None:
     try:
-        return _model_class(typing.get_type_hints(function).get("return"))
+        return model_class(typing.get_type_hints(function).get("return"))
     except (NameError, TypeError):
         return None
 
 
-def _model_class(given: object) -> type[BaseModel] | None:
+def model_class(given: object) -> type[BaseModel] | None:
+    """The type itself, if it is a pydantic class; None for any other."""
     return given if isinstance(given, type) and issubclass(given, BaseModel) else None
 
 

@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 
 from actors.definitions.graphs import FunctionNode, NodeContext, RequestInput, RetryConfig
 from actors.definitions.graphs.edges import AgentName
-from actors.definitions.graphs.nodes import ParallelWorker
+from actors.definitions.graphs.nodes import ParallelWorker, model_class
 from actors.errors import DefinitionError, DynamicNodeFailError, UnknownAgentError
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content
@@ -43,7 +43,7 @@ def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
     """A node of ADK that is no agent. Raises DefinitionError for one that asks for credentials."""
     if getattr(node, "auth_config", None) is not None:
         raise DefinitionError(f"node {node.name!r}: auth_config is not carried over: raygrove asks no user for credentials")
-    return FunctionNode(
+    made = FunctionNode(
         (CallCode if _gives_once(node) else StreamCode)(node, app_name, state_schema),
         name=node.name,
         retry_config=own_retry(node.retry_config),
@@ -51,6 +51,9 @@ def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
         rerun_on_resume=node.rerun_on_resume,
         wait_for_output=node.wait_for_output,
     )
+    # ADK's own code takes the input, and says of which class it has to be.
+    made.input_class = model_class(getattr(node, "_type_hints", {}).get("node_input"))
+    return made
 
 
 def own_retry(given: Any) -> RetryConfig | None:
