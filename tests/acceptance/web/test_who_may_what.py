@@ -63,6 +63,7 @@ BODIES: Mapping[str, object] = {
     "MemoryQuery": {"query": "secret"},
     "NewSchedule": {"name": "daily", "message": "hi", "everyS": 3_600},
     "ScheduleChanges": {"paused": True},
+    "OpenTurns": {},
     "WantedTurns": {},
     "AnswerAll": {"value": True},
 }

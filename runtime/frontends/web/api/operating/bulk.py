@@ -14,7 +14,7 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.web.api.sessions import Limit
+from runtime.frontends.web.api.sessions import MAX_PAGE
 from runtime.frontends.web.api.turn_forms import AgeS
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
 from runtime.frontends.web.ids import Id
@@ -32,6 +32,9 @@ OPEN = ("waiting", "running", "paused")
 MAX_PENDING = 10_000
 """Calls that wait among which those that fit are looked for."""
 
+_Limit = Annotated[float, msgspec.Meta(ge=1, le=MAX_PAGE, multiple_of=1)]
+"""JSON tells 10.0 from 10 no more than its schemas do."""
+
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 T = TypeVar("T")
@@ -42,7 +45,6 @@ class WantedTurns(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     Attributes:
         session_id: of that session of the user in the query.
-        state: waiting, running or paused; for cancelling only.
         agent: that spoke last, was selected, or failed.
         error: a part of the error, for administrators.
         text: the user or an agent has said this in it.
@@ -54,15 +56,24 @@ class WantedTurns(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """
 
     session_id: Id | None = None
-    state: Literal["waiting", "running", "paused"] | None = None
     agent: _Text | None = None
     error: _Text | None = None
     text: _Text | None = None
     invocation: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
-    limit: Limit = 100
+    limit: _Limit = 100
     dry_run: bool = False
+
+
+class OpenTurns(WantedTurns, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """Which turns that have not ended are meant: see WantedTurns.
+
+    Attributes:
+        state: waiting, running or paused.
+    """
+
+    state: Literal["waiting", "running", "paused"] | None = None
 
 
 class AnswerAll(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -86,7 +97,7 @@ class AnswerAll(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     invocation: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
-    limit: Limit = 100
+    limit: _Limit = 100
     dry_run: bool = False
 
 
@@ -122,7 +133,7 @@ async def cancel_turns(call: Call) -> BulkResult:
 
     Of a user; with credentials for any user of the whole app.
     """
-    wanted = await call.body(WantedTurns)
+    wanted = await call.body(OpenTurns)
     found = await _found(call, wanted, OPEN if wanted.state is None else (wanted.state,))
     return await _acted_on(call, wanted, found, lambda turn: _cancel(call, turn))
 
@@ -133,8 +144,6 @@ async def retry_turns(call: Call) -> BulkResult:
     Of a user; with credentials for any user of the whole app.
     """
     wanted = await call.body(WantedTurns)
-    if wanted.state is not None:
-        raise RequestError("state goes with cancelling: only failed turns can be retried")
 
     async def retry(turn: TurnInfo) -> None:
         user_id, session_id, invocation_id = turn.user_id, turn.session_id, turn.invocation_id
@@ -151,7 +160,7 @@ async def answer_all(call: Call) -> BulkResult:
     """
     wanted = await call.body(AnswerAll)
     turns = _by_turn(_fitting(wanted, await _waiting(call, wanted.session_id)))
-    chosen = turns[: wanted.limit]
+    chosen = turns[: int(wanted.limit)]
     if wanted.dry_run:
         return BulkResult(calls=[each for calls in chosen for each in calls], more=len(turns) > len(chosen), dry_run=True)
 
@@ -178,7 +187,7 @@ async def _found(call: Call, wanted: WantedTurns, states: Sequence[str]) -> list
             call.any_user_id,
             wanted.session_id,
             state,
-            wanted.limit + 1 - len(found),
+            int(wanted.limit) + 1 - len(found),
             agent=wanted.agent,
             error=wanted.error,
             text=wanted.text,
@@ -194,7 +203,7 @@ async def _found(call: Call, wanted: WantedTurns, states: Sequence[str]) -> list
 async def _acted_on(
     call: Call, wanted: WantedTurns, found: Sequence[TurnInfo], act: Callable[[TurnInfo], Awaitable[None]]
 ) -> BulkResult:
-    chosen, more = found[: wanted.limit], len(found) > wanted.limit
+    chosen, more = found[: int(wanted.limit)], len(found) > wanted.limit
     shown = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in chosen]
     if wanted.dry_run:
         return BulkResult(turns=shown, more=more, dry_run=True)
@@ -279,7 +288,7 @@ def _refusal(of: TurnInfo | PendingCall, problem: Problem) -> Refusal:
 _TURNS = "/v1/apps/{app}/turns"
 
 OPERATIONS = [
-    HttpOperation("POST", f"{_TURNS}/cancel", cancel_turns, body=WantedTurns, gives=BulkResult, users="any"),
+    HttpOperation("POST", f"{_TURNS}/cancel", cancel_turns, body=OpenTurns, gives=BulkResult, users="any"),
     HttpOperation("POST", f"{_TURNS}/retry", retry_turns, body=WantedTurns, gives=BulkResult, users="any"),
     HttpOperation("POST", "/v1/apps/{app}/pending/answer", answer_all, body=AnswerAll, gives=BulkResult, users="any"),
 ]
