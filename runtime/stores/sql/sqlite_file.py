@@ -67,7 +67,8 @@ class SqliteFile:
         if self.path.exists():
             if not _may(self.path, os.R_OK):
                 raise StoreError(f"{self._store}: this account may not read {str(self.path)!r}")
-        elif self._log.exists() and self._log.stat().st_size:
+        elif self._log.exists() and self._log.stat().st_size and not self.path.exists():
+            # Looked at once more: another program may have made both meanwhile, the file first.
             raise StoreError(
                 f"{self._store}: {str(self.path)!r} is gone, and its write-ahead log {self._log.name!r} is still there: put both "
                 "back together, or delete the log as well to begin with an empty store"
