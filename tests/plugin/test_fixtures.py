@@ -6,7 +6,7 @@ import pytest
 
 from tests.plugin.conftest import Run
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 pytest_plugins = ["pytester"]

@@ -19,6 +19,9 @@ from actors.errors import RaygroveError, RequestError
 from runtime.frontends.console import cli
 from tests.support.app_folders import fresh_imports, write
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ROOT = Path(__file__).parents[3]
 
 APP = """

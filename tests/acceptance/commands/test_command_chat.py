@@ -9,7 +9,7 @@ import pytest
 from tests.support.app_folders import desk, write
 from tests.support.programs.terminal_program import CTRL_C, CTRL_D, TerminalProgram
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 SLOW = """

@@ -20,7 +20,7 @@ from runtime.frontends.console import cli
 from tests.acceptance.commands.test_command_chat import TRIP
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 @pytest.fixture(autouse=True)

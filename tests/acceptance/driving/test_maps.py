@@ -27,6 +27,8 @@ from runtime import MapResult, Runtime
 from tests.support.models.map_models import NotedModel
 from tests.support.runtimes import Deploy
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 class Number(BaseModel):
     n: int

@@ -32,6 +32,8 @@ from tests.support.agents.flow_agents import succeed, worker
 from tests.support.graphs import named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 def failed(rt: Runtime, error: str = "not now") -> TurnInfo:
     """The turn of one message, which fails."""

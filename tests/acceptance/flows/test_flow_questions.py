@@ -24,6 +24,8 @@ from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.runtimes import Deploy
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 def ask(question: Any) -> Reply:
     """A call that asks the user."""

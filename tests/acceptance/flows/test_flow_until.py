@@ -40,7 +40,7 @@ from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 PLACES = 6

@@ -39,6 +39,9 @@ from tests.support.stores.sqlite_lock import SqliteLock
 from tests.support.stores.unowned_store import UnownedStore
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -34,6 +34,9 @@ from tests.benchmarks.workloads import APP, ROOT, SENTENCE, write_history
 from tests.support.fixtures.log_events import shown
 from tests.support.runtimes import Deploy, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 LONG = 5_000
 
 

@@ -20,7 +20,7 @@ from tests.support.agents.mcp_tools import agent, call, free_port, responses, ru
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 LIBRARY = "mcp_server_program"

@@ -18,7 +18,7 @@ from runtime import Runtime, python_tool
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 def code(text: str, **args: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tests.support.app_folders import fresh_imports, write
 from tests.support.polling import until
 from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
-pytestmark = pytest.mark.sampled(2, of="module")
+pytestmark = pytest.mark.sampled(3, of="module")
 
 
 NAME = "counter"

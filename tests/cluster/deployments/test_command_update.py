@@ -15,6 +15,9 @@ from runtime import Runtime
 from tests.cluster.deployments.test_command_deployments import raygrove
 from tests.support.app_folders import fresh_imports, write
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 NAME = "shop"
 AGENTS = """
     from actors import LlmAgent, tool

@@ -27,6 +27,8 @@ from runtime import Runtime
 from tests.support.programs.detached_driver import APP, PipeGate, detached_runtime, detached_tree
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 class LeftDeployment(msgspec.Struct):
     """What a killed driver has left: its stores, and a turn that waits at the gate, of which it had got events up to `seq`."""

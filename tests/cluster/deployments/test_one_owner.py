@@ -18,7 +18,7 @@ from runtime import Runtime, Settings
 from tests.support.runtimes import Deploy, author_texts, run_turn
 from tests.support.sharded_runtimes import ShardedDeploy
 
-pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(2, of="module")]
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.sampled(3, of="module")]
 
 OWNING = """
 import sys

@@ -20,6 +20,9 @@ from tests.support.agents.conversation_tools import forever
 from tests.support.machine.load import is_within
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
+
 ENDS_S = 1.0
 """How soon a turn has to end when it is cancelled."""
 

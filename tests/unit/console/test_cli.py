@@ -25,6 +25,8 @@ from runtime.models.openai.services import SERVICES
 from tests.support.app_folders import HELLO, fresh_imports, write
 from tests.support.runtimes import run_turn
 
+pytestmark = pytest.mark.sampled(2, of="module")
+
 
 def raygrove(*arguments: str) -> Result:
     return CliRunner().invoke(cli.app, arguments)

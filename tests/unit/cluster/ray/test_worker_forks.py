@@ -28,7 +28,7 @@ from tests.support.runtimes import Deploy
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks are made on Linux only"),
-    pytest.mark.sampled(2, of="module"),
+    pytest.mark.sampled(3, of="module"),
 ]
 
 WORKER = """
