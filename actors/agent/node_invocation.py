@@ -11,13 +11,14 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
+from actors.behaviours.graph.input_check import as_class
 from actors.behaviours.graph.run import ASKED
 from actors.definitions.agents.output_type import output_type
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeTask, node_at
+from actors.messages.graph import NodeTask, is_below, node_at
 from actors.messages.json_types import JsonValue, StateDelta
 from actors.messages.topology import CHAT, TASK
 from actors.refs.session import SessionRef
@@ -159,7 +160,7 @@ class NodeInvocation(Invocation):
         if schema is None:
             return self._task
         task = self._task
-        given = schema.model_validate_json(task.content.text) if task.content is not None else schema.model_validate(task.data)
+        given = as_class(schema, task.data if task.content is None else task.content)
         return msgspec.structs.replace(task, content=None, data=given.model_dump(mode="json"))
 
     @property
@@ -262,11 +263,6 @@ class GraphInvocation(Invocation):
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""
         return outcome.output
-
-
-def is_below(path: str, of: str) -> bool:
-    """True for the path of a node's run, and those of all runs in it."""
-    return path == of or path.startswith(f"{of}/")
 
 
 def asked_of(task: NodeTask, user_content: Content) -> Content:

@@ -121,6 +121,11 @@ def node_at(path: str) -> str:
     return path.rpartition("/")[2].partition("@")[0]
 
 
+def is_below(path: str, of: str) -> bool:
+    """True for the path of a node's run, and those of all runs in it."""
+    return path == of or path.startswith(f"{of}/")
+
+
 def scope_of(path: str, *, is_delegate: bool) -> str:
     """The isolation scope of the run of an agent that works on a task: its path; of a delegate's, the id of the call.
 

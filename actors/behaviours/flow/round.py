@@ -89,9 +89,9 @@ class _Round:
         self._board = board
         own = cast(LlmAgent, spec.definition).tools
         by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
-        self._tools = ToolCalls(spec, context, by_name)
         if context.run_config.asks_for_more:
             by_name[REQUEST_BUDGET] = RequestBudgetTool()
+        self._tools = ToolCalls(spec, context, by_name)
         # What an agent says in a flow is not kept as its output: its tasks have the results.
         self._model_call = ModelCall(spec, model, context, TaskPrompt(spec, context, work, plan, board), self._tools)
 

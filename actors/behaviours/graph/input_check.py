@@ -8,6 +8,7 @@ from actors.behaviours.graph.results import NodePlace
 from actors.definitions.graphs.edges import AgentName
 from actors.definitions.graphs.nodes import FunctionNode
 from actors.messages.content import Content
+from actors.rules.graph.progress import Given
 
 
 def misfit(place: NodePlace) -> pydantic.ValidationError | None:
@@ -20,10 +21,12 @@ def misfit(place: NodePlace) -> pydantic.ValidationError | None:
     if wanted is None:
         return None
     try:
-        if isinstance(place.given, Content):
-            wanted.model_validate_json(place.given.text)
-        else:
-            wanted.model_validate(place.given)
+        as_class(wanted, place.given)
     except pydantic.ValidationError as error:
         return error
     return None
+
+
+def as_class(wanted: type[pydantic.BaseModel], given: Given) -> pydantic.BaseModel:
+    """The input as the class that a node wants: the user's message is read as JSON. Raises ValidationError (pydantic)."""
+    return wanted.model_validate_json(given.text) if isinstance(given, Content) else wanted.model_validate(given)

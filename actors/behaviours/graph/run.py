@@ -19,7 +19,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import StarvedJoinError
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
-from actors.messages.graph import NodeInfo, root_path
+from actors.messages.graph import NodeInfo, is_below, root_path
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.graph.progress import GraphProgress, NodeRun
 
@@ -88,9 +88,10 @@ class GraphRun:
 
     def _name_at(self, path: str) -> str:
         """The name of the run in this graph that has the path; "" when none has."""
-        if self._graph.is_function and (path == self._path or path.startswith(f"{self._path}/")):
-            return f"{self._graph.name}@1{path.removeprefix(self._path)}"
-        return path.removeprefix(f"{self._path}/") if path.startswith(f"{self._path}/") else ""
+        if not is_below(path, self._path):
+            return ""
+        below = path.removeprefix(self._path)
+        return f"{self._graph.name}@1{below}" if self._graph.is_function else below.removeprefix("/")
 
     async def _run_nodes(self) -> NodeResult | None:
         """Run nodes until none is under way and none can begin; or return what ends the graph."""

@@ -11,6 +11,7 @@ from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.topology import TASK
+from actors.rules.checks.budget_question import REQUEST_BUDGET
 
 
 def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> dict[str, Tool]:
@@ -26,8 +27,7 @@ def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for
         finish = finish or FinishTaskTool(agent.output_type)
         by_name[finish.name] = finish
     if asks_for_more:
-        asking = RequestBudgetTool()
-        by_name[asking.name] = asking
+        by_name[REQUEST_BUDGET] = RequestBudgetTool()
     if spec.targets:
         by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
     return by_name

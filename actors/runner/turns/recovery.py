@@ -6,7 +6,6 @@ import asyncio
 
 import msgspec
 
-from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
@@ -160,12 +159,7 @@ class TurnResumer:
             ClusterError: the version of the tree that it began with cannot be loaded. The turn has failed then.
         """
         ref = p.TurnRef(*key, resumed.epoch, generation=resumed.generation)
-        try:
-            version = await self._versions.load(resumed.version)
-        except RaygroveError as error:
-            await self._tasks.refuse(ref, error)
-            raise
-        return self._launch(ref, version, resumed)
+        return self._launch(ref, await self._tasks.version_of(ref, resumed.version), resumed)
 
     def _launch(self, ref: p.TurnRef, version: VersionParts, resumed: p.TurnResumed) -> RunningTurn:
         routing, event = version.routing, decode_event(resumed.event, resumed.seq)

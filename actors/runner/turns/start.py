@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from actors.errors import ActorRestartsError, RaygroveError
+from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.config import Budget
@@ -181,7 +181,8 @@ class TurnStarter:
                 case p.TurnResumed():
                     turn = _in_place_of(early, await self._recovery.run(key, opened))
                 case p.TurnBegun():
-                    turn = begin(opened, await self._version(key, opened))
+                    ref = p.TurnRef(*key, opened.epoch, generation=opened.generation)
+                    turn = begin(opened, await self._tasks.version_of(ref, opened.version))
                     turn.task.note_stored()
                     # The agent first: the driver does not wait for this reply.
                     await asyncio.sleep(0)
@@ -253,14 +254,6 @@ class TurnStarter:
         if isinstance(opened, BaseException):
             raise opened
         return opened
-
-    async def _version(self, key: TurnKey, begun: p.TurnBegun) -> VersionParts:
-        """The version of a turn that is open. Raises ClusterError when it cannot be loaded; the turn has failed then."""
-        try:
-            return await self._versions.load(begun.version)
-        except RaygroveError as error:
-            await self._tasks.refuse(p.TurnRef(*key, begun.epoch, generation=begun.generation), error)
-            raise
 
     def _launch(
         self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, version: VersionParts, caller: str

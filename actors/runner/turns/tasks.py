@@ -77,9 +77,13 @@ class TurnTasks:
             turn.begin_trace(self._telemetry)
         turn.task.start(self._run(turn))
 
-    async def refuse(self, ref: p.TurnRef, error: RaygroveError) -> None:
-        """End a turn that is open and cannot be run here, as failed."""
-        await self._closer.close(ref, "", failed("", error))
+    async def version_of(self, ref: p.TurnRef, version: str) -> VersionParts:
+        """The version of a turn that is open. Raises ClusterError when it cannot be loaded; the turn has failed then."""
+        try:
+            return await self._versions.load(version)
+        except RaygroveError as error:
+            await self._closer.close(ref, "", failed("", error))
+            raise
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn that runs, waits in the queue, is being opened or was lost; returns when it is closed."""

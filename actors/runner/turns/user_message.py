@@ -16,6 +16,7 @@ from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.graph import NodeInfo, node_at, scope_of
 from actors.messages.json_types import JsonObject
 from actors.messages.session import SessionKey
+from actors.messages.topology import Topology
 from actors.rules.checks import state
 from actors.rules.checks import user_message as messages
 from actors.rules.checks.sizes import check_event
@@ -81,7 +82,7 @@ class UserMessages:
 
     def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
         """Check what begins a graph that is the root. Raises InputSchemaError."""
-        root = self._versions.current.routing.topology.root
+        root = self._topology.root
         if root.input_schema is None or found.caller or message.flow:
             return
         if (wrong := shapeless(content.text, root.input_schema)) is not None:
@@ -104,7 +105,7 @@ class UserMessages:
                 auto_create=message.auto_create,
                 takes_words=takes_words,
                 event_id=words_id(message) if takes_words else "",
-                wants_questions=self._versions.current.routing.topology.has_graphs,
+                wants_questions=self._topology.has_graphs,
             )
         )
 
@@ -116,8 +117,12 @@ class UserMessages:
         """The run that the user's words are for, by its path; None for words that none waits for."""
         if not awaits:
             return None
-        scope = scope_of(awaits, is_delegate=self._versions.current.routing.topology.is_delegate(node_at(awaits)))
+        scope = scope_of(awaits, is_delegate=self._topology.is_delegate(node_at(awaits)))
         return NodeInfo(path=awaits, isolation_scope=scope)
+
+    @property
+    def _topology(self) -> Topology:
+        return self._versions.current.routing.topology
 
     @property
     def _needs_agent(self) -> bool:
@@ -132,11 +137,7 @@ class UserMessages:
         """
         if not self._needs_agent:
             return ""
-        return (
-            CONTROLLER
-            if message.flow
-            else select_agent(self._versions.current.routing.topology, found.authors, found.caller).agent
-        )
+        return CONTROLLER if message.flow else select_agent(self._topology, found.authors, found.caller).agent
 
     async def _without_blobs(self, message: p.StartTurn, content: Content, invocation_id: str) -> Content:
         """The message with its inline data moved to the artifact store, if the RunConfig says so."""

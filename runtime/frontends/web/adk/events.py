@@ -80,10 +80,12 @@ class AdkEvents:
         return [shown, *self._asked(shown, event, wanted)] if wanted else [shown]
 
     def _show_node(self, shown: JsonObject, event: Event, info: NodeInfo) -> None:
-        said = {"path": info.path, "outputFor": [info.path, *info.output_for], "messageAsOutput": True}
-        is_said = {"path": True, "outputFor": event.output is not None, "messageAsOutput": info.message_as_output}
-        is_said["outputFor"] = is_said["outputFor"] or info.message_as_output
-        shown["nodeInfo"] = {name: value for name, value in said.items() if is_said[name]}
+        told: JsonObject = {"path": info.path}
+        if event.output is not None or info.message_as_output:
+            told["outputFor"] = [info.path, *info.output_for]
+        if info.message_as_output:
+            told["messageAsOutput"] = True
+        shown["nodeInfo"] = told
         if info.isolation_scope:
             self._scopes.add(info.isolation_scope)
             shown["isolationScope"] = info.isolation_scope

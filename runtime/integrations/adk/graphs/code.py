@@ -28,12 +28,10 @@ from actors.errors import DefinitionError, DynamicNodeFailError, UnknownAgentErr
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content
 from actors.messages.event import Event
+from actors.messages.graph import REQUEST_INPUT
 from runtime.integrations.adk.contents import genai_content, own_content, own_event
 from runtime.integrations.adk.contexts import AdkContext, carry_back, invocation_context, read_events_for
 from runtime.integrations.adk.services.runs import refuse
-
-REQUEST_INPUT = "adk_request_input"
-"""The function of ADK's questions."""
 
 ParallelWorkerNode = parallel_worker._ParallelWorker
 """ADK's node that runs another one for each item."""
