@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
-from actors import LlmRequest, LlmResponse
 from actors.messages.codec import encode
 from actors.messages.llm.recorded import RecordedCall
 from tests.simulation.agents import StepModel
 from tests.simulation.play import KEY, Simulation, play
 from tests.simulation.simulate import case
 from tests.simulation.world import Driver
+from tests.support.fixtures.noted_requests import note_requests
 
 SEEDS = range(0, 800, 4)
 """Of each scenario one."""
@@ -22,16 +21,7 @@ SEEDS = range(0, 800, 4)
 @pytest.fixture
 def went_out(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     """All requests that models were given, by their bytes."""
-    found: Counter[bytes] = Counter()
-    generate = StepModel.generate
-
-    async def noting(self: StepModel, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        found[encode(request)] += 1
-        async for response in generate(self, request, stream=stream):
-            yield response
-
-    monkeypatch.setattr(StepModel, "generate", noting)
-    return found
+    return note_requests(monkeypatch, StepModel)
 
 
 @pytest.fixture

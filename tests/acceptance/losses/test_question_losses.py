@@ -84,12 +84,7 @@ def test_without_losses_it_asks_twice_and_uses_what_it_was_given(field: str) -> 
 @pytest.mark.parametrize("field", LIMITS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who: Victim, field: str) -> None:
-    messages = played([], field)[2].messages
-    lost = 0
-    for at in range(0, messages, max(1, messages // 8)):
-        for before in (True, False):
-            lost += len(check([Loss(at, who, before)], field).lost)
-    assert lost
+    assert check_from(0, who, field, step=max(1, played([], field)[2].messages // 8))
 
 
 @pytest.mark.full
@@ -100,11 +95,10 @@ def test_at_every_fourth_message(who: Victim, field: str) -> None:
     check_from(get_args(Victim).index(who) % 4, who, field, step=4)
 
 
-def check_from(start: int, who: Victim, field: str, *, step: int) -> None:
-    """Play with a loss at messages from one on, each nth."""
-    for at in range(start, played([], field)[2].messages, step):
-        for before in (True, False):
-            check([Loss(at, who, before)], field)
+def check_from(start: int, who: Victim, field: str, *, step: int) -> int:
+    """Play with a loss at messages from one on, each nth. Returns how many actors were lost."""
+    places = range(start, played([], field)[2].messages, step)
+    return sum(len(check([Loss(at, who, before)], field).lost) for at in places for before in (True, False))
 
 
 @pytest.mark.full

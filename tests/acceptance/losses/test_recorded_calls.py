@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
 
-from actors import LlmRequest, LlmResponse
 from actors.messages.codec import encode
 from actors.testing import PatternModel
 from tests.acceptance.losses.test_losses import play
 from tests.acceptance.losses.trees import TREES
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.fixtures.noted_requests import note_requests
 from tests.support.runtimes import Deploy
 
 PLACES = (3, 7, 12, 18)
@@ -25,17 +24,8 @@ PLACES = (3, 7, 12, 18)
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     """All requests that models got, by their bytes."""
-    found: Counter[bytes] = Counter()
-    generate = PatternModel.generate
-
-    async def keeping(self: PatternModel, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        found[encode(request)] += 1
-        async for response in generate(self, request, stream=stream):
-            yield response
-
-    monkeypatch.setattr(PatternModel, "generate", keeping)
     monkeypatch.setenv("RAYGROVE_RECORD_REQUESTS", "on")
-    return found
+    return note_requests(monkeypatch, PatternModel)
 
 
 @pytest.mark.sampled(30)

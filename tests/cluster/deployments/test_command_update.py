@@ -121,8 +121,14 @@ def _again(path: str) -> str:
         return raygrove("update", NAME, path)
 
 
+def bring_to_second(folder: Path) -> None:
+    """Give the deployment the tree that the first test leaves: the tests may run in processes with deployments of their own."""
+    update(code(folder, "second", BOOKKEEPER))
+
+
 def test_versions_outlive_a_runner_and_a_session_actor_that_are_killed(folder: Path) -> None:
     with Runtime.connect(NAME) as rt:
+        bring_to_second(folder)
         rt.run(user_id="ada", session_id="waits", message="ask", invocation_id="waits").result()
         (call,) = rt.pending(user_id="ada")
         before = rt.versions()[0].id
@@ -144,6 +150,8 @@ def test_versions_outlive_a_runner_and_a_session_actor_that_are_killed(folder: P
 
 def test_turns_and_usage_are_told_apart_by_version(folder: Path) -> None:
     with Runtime.connect(NAME) as rt:
+        bring_to_second(folder)
+        said(rt, "sell", "s3")
         report = update(code(folder, "fourth"), "--share", "0.5")
         sessions = [f"share-{number}" for number in range(16)]
         texts = {session: said(rt, "sell", session) for session in sessions}

@@ -39,7 +39,6 @@ def update(
     """
     from runtime.frontends.console.apps.opening import load_tree
     from runtime.frontends.console.joining import joined
-    from runtime.frontends.console.output import print_json
 
     root, made = load_tree(path, name)
     with joined(name, address) as rt:
@@ -51,27 +50,16 @@ def update(
             force=force,
             dry_run=dry_run,
         )
-    if json:
-        print_json([report])
-        return
-    print(_sentence(name, report))
-    for line in _lines(report):
-        print(line)
+    _tell(report, _sentence(name, report), json)
 
 
 def rollback(name: Name, address: Address = None, json: Json = False) -> None:
     """Give a deployment the tree back that it had before its last update; a second time, the one after that."""
     from runtime.frontends.console.joining import joined
-    from runtime.frontends.console.output import print_json
 
     with joined(name, address) as rt:
         report = rt.rollback()
-    if json:
-        print_json([report])
-        return
-    print(f"{name} is back at version {report.version}, and was at {report.before}")
-    for line in _lines(report):
-        print(line)
+    _tell(report, f"{name} is back at version {report.version}, and was at {report.before}", json)
 
 
 def history(name: Name, address: Address = None, json: Json = False) -> None:
@@ -89,6 +77,17 @@ def history(name: Name, address: Address = None, json: Json = False) -> None:
         for each in found
     ]
     print_table(("VERSION", "STATE", "NEW SESSIONS", "SINCE"), rows)
+
+
+def _tell(report: UpdateReport, sentence: str, json: bool) -> None:
+    from runtime.frontends.console.output import print_json
+
+    if json:
+        print_json([report])
+        return
+    print(sentence)
+    for line in _lines(report):
+        print(line)
 
 
 def _sentence(name: str, report: UpdateReport) -> str:
