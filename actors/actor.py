@@ -45,7 +45,6 @@ class Actor:
         except (msgspec.DecodeError, RecursionError) as error:
             # Constructors check no types, so the sender may have put a value of another type into a field.
             return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
-        kind = type(message).__name__
         try:
             return encode(await self._handlers[type(message)](message))
         except RaygroveError as error:
@@ -54,6 +53,7 @@ class Actor:
             # The border of the actor: a defect in one message must reach its sender, and must not stop the other messages.
             if is_cancellation(error):
                 raise
+            kind = type(message).__name__
             logger.exception("%s failed on %s", self.name, kind)
             reason = RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}")
             return _error_reply(reason.with_traceback(error.__traceback__))

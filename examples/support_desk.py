@@ -224,6 +224,7 @@ def main() -> None:
     for what, command in {
         "go on": "make demo",
         "say something else": f'{bin_}/python {sys.argv[0]} "Where is my order 42?"',
+        "see it in a browser": f"make serve, then http://127.0.0.1:8000/ui/?app={APP}&user={USER}&session={SESSION}",
         "read the log": f"{bin_}/raygrove sessions show {APP} {SESSION}",
         "begin anew": f"rm .raygrove/{APP}.db*",
     }.items():

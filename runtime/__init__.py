@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.interfaces.deployment_events import DeploymentEvent
     from actors.messages.graph import EdgeReason
     from actors.messages.llm.recorded import CallAttempt, RecordedCall
+    from actors.messages.operating.batch import BatchInfo, BatchItem, CaseTurn
     from actors.messages.operating.flow_board import BoardTask, FlowBoard
     from actors.messages.operating.log_line import LogLine
     from actors.messages.operating.schedule import Schedule
@@ -46,9 +47,12 @@ __all__ = [
     "AgentInfo",
     "ApiKeyAuth",
     "BasicAuth",
+    "BatchInfo",
+    "BatchItem",
     "BearerAuth",
     "BoardTask",
     "CallAttempt",
+    "CaseTurn",
     "DeploymentEvent",
     "EdgeReason",
     "FlowBoard",
@@ -81,6 +85,9 @@ _MODULES = {
     "AgentInfo": "runtime.driver.services.agents",
     "ApiKeyAuth": "runtime.integrations.openapi.auth",
     "BasicAuth": "runtime.integrations.openapi.auth",
+    "BatchInfo": "actors.messages.operating.batch",
+    "BatchItem": "actors.messages.operating.batch",
+    "CaseTurn": "actors.messages.operating.batch",
     "BearerAuth": "runtime.integrations.openapi.auth",
     "CallAttempt": "actors.messages.llm.recorded",
     "DeploymentEvent": "actors.interfaces.deployment_events",

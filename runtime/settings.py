@@ -23,6 +23,7 @@ from actors.errors import DefinitionError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
+from actors.messages.older import add_defaults
 from actors.messages.operating.usage import Price
 
 PREFIX = "RAYGROVE_"
@@ -79,6 +80,8 @@ class Settings(BaseSettings):
         namespace: the Ray namespace of all actors.
         session_shards: how many Session actors share the sessions. Several need a store that takes several writers: PostgreSQL.
         runners: how many Runners share the sessions. Each has its own actors of the agents.
+        standby_runners: each Runner has a second process that stands by, with one for agents, and takes its place at once when it
+            is lost. Without it Ray starts the Runner again.
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools and callbacks that may run at the same time in one agent's process; those of ended runs do not
             count.
@@ -137,6 +140,7 @@ class Settings(BaseSettings):
     namespace: str = Field(default="raygrove", min_length=1)
     session_shards: int = Field(default=1, gt=0)
     runners: int = Field(default=1, gt=0)
+    standby_runners: bool = False
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)
@@ -193,6 +197,11 @@ class Settings(BaseSettings):
             raise DefinitionError(f"Settings: {'; '.join(_problems(error, given))}") from None
         except SettingsError as error:
             raise DefinitionError(f"Settings: {_no_json(error)}") from None
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Take what was pickled, maybe by an older release: settings that it did not have are as by default."""
+        super().__setstate__(state)
+        add_defaults(self)
 
     @classmethod
     def settings_customise_sources(

@@ -12,23 +12,24 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from actors.actor import Actor, Handler
+from actors.actor import Actor, Handler, reply_early
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
-from actors.agent.node_invocation import GraphInvocation, NodeInvocation
+from actors.agent.nodes.invocation import GraphInvocation, NodeInvocation
 from actors.agent.rebuilding import RequestRebuilding
 from actors.agent.views.session_views import SessionViews
 from actors.behaviours.custom import run_custom
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
-from actors.behaviours.graph.run import run_graph
-from actors.behaviours.lifecycle import known_failure, run_lifecycle
+from actors.behaviours.graph.attempts import run_graph
+from actors.behaviours.lifecycle import callback_context, known_failure, run_lifecycle, tell_of_failure
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
 from actors.behaviours.llm.run import run_llm
 from actors.behaviours.workflow.run import run_loop, run_parallel, run_sequential
+from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.tracebacks import whole_traceback
@@ -37,7 +38,7 @@ from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
-from actors.messages.topology import GRAPH
+from actors.messages.topology import FLOW, GRAPH
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import failure, failure_event
 from actors.rules.routing.branches import tool_root
@@ -70,7 +71,7 @@ class AgentActor(Actor):
     """
 
     def __init__(self, spec: AgentSpec, environment: AgentEnvironment, name: str = "") -> None:
-        self._rebuilding = RequestRebuilding(spec, environment.session)
+        self._rebuilding = RequestRebuilding(spec, environment.session, environment.plans)
         super().__init__(name or spec.name)
         self._spec = spec
         self._environment = environment
@@ -117,9 +118,9 @@ class AgentActor(Actor):
         kind = self._spec.definition.kind
         if kind == GRAPH:
             return GraphInvocation
-        if message.node is not None:
-            return NodeInvocation
-        return ControllerInvocation if kind == "flow" else Invocation
+        if kind == FLOW:
+            return ControllerInvocation
+        return NodeInvocation if message.node is not None else Invocation
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
         trace = parse_traceparent(message.traceparent)
@@ -127,6 +128,9 @@ class AgentActor(Actor):
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
         try:
+            if message.tells_begun:
+                # It has come to its turn beside all others of this process.
+                reply_early(p.Ack())
             await run.begin_run(message.since)
             outcome = await self._behave(run, message)
             await run.writer.record_last_calls()
@@ -156,7 +160,7 @@ class AgentActor(Actor):
         )
 
     async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        if message.work is None and (failed := known_failure(run)) is not None:
+        if message.work is None and not isinstance(run, GraphInvocation) and (failed := known_failure(run)) is not None:
             # What came before the failure, such as asking toolsets, would fail once more.
             return failed
         spec = self._spec.as_tool if message.as_tool else self._spec
@@ -215,6 +219,8 @@ class AgentActor(Actor):
         except FencedError:
             return p.Cancelled()
         log_failure(logger, logging.ERROR, f"agent {run.agent_name!r}", run, error, traceback)
+        if hooks := self._spec.hooks("on_agent_error_callback"):
+            await tell_of_failure(hooks, callback_context(run, Actions()), error)
         return failed
 
     async def stop_run(self, message: p.StopRun) -> p.Ack:
@@ -236,6 +242,7 @@ class AgentActor(Actor):
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
         counts = {**self._counts, "running": len(self._runs), **views, "threads_left": environment.threads_left()}
         log_file = environment.log_file(self._spec.name)
+        node, memory_bytes = environment.process()
         return p.Statistics(
             actor=self.name,
             agent=self._spec.name,
@@ -243,6 +250,8 @@ class AgentActor(Actor):
             counts=counts,
             log_file=log_file,
             connections=self.connections(),
+            node=node,
+            memory_bytes=memory_bytes,
         )
 
     async def stop(self, _: p.Stop) -> p.Ack:

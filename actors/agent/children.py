@@ -55,15 +55,17 @@ class Children:
             note: says that the child begins, and is on its way to the log; the child brings it along.
         """
         message = self._message
+        place = self._place(name, progress)
         outcome = await self._runner.run_child(
             p.RunChild(
                 turn=message.turn,
                 parent=self._spec.name,
                 child=name,
                 branch=branch or message.branch,
+                node=message.node.of_part(name, _run_id(place)) if message.node is not None else None,
                 resume=resume,
                 notes=self._writer.notes_with(note),
-                place=self._place(name, progress),
+                place=place,
             )
         )
         if outcome.escalated and not self._spec.absorbs_escalation:
@@ -125,8 +127,14 @@ class Children:
                 await self.stop(branch)
             raise
 
-    async def run_node(self, name: str, task: NodeTask, branch: str | None, *, resume: bool) -> p.AnyOutcome:
-        """Run an agent as a node: see GraphContext.run_node."""
+    async def run_node(
+        self, name: str, task: NodeTask, branch: str | None, *, resume: bool, state: tuple[bytes, int] = (b"", 0)
+    ) -> p.AnyOutcome:
+        """Run an agent as a node: see GraphContext.run_node.
+
+        Args:
+            state: that it begins with, and the place up to which all changes are in it; b"": it reads the state itself.
+        """
         outcome = await self._runner.run_child(
             p.RunChild(
                 turn=self._message.turn,
@@ -138,6 +146,8 @@ class Children:
                 notes=self._writer.notes_with(None),
                 # Another attempt is another run.
                 place=f"{task.path} {task.after_seq}",
+                state=state[0],
+                state_seq=state[1],
             )
         )
         if outcome.escalated:
@@ -157,6 +167,7 @@ class Children:
                 branch=message.branch,
                 user_event=asked,
                 work=work,
+                node=message.node.of_part(name, str(work.round)) if message.node is not None else None,
                 notes=self._writer.notes_with(note),
             )
         )
@@ -164,3 +175,11 @@ class Children:
     async def stop(self, branch: str = "", child: str = "") -> None:
         """Stop the runs on a branch, or of a child, or else all that this run has asked for; returns when they have ended."""
         await self._runner.stop_branch(p.StopBranch(turn=self._message.turn, branch=branch, child=child))
+
+
+def _run_id(place: str) -> str:
+    """The run at a place as paths have it: the number of the iteration from 1, and of the restart, if it is one."""
+    iteration, _, restarts = place.partition(".")
+    if not restarts:
+        return place
+    return f"{int(iteration) + 1}" if restarts == "0" else f"{int(iteration) + 1}_{restarts}"

@@ -104,19 +104,20 @@ class EventWriter:
             event = await self._shown_to(hooks, context, event)
         return await self.record(event, is_last=is_last)
 
-    async def emit_all(self, context: Context, events: Sequence[Event]) -> Sequence[Event]:
+    async def emit_all(self, context: Context, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Show complete events to plugins, and store them together, or none of them: see Context."""
-        hooks = self._spec.hooks("on_event_callback")
-        return await self.record_all([await self._shown_to(hooks, context, event) for event in events] if hooks else events)
+        if hooks := self._spec.hooks("on_event_callback"):
+            events = [event if _is_note(event) else await self._shown_to(hooks, context, event) for event in events]
+        return await self.record_all(events, end=end)
 
     async def record(self, event: Event, *, is_last: bool = False) -> Event:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
         if event.partial:
             return await self._deliver(event)
-        [stored] = await self.record_all([event], is_last=is_last)
+        [stored] = await self.record_all([event], end=p.Finished() if is_last else None)
         return stored
 
-    async def record_all(self, events: Sequence[Event], *, is_last: bool = False) -> Sequence[Event]:
+    async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together that plugins do not see: otherwise like `emit_all`."""
         self._refuse_if_stopped()
         temp: StateDelta = {}
@@ -126,12 +127,12 @@ class EventWriter:
             complete.append((self.addressed(event), changed))
         raws = [encoded(event, self._spec.limits) for event, _ in complete]
         await self._partials.flush()
-        self.has_closed = is_last and bool(self._closes)
+        self.has_closed = end is not None and bool(self._closes)
         append = p.Append(
             turn=self._turn,
             events=raws,
             temp=temp,
-            outcome=p.Finished(agent=self._spec.name) if self.has_closed else None,
+            outcome=msgspec.structs.replace(end, agent=self._spec.name) if end is not None and self._closes else None,
             selected=self._closes,
             notes=self._notes,
         )
@@ -254,17 +255,19 @@ class EventWriter:
         if event.author == USER:
             return None
         if self._node is None:
-            # What an agent with delegates says stands above what these do.
-            return NodeInfo(path=root_path(self._spec.name)) if self._spec.has_delegates else None
+            # What an agent says for which others work stands above what these do.
+            return NodeInfo(path=root_path(self._spec.name)) if self._spec.has_runs_below else None
+        seen = self._reader.seen() if event.model_version is not None else None
         says = event.is_final_response() and event.content is not None and not event.long_running_tool_ids
         if self._spec.mode == CHAT:
-            return NodeInfo(path=self._node.path)
+            return NodeInfo(path=self._node.path, seen=seen)
         if self._spec.mode == TASK:
             output_for = self._node.output_for if event.output is not None else ()
             scope = scope_of(self._node.path, is_delegate=self._node.is_delegated)
-            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope)
+            return NodeInfo(path=self._node.path, output_for=output_for, isolation_scope=scope, seen=seen)
         output_for = self._node.output_for if says else ()
-        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=says and event.output is None)
+        is_output = says and event.output is None
+        return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=is_output, seen=seen)
 
     def _stored(self, event: Event, raw: bytes, seq: int, changed: StateDelta, before_seq: int) -> Event:
         stored = msgspec.structs.replace(event, seq=seq)
@@ -276,6 +279,10 @@ class EventWriter:
         self._reader.add_own(stored, len(raw), changed, before_seq)
         self.along.add(p.StoredEvent(stored.seq, raw), changes_state=bool(changed))
         return stored
+
+
+def _is_note(event: Event) -> bool:
+    return event.node_info is not None and event.node_info.is_note
 
 
 def _replacement(given: object, event: Event) -> Event:

@@ -21,11 +21,11 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
-from actors.messages.graph import NodeTask, root_path
+from actors.messages.graph import NodeTask, is_of_tool, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.model import LlmRequest
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.refs.schedules import UserSchedules
+from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -57,6 +57,7 @@ class Invocation:
         llm_budget: counts model calls.
         model_named: gives the model of a name, within its limits.
         give_back: releases what the run's code holds and does not give back itself.
+        repeat: see SupervisorContext.
     """
 
     def __init__(
@@ -84,6 +85,9 @@ class Invocation:
         self.offload = environment.offload
         self.mcp = environment.mcp
         self.clock = environment.clock
+        self.answers = UserAnswers()
+        self.begun_seq = message.since if message.resume else message.user_event.seq
+        self.after_seq = 0
         self.is_resumed = message.resume
         self.retried_seq = message.retried_seq
         self.resume_at = message.resume_at
@@ -95,13 +99,18 @@ class Invocation:
         self.reader = self._reader(spec, message, environment, view)
         self.log: LogAccess = RemoteLog(key, self.reader.all_events)
         self.writer = EventWriter(spec, message, session, self.reader, counts)
+        self.record_all = self.writer.record_all
         self.record_call = self.writer.record_call
         self.note_failed_call = self.writer.note_failed_call
         self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)
+        self.take_llm_call = self.llm_budget.take_call
+        self.take_optional_llm_call = self.llm_budget.take_optional_call
+        self.take_tool_calls = self.llm_budget.take_tools
         self.model_named: Callable[[str], Model] = partial(environment.resolve, spec.name)
         self.give_back: Callable[[], None] = lambda: None
+        self.repeat: Callable[[Event], None] = lambda _: None
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
@@ -129,6 +138,7 @@ class Invocation:
             and event.branch == self.branch
             and event.invocation_id == self.invocation_id
             and event.actions.agent_state is None
+            and not (event.node_info is not None and is_of_tool(event.node_info.path))
         )
 
     def told_by(self, failure: Event) -> Event:
@@ -157,17 +167,26 @@ class Invocation:
         """Store or deliver an event: see Context."""
         return await self.writer.emit(self, event, is_last=is_last)
 
-    async def emit_all(self, events: Sequence[Event]) -> Sequence[Event]:
+    async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
-        return await self.writer.emit_all(self, events)
+        return await self.writer.emit_all(self, events, end=end)
 
-    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> p.MaySpend | p.AskForMore:
-        """Count one model call: see Context."""
-        return await self.llm_budget.take_call(request, model)
+    async def run_node(
+        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
+    ) -> p.AnyOutcome:
+        """Run an agent as a node: see Context."""
+        outcome = await self.children.run_node(name, task, branch, resume=resume)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
 
-    async def take_tool_calls(self, unstored: int) -> p.MaySpend | p.AskForMore:
-        """Check that calls of tools may be run: see Context."""
-        return await self.llm_budget.take_tools(unstored)
+    async def own_below(self, path: str) -> Sequence[Event]:
+        """The events that the agent has stored for runs below a path: see Context."""
+        found = []
+        async for event in self.reader.events(self.begun_seq):
+            is_own = event.author == self.agent_name and event.invocation_id == self.invocation_id
+            if is_own and event.node_info is not None and event.node_info.path.startswith(f"{path}/"):
+                found.append(event)
+        return found
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[p.AnyOutcome, str]:
         """Run an agent as a tool: see Context."""

@@ -35,16 +35,34 @@ class LlmBudget:
         self._counts = counts
         self.used = 0
 
-    async def take_call(self, request: LlmRequest | None, model: str) -> p.MaySpend | p.AskForMore:
+    async def take_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.AskForMore:
         """Count one call. Returns what is to be done: the call, perhaps of another model, or a question.
 
         Args:
-            request: what the model is to be asked; None where that is not known.
+            request: what the model is to be asked.
             model: the model's name.
 
         Raises:
             LlmCallsLimitExceededError, BudgetExceededError, NoPriceError, FencedError: it may not be made.
         """
+        await self._count()
+        if not self._message.config.budgets:
+            return MAY_SPEND
+        return await self._session.reserve(self._reservation(request, model))
+
+    async def take_optional_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.DoWithout:
+        """Count one call that the run can do without. Returns whether it is made, perhaps of another model.
+
+        Args as those of `take_call`. Raises LlmCallsLimitExceededError, NoPriceError, FencedError.
+        """
+        reply: p.MaySpend | p.DoWithout = MAY_SPEND
+        if self._message.config.budgets:
+            reply = await self._session.reserve_if_room(self._reservation(request, model, is_optional=True))
+        if isinstance(reply, p.MaySpend):
+            await self._count()
+        return reply
+
+    async def _count(self) -> None:
         message = self._message
         self._counts["llm_calls"] += 1
         if message.llm_calls is None:
@@ -53,12 +71,17 @@ class LlmBudget:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
         else:
             self.used += 1
-        if message.config.budgets:
-            given = tokens_of(request) if request is not None else 0
-            return await self._session.reserve(
-                p.ReserveSpending(turn=message.turn, agent=message.agent, branch=message.branch, model=model, input_tokens=given)
-            )
-        return MAY_SPEND
+
+    def _reservation(self, request: LlmRequest, model: str, *, is_optional: bool = False) -> p.ReserveSpending:
+        message = self._message
+        return p.ReserveSpending(
+            turn=message.turn,
+            agent=message.agent,
+            branch=message.branch,
+            model=model,
+            input_tokens=tokens_of(request),
+            is_optional=is_optional,
+        )
 
     async def take_tools(self, unstored: int) -> p.MaySpend | p.AskForMore:
         """Check that calls of tools may be run. Returns what is to be done.

@@ -6,17 +6,25 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from actors.agent.past_views import ConversationView, Sight, node_sight, round_sight
+from actors.behaviours.flow.controller import DEFINITION, RUN
+from actors.behaviours.flow.rebuilding import PastRound
 from actors.behaviours.llm.rebuilding import PastRun, inexact_because, names_in_instructions, rebuilt_request
+from actors.definitions.flows.plan import PlanSource
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import NotEncodableError, TemplateError
+from actors.errors import ActorLostError, FlowNotFoundError, NotEncodableError, TemplateError
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
-from actors.messages.event import BY_BUDGET, Event
+from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, Event
+from actors.messages.graph import root_path
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
+from actors.messages.topology import TASK
 from actors.refs.access import RemoteLog
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
+from actors.rules.prompt.task_history import TaskHistory
 from actors.rules.recording.packing import RequestPacker
 from actors.rules.routing.branches import TOOL_MARK, tool_root
 
@@ -27,11 +35,13 @@ class RequestRebuilding:
     Args:
         spec: the agent.
         session: the client of the Session actors.
+        plans: finds the definition of a flow by its name.
     """
 
-    def __init__(self, spec: AgentSpec, session: SessionRef) -> None:
+    def __init__(self, spec: AgentSpec, session: SessionRef, plans: PlanSource) -> None:
         self._spec = spec
         self._session = session
+        self._plans = plans
 
     async def rebuild(self, message: p.RebuildRequests) -> p.ModelCallsReply:
         """Build the requests again to which events of the agent have the answers. Raises SessionNotFoundError, StoreError.
@@ -41,22 +51,23 @@ class RequestRebuilding:
         wanted = set(message.seqs)
         packer = RequestPacker(self._spec.limits.max_event_bytes, self._spec.recording.mask)
         reason = inexact_because(self._spec)
-        names = [] if reason else names_in_instructions(self._spec)
         calls: list[p.StoredCall] = []
         parts: list[PackedPart] = []
-        views: dict[str | None, _View] = {}
+        views: dict[str | None, ConversationView] = {}
         seen: list[Event] = []
         async for event in self._events(message):
             if event.seq in wanted:
                 call = PackedCall(id=event.id, agent=self._spec.name, begun_s=0.0, ended_s=0.0)
-                omitted = reason or _inexact_here(event)
-                if not omitted:
-                    view = views.setdefault(event.branch, _View(self._spec, event.branch))
-                    view.add_all(seen)
-                    call, more = await self._rebuilt(message, event, call, view, names, packer)
-                    parts += more
-                else:
-                    call = msgspec.structs.replace(call, omitted=omitted)
+                found = reason or _inexact_here(event) or await self._request(message, event, seen, views)
+                if not isinstance(found, str):
+                    try:
+                        request, more = packer.packed(found)
+                        call = msgspec.structs.replace(call, request=request)
+                        parts += more
+                    except NotEncodableError as error:
+                        found = str(error)
+                if isinstance(found, str):
+                    call = msgspec.structs.replace(call, omitted=found)
                 calls.append(p.StoredCall(event.seq, call))
             seen.append(event)
         return p.ModelCallsReply(calls=calls, parts=parts)
@@ -73,64 +84,82 @@ class RequestRebuilding:
             generation, more = fetched.generation, fetched.more and bool(fetched.events)
             after_seq = fetched.events[-1].seq if fetched.events else after_seq
 
-    async def _rebuilt(
+    async def _request(
         self,
         message: p.RebuildRequests,
         event: Event,
-        call: PackedCall,
-        view: _View,
-        names: Sequence[str],
-        packer: RequestPacker,
-    ) -> tuple[PackedCall, list[PackedPart]]:
-        if name := view.changed_beside(names):
-            return msgspec.structs.replace(call, omitted=f"another branch changed {name!r} of the state meanwhile"), []
-        state: JsonObject = {}
-        if names:
-            reply = await self._session.get_state_before(p.GetStateBefore(key=message.key, seq=event.seq))
-            state = decode(reply.state, dict)
-        spec = self._spec.as_tool if _is_asked_as_tool(self._spec.name, event.branch) else self._spec
-        past = PastRun(spec, RemoteLog(message.key, _no_events), event.invocation_id, event.branch, view.history, state)
+        seen: Sequence[Event],
+        views: dict[str | None, ConversationView],
+    ) -> LlmRequest | str:
+        """The request to which an event has the answer, or why it is not known. Raises SessionNotFoundError, StoreError.
+
+        Args:
+            seen: all events before it.
+            views: the conversation as of the answers before it, by branches.
+        """
+        spec = self._spec
+        if _is_of_node(spec, event):
+            spec = spec.as_tool
+            found = node_sight(spec, event, seen)
+        elif event.flow is not None:
+            found = round_sight(spec, event, seen)
+        else:
+            found = views.setdefault(event.branch, ConversationView(spec, event.branch)).of(event, seen)
+            spec = spec.as_tool if _is_asked_as_tool(spec.name, event.branch) else spec
+        if isinstance(found, str):
+            return found
+        worked = await self._round(event, found.history, seen) if event.flow is not None else None
+        if isinstance(worked, str):
+            return worked
+        names = [*names_in_instructions(spec), *(worked.names() if worked is not None else ())]
+        if name := next((name for name in names if name in found.changed), ""):
+            return f"another branch changed {name!r} of the state meanwhile"
+        state = await self._state(message, found) if names else {}
+        past = PastRun(spec, RemoteLog(message.key, _no_events), event.invocation_id, event.branch, found.history, state)
         try:
-            request, parts = packer.packed(await rebuilt_request(spec, past))
-        except (TemplateError, NotEncodableError) as error:
-            return msgspec.structs.replace(call, omitted=str(error)), []
-        return msgspec.structs.replace(call, request=request), parts
+            return await (rebuilt_request(spec, past) if worked is None else worked.request(past))
+        except TemplateError as error:
+            return str(error)
+
+    async def _state(self, message: p.RebuildRequests, found: Sight) -> JsonObject:
+        reply = await self._session.get_state_before(p.GetStateBefore(key=message.key, seq=found.state_seq + 1))
+        state: JsonObject = decode(reply.state, dict)
+        for event in found.own:
+            state.update(event.actions.state_delta)
+        return state
+
+    async def _round(self, event: Event, history: History, seen: Sequence[Event]) -> PastRound | str:
+        """The round of a flow in which an answer was given, or why it is not known."""
+        assert event.flow is not None
+        assert isinstance(history, TaskHistory)
+        definition = _definition_of(event.flow.run, seen)
+        try:
+            plan = await self._plans(definition)
+        except (FlowNotFoundError, ActorLostError):
+            return f"the flow {definition!r} came with the turn, and is not kept any more"
+        worked = PastRound(self._spec, definition, event.flow, plan, history.board(event.flow.run))
+        return worked.inexact_because() or worked
 
 
-class _View:
-    """The log as the agent sees it on a branch, up to where it was read."""
+def _definition_of(run: str, seen: Sequence[Event]) -> str:
+    """The name of the definition of a flow that ran; "" where the log does not say it."""
+    notes = (event.actions.agent_state or {} for event in seen)
+    return next((str(note[DEFINITION]) for note in notes if note.get(RUN) == run and DEFINITION in note), "")
 
-    def __init__(self, spec: AgentSpec, branch: str | None) -> None:
-        self.history = History(spec.name, branch)
-        self._agent = spec.name
-        self._branch = branch
-        self._taken = 0
-        self._beside: set[str] = set()
 
-    def add_all(self, events: Sequence[Event]) -> None:
-        """Take in those that are new of all events of the log so far."""
-        for event in events[self._taken :]:
-            self.history.add(event)
-            if event.author == self._agent and event.branch == self._branch:
-                self._beside.clear()
-            elif event.branch is not None and event.branch != self._branch:
-                self._beside.update(event.actions.state_delta)
-        self._taken = len(events)
-
-    def changed_beside(self, names: Sequence[str]) -> str:
-        """A name that a run on another branch has changed since the agent's last event: the agent may not have seen it."""
-        return next((name for name in names if name in self._beside), "")
+def _is_of_node(spec: AgentSpec, event: Event) -> bool:
+    """True for what an agent says as a node; what it says above runs that it has asked for has a path, too."""
+    info = event.node_info
+    return info is not None and (info.seen is not None or info.path != root_path(spec.name) or spec.mode == TASK)
 
 
 def _inexact_here(event: Event) -> str:
-    if event.flow is not None:
-        return "it was a round of a flow"
-    if event.node_info is not None:
-        return "the agent ran as a node of a graph"
     if event.actions.compaction is not None:
         return "it asked for a summary of the conversation"
     if BY_BUDGET in (event.custom_metadata or {}):
         return "a budget that was used up has changed it"
+    if BY_RUN_CONFIG in (event.custom_metadata or {}):
+        return "the turn's model_input_context was in it"
     return ""
 
 

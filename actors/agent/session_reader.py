@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from math import inf
 
 from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
-from actors.messages.codec import decode, decode_event
+from actors.messages.codec import decode, decode_event, encode
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
+from actors.messages.graph import Seen
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.refs.session import SessionRef
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import tool_root
+
+MAX_STATE_ALONG = 16_384
+"""Bytes of state that travel with the message that begins a run: more of it is read by those runs that need it."""
+
+FRESH_S = 1.0
+"""A state that was read longer ago does not travel: other sessions may have changed the user's and the app's meanwhile."""
 
 
 class SessionReader:
@@ -27,6 +36,7 @@ class SessionReader:
 
     Attributes:
         state: session state by prefixed keys, as of the last event.
+        state_seq: of a run that compiles no log: all changes up to this place are in `state`, and of later ones its own.
     """
 
     def __init__(self, session: SessionRef, message: p.Invoke, view: AgentView, *, compiles: bool, reads_state: bool) -> None:
@@ -36,7 +46,10 @@ class SessionReader:
         self._compiles = compiles
         self._reads_state = reads_state
         self._is_stale = False
+        self._reading = asyncio.Lock()
+        self._read_s = -inf
         self.state: JsonObject = {}
+        self.state_seq = 0
 
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
@@ -46,10 +59,18 @@ class SessionReader:
             self.state = self._view.state.value
         elif message.fresh:
             self._is_stale = True
-            self.state = decode(message.state, dict)
+            self.state_seq = max(message.state_seq, message.user_event.seq)
+            self.state = self._view.state.take(message.turn, message.state, self.state_seq)
+            self._read_s = asyncio.get_running_loop().time()
         elif self._compiles:
             await self._catch_up()
+        elif message.state and not message.resume:
+            self._is_stale = True
+            self.state_seq = message.state_seq
+            self.state = self._view.state.take(message.turn, message.state, message.state_seq)
         else:
+            if message.resume:
+                self._view.state.forget()
             await self.refresh_state(message.state_seq)
 
     async def _follows(self) -> bool:
@@ -90,11 +111,24 @@ class SessionReader:
         """
         self._is_stale = True
         turn = self._message.turn
-        if self._view.state.is_current(turn, state_seq):
-            self.state = self._view.state.value
-        elif self._reads_state:
-            fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
-            self.state = self._view.state.read(turn, fetched)
+        # What children that end together have changed is read once.
+        async with self._reading:
+            if self._view.state.is_current(turn, state_seq):
+                self.state, self.state_seq = self._view.state.value, max(self.state_seq, self._view.state.seq)
+            elif self._reads_state:
+                fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
+                self.state = self._view.state.take(turn, fetched.state, fetched.state_seq)
+                self.state_seq = fetched.state_seq
+                self._read_s = asyncio.get_running_loop().time()
+
+    def state_along(self) -> tuple[bytes, int]:
+        """The state for a run that begins now, and the place up to which it has all changes; b"" where that is better read."""
+        state = self._view.state
+        age_s = asyncio.get_running_loop().time() - self._read_s
+        if age_s > FRESH_S or not state.is_current(self._message.turn, 0):
+            return b"", 0
+        raw = encode(self.state)
+        return (raw, state.seq) if len(raw) <= MAX_STATE_ALONG else (b"", 0)
 
     def add_own(self, event: Event, size: int, changed: StateDelta, before_seq: int) -> None:
         """Take in an event that the run has stored.
@@ -146,7 +180,22 @@ class SessionReader:
                     text = event.text or text
             # In place: the contexts of tools that run beside this one read it too.
             self.state.update(decode(fetched.state, dict))
+            self.state_seq = max(self.state_seq, fetched.state_seq)
         return text
+
+    def seen(self) -> Seen | None:
+        """Return what the agent was shown, for the event of an answer; None where the log says it."""
+        return None
+
+    @property
+    def seen_seq(self) -> int:
+        """The place up to which the compiled log has all events."""
+        return self._view.seq
+
+    @property
+    def seen_state_seq(self) -> int:
+        """The place up to which the state that came with the compiled log has all changes: it may be newer than that."""
+        return self._view.state_seq
 
     async def _pages(self, after_seq: int, generation: str, before_seq: int = 0) -> AsyncIterator[p.Fetched]:
         key, more = self._message.turn.key, True

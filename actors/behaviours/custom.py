@@ -41,7 +41,11 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
             if stored_before and event.partial:
                 continue
             is_repeated = stored_before and event.content is not None
-            stored = stored_before.popleft() if is_repeated else await context.emit(event)
+            if is_repeated:
+                stored = stored_before.popleft()
+                context.repeat(stored)
+            else:
+                stored = await context.emit(event)
             if resumes_itself:
                 given.note_open_calls(stored)
             if stored.actions.transfer_to_agent is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -11,11 +13,17 @@ from actors.behaviours.callbacks import as_content, first_result
 from actors.definitions.agents.callback import UserCallback
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
+from actors.errors import BudgetExceededError
+from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
+from actors.interfaces.telemetry import BudgetTold
 from actors.messages.event import Event, new_event_id
 from actors.messages.operating.usage import BudgetWarning
+from actors.messages.protocol.log import AskForMore
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
+
+logger = logging.getLogger(__name__)
 
 _BEFORE, _AFTER = "before-agent-", "after-agent-"
 """They begin the ids of the events that these callbacks leave: after a loss the log says that a callback has spoken."""
@@ -84,10 +92,42 @@ async def emit_content_of(
 
 
 async def tell_of_budgets(spec: AgentSpec, context: Context, warnings: Sequence[BudgetWarning]) -> None:
-    """Call the hooks of plugins for budgets of which most is used. Raises what a hook raises."""
+    """Tell telemetry, and the hooks of plugins, of budgets of which most is used. Raises what a hook raises."""
     for warning in warnings:
+        scope = warning.whose.split()[0]
+        context.telemetry.budget(BudgetTold(scope, "warn", warning.field, warning.limit, warning.used))
         for hook in spec.hooks("on_budget_callback"):
             await hook(callback_context(context, Actions()), warning)
+
+
+@contextmanager
+def telling_of_limits(context: Context) -> Iterator[None]:
+    """Tell telemetry of a budget that has no room for what is asked in the block."""
+    try:
+        yield
+    except BudgetExceededError as error:
+        _, field, limit, used, _, whose = error.args
+        context.telemetry.budget(BudgetTold(str(whose).split()[0], "stop", field, limit, used))
+        raise
+
+
+def tell_of_question(context: Context, asked: AskForMore) -> None:
+    """Tell telemetry that the user is asked for more of a budget."""
+    facts = asked.facts
+    numbers = [number if isinstance(number := facts.get(name), int | float) else 0.0 for name in ("limit", "used")]
+    context.telemetry.budget(BudgetTold(asked.scope.partition(":")[0], "ask", str(facts.get("field", "")), *numbers))
+
+
+async def tell_of_failure(hooks: Sequence[UserCallback], context: CallbackContext, error: BaseException) -> None:
+    """Call hooks of plugins for a failure. What they raise is logged: the failure itself is what counts."""
+    for hook in hooks:
+        try:
+            await hook(context, error)
+        except BaseException as raised:
+            # A plugin is the user's code.
+            if is_cancellation(raised):
+                raise
+            logger.exception("a plugin failed when it was told that agent %r has failed", context.agent_name)
 
 
 def stored_failure(event: Event) -> Failed:

@@ -12,6 +12,7 @@ from actors.errors.tree.cluster import (
     FencedError,
     ForkedProcessError,
     PlacementError,
+    ProtocolMismatchError,
     RuntimeClosedError,
 )
 from actors.errors.tree.definitions import (
@@ -52,6 +53,8 @@ from actors.errors.tree.requests import (
     UnknownFunctionCallError,
     UpdateConflictError,
     UpdateRefusedError,
+    UpgradeRefusedError,
+    UpgradingError,
 )
 from actors.errors.tree.stores import (
     ArtifactError,
@@ -63,6 +66,8 @@ from actors.errors.tree.stores import (
     StoreInUseError,
     StoreRevertedError,
     StoreUnavailableError,
+    UserArrivingError,
+    UserElsewhereError,
     WriterReplacedError,
 )
 from actors.errors.tree.turns import (
@@ -78,6 +83,7 @@ from actors.errors.tree.turns import (
     NoPriceError,
     OutputSchemaError,
     PluginFailedError,
+    SeveralOutputsError,
     StarvedJoinError,
     StateSchemaError,
     TaskFailedError,
@@ -133,6 +139,7 @@ __all__ = [
     "OverloadedError",
     "PlacementError",
     "PluginFailedError",
+    "ProtocolMismatchError",
     "RaygroveError",
     "RepeatMismatchError",
     "RequestError",
@@ -144,6 +151,7 @@ __all__ = [
     "SessionBusyError",
     "SessionExistsError",
     "SessionNotFoundError",
+    "SeveralOutputsError",
     "StarvedJoinError",
     "StateSchemaError",
     "StoreConflictError",
@@ -166,6 +174,10 @@ __all__ = [
     "UnknownModelError",
     "UpdateConflictError",
     "UpdateRefusedError",
+    "UpgradeRefusedError",
+    "UpgradingError",
+    "UserArrivingError",
+    "UserElsewhereError",
     "WorkflowConfigurationError",
     "WorkflowDataError",
     "WriterReplacedError",

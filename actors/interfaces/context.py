@@ -19,8 +19,8 @@ from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
-from actors.messages.protocol.outcomes import AnyOutcome
+from actors.messages.protocol.log import AskForMore, DoWithout, FailedCall, MaySpend
+from actors.messages.protocol.outcomes import AnyOutcome, Finished
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
@@ -114,6 +114,10 @@ class Context(RunContext, Protocol):
         mcp: the MCP servers.
         schedules: the user's schedules.
         model_named: gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError.
+        answers: what the user has answered to questions of nodes, when the run goes on after a pause or a loss.
+        clock: the time by which it waits before it runs something again.
+        begun_seq: the place in the log after which the run began.
+        after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
     """
 
     log: LogAccess
@@ -129,6 +133,10 @@ class Context(RunContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     model_named: Callable[[str], Model]
+    answers: UserAnswers
+    clock: Clock
+    begun_seq: int
+    after_seq: int
 
     @property
     def words_seq(self) -> int:
@@ -157,12 +165,42 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def emit_all(self, events: Sequence[Event]) -> Sequence[Event]:
+    async def emit_all(self, events: Sequence[Event], *, end: Finished | None = None) -> Sequence[Event]:
         """Store complete events together, or none of them.
+
+        Args:
+            end: the run ends with these events: it returns this outcome next, and does nothing else.
 
         Returns:
             The events as they were stored. Raises like `emit`.
         """
+        ...
+
+    async def record_all(self, events: Sequence[Event], *, end: Finished | None = None) -> Sequence[Event]:
+        """Store events that plugins do not see: otherwise like `emit_all`."""
+        ...
+
+    async def run_node(
+        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
+    ) -> AnyOutcome:
+        """Run an agent as a node, and return how its run ended; a Finished has its output.
+
+        Args:
+            branch: on which it runs.
+            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
+            is_first: no node has begun before that is still at work, so all that nodes have written is known here.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
+        ...
+
+    async def stop_child(self, name: str) -> None:
+        """Stop the run of a node, and all below it; returns when they have ended. Raises FencedError."""
+        ...
+
+    async def own_below(self, path: str) -> Sequence[Event]:
+        """The events of this turn that the agent itself has stored for runs below a path."""
         ...
 
     async def ask_agent(self, name: str, call_id: str, content: Content) -> tuple[AnyOutcome, str]:
@@ -197,7 +235,7 @@ class Context(RunContext, Protocol):
         """
         ...
 
-    async def take_llm_call(self, request: LlmRequest | None = None, model: str = "") -> MaySpend | AskForMore:
+    async def take_llm_call(self, request: LlmRequest, model: str) -> MaySpend | AskForMore:
         """Count one model call. Returns what is to be done: the call, perhaps of another model, or a question to the user.
 
         Args:
@@ -207,6 +245,13 @@ class Context(RunContext, Protocol):
         Raises:
             LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
             NoPriceError: the model has no price, and the turn a budget of money.
+        """
+        ...
+
+    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> MaySpend | DoWithout:
+        """Count one model call that the run can do without. Returns whether it is made, perhaps by another model.
+
+        Args as those of `take_llm_call`. Raises LlmCallsLimitExceededError, NoPriceError.
         """
         ...
 
@@ -258,6 +303,10 @@ class SupervisorContext(Context, Protocol):
         """
         ...
 
+    def repeat(self, event: Event) -> None:
+        """The run says again what the log has of it already: nothing is stored."""
+        ...
+
     async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
         """Store how far the run is, and with it `custom_metadata` for people who read the log."""
         ...
@@ -276,38 +325,24 @@ class GraphContext(Context, Protocol):
 
     Attributes:
         task: what it is asked as a node of another graph; None: it answers the user's message.
-        answers: what the user has answered in the turn, when the run goes on after a pause or a loss.
-        clock: the time by which it waits before it tries a node again.
         progress: its last note, when the run goes on after a pause or a loss; else empty.
+        path: of the run.
+        is_node: it is a node of a graph, which tries it again.
+        attempt: of the graph as a whole, from 1; of a node the graph around it counts.
     """
 
     task: NodeTask | None
-    answers: UserAnswers
-    clock: Clock
+    path: str
+    is_node: bool
+    attempt: int
     progress: JsonMapping
 
     async def note(self, progress: JsonMapping) -> None:
         """Store how far the run is. Raises FencedError."""
         ...
 
-    async def record_all(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Store events that plugins do not see: otherwise like `emit_all`."""
-        ...
-
-    async def run_node(self, name: str, task: NodeTask, *, branch: str | None, resume: bool) -> AnyOutcome:
-        """Run an agent as a node, and return how its run ended; a Finished has its output.
-
-        Args:
-            branch: on which it runs.
-            resume: it may have been begun before this run was lost or paused: then the log says how far it is.
-
-        Raises:
-            FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    async def stop_child(self, name: str) -> None:
-        """Stop the run of a node, and all below it; returns when they have ended. Raises FencedError."""
+    async def begin_again(self) -> None:
+        """Begin another attempt: what has ended stays so, and what has failed counts no more. Raises FencedError."""
         ...
 
 
@@ -317,6 +352,11 @@ class WorkContext(Context, Protocol):
     @property
     def llm_calls(self) -> int:
         """Model calls that the run has made so far."""
+        ...
+
+    @property
+    def seen_seqs(self) -> tuple[int, int]:
+        """The places up to which the agent knows all events and changes of state; 0 where it sees only the run of a node."""
         ...
 
     async def task_view(self) -> TaskHistory:

@@ -6,7 +6,7 @@ They are records of one logger that name their kind, so they travel, and are kep
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -25,6 +25,9 @@ EventKind = Literal[
     "budget",
 ]
 """What an event is about: processes of agents, a Session actor or Runner, the store, messages, refused turns, or budgets."""
+
+EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
+"""All of them."""
 
 LOGGER = "raygrove.events"
 """The logger of all events."""

@@ -93,8 +93,11 @@ def name_of(model: str | Model) -> str:
     """The name by which a model's limits are found: the name itself; for an object its `name`, its `model`, or its class name."""
     if isinstance(model, str):
         return model
-    names = (getattr(model, attribute, None) for attribute in ("name", "model"))
-    return next((name for name in names if isinstance(name, str) and name), type(model).__name__)
+    for attribute in ("name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
 
 
 class SharedModel(Model, Protocol):

@@ -9,6 +9,7 @@ import msgspec
 
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.recorded import PackedPart
+from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.operating.schedule import ScheduledTime, ScheduleRow
 from actors.messages.session import OldSession, SessionKey
 
@@ -81,10 +82,9 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     usage: bytes = b""
     version: str = ""
 
-    def again(self, version: str) -> TurnRow:
+    def again(self) -> TurnRow:
         """The record when the turn goes on, in another epoch, after it has ended or was paused."""
-        epoch = self.epoch + 1
-        return msgspec.structs.replace(self, status="running", epoch=epoch, agent="", outcome=b"", ended_s=0.0, version=version)
+        return msgspec.structs.replace(self, status="running", epoch=self.epoch + 1, agent="", outcome=b"", ended_s=0.0)
 
 
 class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -310,6 +310,34 @@ class DeleteModelCalls(msgspec.Struct, frozen=True):
     before_s: float
 
 
+class PutBatch(msgspec.Struct, frozen=True):
+    """Write: create or replace what is stored of a batch, and of these items of it.
+
+    A new batch takes the place of the one that began first, where as many are kept as may be.
+
+    Attributes:
+        key: its app; the other fields are of no meaning.
+    """
+
+    key: SessionKey
+    batch: BatchInfo
+    items: Sequence[BatchItem] = ()
+
+
+class ForgetBatches(msgspec.Struct, frozen=True):
+    """Write: delete items of batches; without a user also batches, with all of their items. What is not there is no error.
+
+    Attributes:
+        key: the app; the other fields are of no meaning.
+        user: only items of this user; None: of all users.
+        before_s: only what was told of before this time, in seconds since the epoch; None: whenever that was.
+    """
+
+    key: SessionKey
+    user: str | None = None
+    before_s: float | None = None
+
+
 Write = (
     CreateSession
     | AddEvent
@@ -326,4 +354,6 @@ Write = (
     | RemoveSchedule
     | AddModelCall
     | DeleteModelCalls
+    | PutBatch
+    | ForgetBatches
 )

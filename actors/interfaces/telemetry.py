@@ -80,6 +80,22 @@ class RunTold(msgspec.Struct, frozen=True, kw_only=True):
     outcome: AnyOutcome
 
 
+class BudgetTold(NamedTuple):
+    """Most of a budget is used, or all of it.
+
+    Attributes:
+        scope: whose budget: "turn", "session", "user", "app", or "agent".
+        action: what is done about it: "warn", "stop", "ask", "wrap_up", "model", or "leave_out" of a summary.
+        field, limit, used: which field of Budget, its value, and how much of it is used, where that is known; else "", 0, 0.
+    """
+
+    scope: str
+    action: str
+    field: str = ""
+    limit: float = 0.0
+    used: float = 0.0
+
+
 class ModelCallSpan(Protocol):
     """A model call under way."""
 
@@ -121,6 +137,10 @@ class RunTelemetry(Protocol):
 
     def tool_call(self, call: FunctionCall, description: str) -> AbstractContextManager[ToolCallSpan]:
         """A tool call goes on inside the block."""
+        ...
+
+    def budget(self, told: BudgetTold) -> None:
+        """A budget has been found used up, or nearly so, before a call that the run is about to make."""
         ...
 
     def traceparent_of(self, call_id: str) -> str:
@@ -196,6 +216,9 @@ class _Nothing:
     def tool_call(self, call: FunctionCall, description: str) -> AbstractContextManager[_Nothing]:
         """Do nothing."""
         return _BLOCK
+
+    def budget(self, told: BudgetTold) -> None:
+        """Do nothing."""
 
     def traceparent_of(self, call_id: str) -> str:
         """Return ""."""

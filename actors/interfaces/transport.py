@@ -88,6 +88,10 @@ class Directory(AgentDirectory, Protocol):
         """Return how often the process was lost in which an agent lived, by the names that `live` has; of others nothing."""
         ...
 
+    def activations(self) -> Mapping[str, int]:
+        """Return how often each agent was activated, by the names that `live` has; those that live no more included."""
+        ...
+
     def spare_pids(self) -> Sequence[int]:
         """Return the process ids of the spares."""
         ...

@@ -4,6 +4,8 @@ Clients name the permits that they ask for, and the reply comes when the call ma
 rebuilt: when its process is lost and started again, waiting clients ask again, and the permits of running calls come with the
 next renewal, within `RENEW_S`. Until then more calls than `max_concurrency` may run, and those of the last minute are not known.
 A permit is leased: what a process holds is free again when it has not renewed for `LEASE_S`.
+
+Limits that operators have changed are kept elsewhere before they count, and the actor begins with them when it is started again.
 """
 
 from __future__ import annotations
@@ -13,16 +15,30 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from actors.actor import Actor, Handler
+from actors.limiter.changed_limits import changed_limits, in_force, name_of
 from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
+from actors.messages.operating.limited_model import limited_model
 from actors.messages.operating.turn_description import ModelWait
 from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
 
 MAX_EARLY_RELEASES = 10_000
 """How many permits are remembered that were released before they were asked for: messages may overtake each other."""
+
+
+class KeptLimits(Protocol):
+    """Keeps limits that operators have changed, for as long as the deployment lives. Its methods may block."""
+
+    def read(self) -> Mapping[str, ModelLimits]:
+        """The changed limits by names and patterns."""
+        ...
+
+    def keep(self, changed: Mapping[str, ModelLimits]) -> None:
+        """Keep these in place of those before. Raises ClusterError."""
+        ...
 
 
 class _Permit(NamedTuple):
@@ -44,6 +60,7 @@ class LimiterActor(Actor):
         clock: seconds that only go forward; by default those of the event loop.
         chance: returns numbers from 0 to 1, by which waits are spread.
         user_weights: see `actors.messages.limits.Limits`.
+        changes: keeps limits that are changed; None: they last as long as the actor.
     """
 
     def __init__(
@@ -53,10 +70,15 @@ class LimiterActor(Actor):
         clock: Callable[[], float] | None = None,
         chance: Callable[[], float] = random.random,
         user_weights: Mapping[str, int] = MappingProxyType({}),
+        changes: KeptLimits | None = None,
     ) -> None:
         super().__init__(name)
         self._user_weights = user_weights
-        self._limits = limits
+        self._settings = limits
+        self._changes = changes
+        self._changed: Mapping[str, ModelLimits] = changes.read() if changes is not None else {}
+        self._limits = in_force(limits, self._changed)
+        self._changing = asyncio.Lock()
         self._clock = clock
         self._chance = chance
         self._limiters: dict[str, RateLimiter] = {}
@@ -73,6 +95,8 @@ class LimiterActor(Actor):
             p.ReleasePermit: self.release,
             p.RenewPermits: self.renew,
             p.GetWaitingCalls: self.get_waiting_calls,
+            p.GetModelLimits: self.get_model_limits,
+            p.ChangeModelLimits: self.change_model_limits,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
@@ -138,6 +162,34 @@ class LimiterActor(Actor):
             if permit in self._permits
         ]
         return p.WaitingCallsReply(calls=calls)
+
+    async def get_model_limits(self, _: p.GetModelLimits) -> p.ModelLimitsReply:
+        """Tell which limits hold, and how many calls go by them."""
+        figures = {name: [0, 0] for name in self._limits}
+        for model, limiter in self._limiters.items():
+            if (name := name_of(model, self._limits)) in figures:
+                figures[name][0] += limiter.running
+                figures[name][1] += limiter.waiting
+        found = [
+            limited_model(name, limits, changed=name in self._changed, running=figures[name][0], waiting=figures[name][1])
+            for name, limits in self._limits.items()
+        ]
+        return p.ModelLimitsReply(limits=found)
+
+    async def change_model_limits(self, message: p.ChangeModelLimits) -> p.ModelLimitsReply:
+        """Change limits, for calls that wait, too. Raises RequestError, DefinitionError, ClusterError: nothing has changed."""
+        async with self._changing:
+            if message.change is None:
+                changed = {name: limits for name, limits in self._changed.items() if name != message.model}
+            else:
+                changed = dict(changed_limits(message.model, message.change, self._settings, self._changed))
+            if self._changes is not None:
+                await asyncio.to_thread(self._changes.keep, changed)
+            self._changed, self._limits = changed, in_force(self._settings, changed)
+        for model, limiter in self._limiters.items():
+            limiter.change(limits_of(model, self._limits) or ModelLimits())
+            self._grant_waiting(model)
+        return await self.get_model_limits(p.GetModelLimits())
 
     def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
         """End calls. The limiter grants none of these permits in place of another."""

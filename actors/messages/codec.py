@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -95,25 +96,24 @@ def content_flaw(content: Content) -> str | None:
     """The flaw of the JSON values in a content, or None. Models read them, so they must be strict JSON."""
     for part in content.parts:
         for value in _json_values(part):
-            if value and (wrong := flaw(value, is_finite=True)) is not None:
+            if (wrong := flaw(value, is_finite=True)) is not None:
                 return wrong
     return None
 
 
-def _json_values(part: Part) -> Iterator[JsonValue]:
+def _json_values(part: Part) -> list[JsonValue]:
+    """The JSON values of a part that are not empty. Most parts are text only, and have none."""
+    values = list(_passing_through(part))
     if part.function_call is not None:
-        yield part.function_call.args
-        yield part.function_call.partial_args
+        values += (part.function_call.args, part.function_call.partial_args)
     if part.function_response is not None:
-        yield part.function_response.response
-        yield part.function_response.parts
+        values += (part.function_response.response, part.function_response.parts)
     if part.video_metadata is not None:
-        yield [part.video_metadata.fps]
-    for name in _JSON_FIELDS:
-        yield getattr(part, name)
+        values.append([part.video_metadata.fps])
+    return list(filter(None, values))
 
 
-_JSON_FIELDS = (
+_passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(
     "media_resolution",
     "tool_call",
     "tool_response",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol, cast, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 import msgspec
 
-from actors.errors import RequestError
+from actors.errors import InvalidMessageError, NotEncodableError, RequestError
 from actors.errors.checked_struct import CheckedStruct
-from actors.messages.codec import flaw
+from actors.messages.codec import content_flaw, flaw
+from actors.messages.content import Content
 from actors.messages.json_types import JsonObject
+from actors.messages.llm.drafts import own_content
 from actors.messages.shown import Shown
 
 Streaming = Literal["none", "sse"]
@@ -27,6 +29,15 @@ AT_LIMIT: tuple[str, ...] = get_args(AtLimit)
 
 AMOUNTS = ("tokens", "money", "llm_calls", "tool_calls", "seconds")
 """The fields of a Budget that are limits."""
+
+if TYPE_CHECKING:
+    InputContext = Sequence[Any]
+else:
+    InputContext = list[Content]
+    """Contents, of which a RunConfig takes other forms, too."""
+
+MAX_AMOUNT = 2**53
+"""The largest limit: every reader of JSON has whole numbers up to there."""
 
 _BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
 
@@ -79,6 +90,8 @@ class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True
             if not is_number or not 0 <= limit < math.inf:
                 kind = "a number" if name in ("money", "seconds") else "a whole number"
                 raise ValueError(f"Budget.{name} must be {kind} from 0 on, or None, not {reprlib.repr(limit)}")
+            if limit > MAX_AMOUNT:
+                raise ValueError(f"Budget.{name} must be {MAX_AMOUNT} at most, or None, not {reprlib.repr(limit)}")
 
     @property
     def limits(self) -> dict[str, float]:
@@ -107,6 +120,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             default None. A deployment that has a daily budget gives that to every turn.
         agent_budgets: by the names of agents, how much each of them may use in the turn, with all agents below it and those that
             it has as tools; default None.
+        model_input_context: what the models of the turn are shown beside the conversation, right before the message that began
+            the turn: contents, google-genai's or ours, their dictionaries, or texts. They are no events, so later turns do not
+            have them. A turn that is answered or retried keeps them, unless it is given others. Default None.
 
     Raises:
         ValueError: a field is of another type, out of range, or not one of its values; the message names what is right.
@@ -124,6 +140,7 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     user_daily_budget: Budget | None = None
     app_daily_budget: Budget | None = None
     agent_budgets: dict[str, Budget] | None = None
+    model_input_context: InputContext | None = None
 
     def __post_init__(self) -> None:
         # Other kinds of numbers have no wire form, and a bool is an int to isinstance.
@@ -143,6 +160,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         agents = self.agent_budgets or {}
         if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
             raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
+        if self.model_input_context is not None:
+            msgspec.structs.force_setattr(self, "model_input_context", _contents(self.model_input_context))
         if self.streaming not in _STREAMING:
             raise _wrong_value("streaming", self.streaming, _STREAMING)
         if self.on_concurrent_turn not in _ON_CONCURRENT_TURN:
@@ -163,17 +182,29 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
         return [*(budget for budget in given if budget is not None), *(self.agent_budgets or {}).values()]
 
     @property
+    def outlives_pauses(self) -> bool:
+        """True when some of the options hold for what comes after a pause, too."""
+        return bool(self.budgets or self.model_input_context)
+
+    @property
     def asks_for_more(self) -> bool:
         """True when the turn may pause to ask for more of a budget."""
         return any(budget.at_limit == "ask" for budget in self.budgets)
 
     def after(self, before: RunConfig | None) -> RunConfig:
-        """The options of a turn that goes on with these, and had others before: it keeps their budgets, if it gets none."""
-        if before is None or not before.budgets:
+        """The options of a turn that goes on with these, and had others before.
+
+        It keeps their budgets and their context for models where it gets none.
+        """
+        if before is None or not before.outlives_pauses:
             return self
-        kept = {name: getattr(before, name) for name in _BUDGETS if getattr(self, name) is None}
+        kept = {name: getattr(before, name) for name in (*_BUDGETS, "model_input_context") if getattr(self, name) is None}
         kept["agent_budgets"] = self.agent_budgets or before.agent_budgets
         return msgspec.structs.replace(self, **kept)
+
+
+DEFAULT_RUN_CONFIG = RunConfig()
+"""The options of a turn that is given none. As this very object they take no bytes in a message, and are checked once."""
 
 
 class AdkRunConfig(Protocol):
@@ -187,11 +218,10 @@ class AdkRunConfig(Protocol):
 RunOptions = RunConfig | Mapping[str, object] | AdkRunConfig
 """Options of a turn as programs give them: a RunConfig, or a dictionary of its fields, or a RunConfig of google-adk."""
 
-_OF_ADK = ("streaming_mode", "max_llm_calls", "save_input_blobs_as_artifacts", "custom_metadata")
+_OF_ADK = ("streaming_mode", "max_llm_calls", "save_input_blobs_as_artifacts", "custom_metadata", "model_input_context")
 _INSTEAD_OF_ADK = {
     "labels": "give them in generate_content_config of the agents",
     "http_options": "give them in generate_content_config of the agents",
-    "model_input_context": "add contents in a before_model_callback",
     "get_session_config": "leave it out, since a turn reads what it needs of the log only",
     "tool_thread_pool_config": "leave it out, since sync tools run in threads",
     "telemetry": "see docs/telemetry.md",
@@ -208,7 +238,7 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
     if isinstance(given, RunConfig):
         return given
     if given is None:
-        return RunConfig()
+        return DEFAULT_RUN_CONFIG
     if type(given).__module__.startswith("google.adk."):
         return _of_adk(cast("AdkRunConfig", given))
     if not isinstance(given, Mapping):
@@ -235,11 +265,32 @@ def _of_adk(given: AdkRunConfig) -> RunConfig:
     mode = getattr(fields["streaming_mode"], "value", fields["streaming_mode"])
     if mode not in (None, "none", "sse"):
         raise RequestError(f"RunConfig.streaming_mode {mode!r} of google-adk is not carried over: only SSE and NONE are")
-    kept = {name: fields[name] for name in _OF_ADK[1:]}
+    # Older versions do not have them all.
+    kept = {name: fields[name] for name in _OF_ADK[1:] if name in fields}
     try:
         return RunConfig(streaming=mode or "none", **kept)
     except ValueError as error:
         raise RequestError(str(error)) from None
+
+
+def _contents(given: object) -> list[Content]:
+    where = "RunConfig.model_input_context"
+    if type(given) not in (list, tuple):
+        raise _wrong_type("model_input_context", "a list of contents or texts, or None", given)
+    made: list[Content] = []
+    for each in cast("Iterable[object]", given):
+        try:
+            content = Content.of_text(each) if isinstance(each, str) else own_content(each)
+        except (TypeError, InvalidMessageError, NotEncodableError) as error:
+            raise ValueError(f"{where}: {error}") from None
+        if content.is_empty():
+            raise ValueError(f"{where} has a content that says nothing: leave it out")
+        if (wrong := content_flaw(content)) is not None:
+            raise ValueError(f"{where} cannot be sent: {wrong}")
+        if any(content.function_calls()) or any(content.function_responses()):
+            raise ValueError(f"{where} has a function call or response, which stands in conversations only: tell it as a text")
+        made.append(content)
+    return made
 
 
 def _wrong_type(field: str, right: str, value: object) -> ValueError:

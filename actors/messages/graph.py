@@ -83,6 +83,33 @@ class EdgeReason(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel
     seq: int = 0
 
 
+class Seen(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """What the run of an agent was shown when its model was asked, as far as the rest of the log does not say it.
+
+    With it the request can be built again.
+
+    Attributes:
+        state_seq: of the state it knew all changes up to this place, and its own.
+        begins: the event has the run's first answer, or the first since it was resumed. What follows is given with it only, and
+            holds for the answers after it, too.
+        question: what it was asked, if that is a short text.
+        digest: of what it was asked, if that is anything else; "" with no `question` either: it was asked nothing.
+        since: no event up to this place is of the run.
+        recalled_seq: what it was shown of others it had read up to this place; 0: nothing.
+        is_part: it was part of the run of a node, and saw what others in that had said.
+        sees_conversation: it saw what the user has said in the session, too.
+    """
+
+    state_seq: int = 0
+    begins: bool = False
+    question: str = ""
+    digest: str = ""
+    since: int = 0
+    recalled_seq: int = 0
+    is_part: bool = False
+    sees_conversation: bool = False
+
+
 class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """The node that an event comes from.
 
@@ -97,6 +124,7 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         isolation_scope: of an agent that works on a task with the user: see scope_of. Other agents do not see the event.
         is_alone: no graph is around the node: clients of ADK are shown its own name as the author.
         handed_on: what an agent that has ended gives to the nodes after it, as plain data: its own events have only said it.
+        seen: of an answer of a model, what it was shown; None for every other event.
     """
 
     path: str
@@ -109,11 +137,26 @@ class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     isolation_scope: str = ""
     is_alone: bool = False
     handed_on: JsonValue = None
+    seen: Seen | None = None
 
 
 def root_path(agent: str) -> str:
     """The path of a run that is in no other: of a graph, or of an agent with delegates."""
     return f"{agent}@1"
+
+
+OF_CALL = "call:"
+"""Begins the run id of a call of a tool, which has run nodes itself."""
+
+
+def is_of_tool(path: str) -> bool:
+    """True for the path of a run that a tool has asked for, or that is below one."""
+    return f"@{OF_CALL}" in path
+
+
+def without_tools(path: str) -> str:
+    """The path as google-adk has it, without the calls of tools."""
+    return "/".join(run for run in path.split("/") if not is_of_tool(run))
 
 
 def node_at(path: str) -> str:
@@ -144,8 +187,12 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         data: what the node before has given; None for nothing.
         output_for: see NodeInfo.
         after_seq: what the run has stored up to this place was of attempts that have failed.
+        since: all that the run stores stands after this place, and all that another run of the same path has stored before it.
+        part: not the agent that is the node is asked, but one below it, which that runs: the runs on the way, such as
+            `loop@1/below@2`; "" for the node's own.
         sees_conversation: it sees what the user has said in the session, too, and what it has answered in earlier turns.
         is_delegated: an agent has asked it, for a call, and no graph.
+        is_root: it is the root of the tree, and is asked the message with which the turn began.
     """
 
     path: str
@@ -154,5 +201,22 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     data: JsonValue = None
     output_for: Sequence[str] = ()
     after_seq: int = 0
+    since: int = 0
+    part: str = ""
     sees_conversation: bool = False
     is_delegated: bool = False
+    is_root: bool = False
+
+    def of_part(self, agent: str, place: str) -> NodeTask:
+        """The task of an agent that the asked one runs, as a workflow agent does: it is asked the same, as part of the same run.
+
+        Args:
+            place: tells the runs apart that are wanted of that agent.
+        """
+        run = f"{agent}@{place}"
+        part = f"{self.part}/{run}" if self.part else run
+        return msgspec.structs.replace(self, graph="", output_for=(), part=part, sees_conversation=False)
+
+    def of_graph(self) -> NodeTask:
+        """The task of a graph, whose runs have paths of their own also where it is part of another run."""
+        return msgspec.structs.replace(self, path=f"{self.path}/{self.part}", part="") if self.part else self

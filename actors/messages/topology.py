@@ -20,6 +20,7 @@ LLM = "llm"
 CUSTOM = "custom"
 GRAPH = "graph"
 FLOW = "flow"
+PARALLEL = "parallel"
 
 TASK = "task"
 """The mode of an agent that works on a task with the user."""
@@ -64,6 +65,8 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         mode: see LlmAgent; "" for none.
         graph: of a graph, its edges and nodes; None for any other.
         input_schema: of a graph, the JSON schema of its input; None: it takes any.
+        is_resumable: of a root that is that of an App of google-adk with `resumability_config`: clients of ADK get events
+            that say how far agents are.
     """
 
     name: str
@@ -81,6 +84,7 @@ class AgentNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     mode: str = ""
     graph: GraphShape | None = None
     input_schema: JsonObject | None = None
+    is_resumable: bool = False
 
     @property
     def is_llm(self) -> bool:

@@ -44,6 +44,8 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
         lost: processes that were lost in it, in order, also before a pause; of very many the newest.
         version: of the tree, by which it runs or ran: see Runtime.update. "" while it waits in line, and where it is not known.
+        version_seq: up to this position it ran by another version, and went on by this one, since its deployment had that one no
+            more, or an earlier release has begun it; 0: it ran by one version.
     """
 
     user_id: str
@@ -59,6 +61,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     error: str = ""
     lost: tuple[LostProcess, ...] = ()
     version: str = ""
+    version_seq: int = 0
 
 
 class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actors.messages import protocol as p
+from actors.messages.operating.limited_model import LimitedModel
 from actors.messages.operating.turn_description import ModelWait
 from actors.messages.session import SessionKey
 from actors.refs.base import Ref
@@ -28,6 +29,15 @@ class LimiterRef(Ref):
     async def waiting_calls(self, session: SessionKey) -> Sequence[ModelWait]:
         """The model calls of a session that wait, in the order in which they came."""
         return (await self._ask(p.GetWaitingCalls(session=session), p.WaitingCallsReply)).calls
+
+    async def limits(self) -> Sequence[LimitedModel]:
+        """The limits of models."""
+        return (await self._ask(p.GetModelLimits(), p.ModelLimitsReply)).limits
+
+    async def change_limits(self, model: str, change: Mapping[str, float | None] | None) -> Sequence[LimitedModel]:
+        """Change limits, or with None have those of the settings again. Raises RequestError, DefinitionError, ClusterError."""
+        changed = dict(change) if change is not None else None
+        return (await self._ask(p.ChangeModelLimits(model=model, change=changed), p.ModelLimitsReply)).limits
 
     async def statistics(self) -> p.Statistics:
         """Return figures of each model's calls."""

@@ -17,6 +17,11 @@ from actors.refs.base import Ref
 class RunnerRef(Ref):
     """A client of the Runner actor."""
 
+    @property
+    def count(self) -> int:
+        """The number of Runners: 1, unless it is a `ShardedRunnerRef`."""
+        return 1
+
     def number_of(self, key: SessionKey) -> int:
         """The number of the Runner that serves a session, from 0."""
         return 0

@@ -9,10 +9,12 @@ import msgspec
 from actors.errors import ActorRestartsError
 from actors.messages import protocol as p
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.operating.schedule import ScheduleRow
-from actors.messages.operating.usage import UsageReport
+from actors.messages.operating.store_seat import Arrival, FoundStore
+from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.operating.versions import VersionRecord
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, Shard
 from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
@@ -26,9 +28,57 @@ class SessionRef(Ref):
         """A client of each Session actor of the deployment; this one alone, unless it is a `ShardedSessionRef`."""
         return (self,)
 
+    def sharing(self, shard: Shard) -> Sequence[SessionRef]:
+        """A client of each Session actor that serves any session of a Runner's shard."""
+        return (self,)
+
     def of(self, key: SessionKey) -> SessionRef:
         """A client of the Session actor that serves a session."""
         return self
+
+    @property
+    def stores(self) -> Sequence[SessionRef]:
+        """A client of the Session actors of each store; this one alone, unless it is a `StoresSessionRef`."""
+        return (self,)
+
+    def store_of(self, app: str, user: str) -> int:
+        """The number of the store in which a user is, from 0, as far as this process knows."""
+        return 0
+
+    def note_store(self, app: str, user: str, store: int) -> None:
+        """Go by what an answer has said: that a user is in a store."""
+
+    async def get_store_seat(self, message: p.GetStoreSeat) -> FoundStore:
+        """Ask what the store of a Session actor has of an app. Raises StoreError."""
+        return (await self._ask(message, p.StoreSeatReply)).store
+
+    async def take_store_seat(self, message: p.TakeStoreSeat) -> None:
+        """Have the store keep its place among several. Raises StoreError."""
+        await self._ask(message, p.Ack)
+
+    async def list_store_users(self, message: p.ListStoreUsers) -> Sequence[str]:
+        """Users of whom the store has anything. Raises StoreError."""
+        return (await self._ask(message, p.StoreUsers)).users
+
+    async def place_users(self, message: p.PlaceUsers) -> None:
+        """Note in one Session actor, and in its store, that users are in another store. Raises StoreError."""
+        await self._ask(message, p.Ack)
+
+    async def read_user_rows(self, message: p.ReadUserRows) -> p.UserRows:
+        """Read a part of all that a store has of a user. Raises StoreError."""
+        return await self._ask(message, p.UserRows)
+
+    async def move_step(self, message: p.BeginArrival | p.StageUserRows | p.LeaveStore | p.AdmitUser | p.DropArrival) -> None:
+        """Have one Session actor do a step of a user's move. Raises StoreError."""
+        await self._ask(message, p.Ack)
+
+    async def list_arrivals(self, message: p.ListArrivals) -> Sequence[Arrival]:
+        """List the users of whom a store keeps parts. Raises StoreError."""
+        return (await self._ask(message, p.Arrivals)).users
+
+    async def get_placement(self, message: p.GetPlacement) -> int | None:
+        """Ask which other store a user is in, by the note of one store. Raises StoreError."""
+        return (await self._ask(message, p.PlacementReply)).store
 
     async def topology(self) -> Topology:
         """The parent map."""
@@ -116,6 +166,10 @@ class SessionRef(Ref):
         """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""
         return await self._ask(message, (p.MaySpend, p.AskForMore))
 
+    async def reserve_if_room(self, message: p.ReserveSpending) -> p.MaySpend | p.DoWithout:
+        """Reserve what an optional call is about to use. Raises NoPriceError, FencedError, StoreError."""
+        return await self._ask(message, (p.MaySpend, p.DoWithout))
+
     async def fetch(self, message: p.Fetch) -> p.Fetched:
         """A page of what is new in a log. Raises SessionNotFoundError, StoreError."""
         return await self._ask(message, p.Fetched)
@@ -159,6 +213,10 @@ class SessionRef(Ref):
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.TurnsReply)).turns[0]
+
+    async def turn_budgets(self, message: p.GetTurnBudgets) -> Sequence[UsedBudget]:
+        """The limits of a turn's budgets, each with its use. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        return (await self._ask(message, p.TurnBudgetsReply)).budgets
 
     async def get_model_calls(self, message: p.GetModelCalls) -> p.ModelCallsReply:
         """Recorded model calls of a turn. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
@@ -272,6 +330,18 @@ class SessionRef(Ref):
     async def pass_due_time(self, message: p.PassDueTime) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
         await self._ask(message, p.Ack)
+
+    async def save_batch(self, message: p.SaveBatch) -> None:
+        """Store how far a batch is. Raises StoreError."""
+        await self._ask(message, p.Ack)
+
+    async def list_batches(self, message: p.ListBatches) -> list[BatchInfo]:
+        """List batches, the one that began last first. Raises StoreError."""
+        return list((await self._ask(message, p.BatchesReply)).batches)
+
+    async def list_batch_items(self, message: p.ListBatchItems) -> list[BatchItem]:
+        """List what is kept of a batch's items, by position. Raises StoreError."""
+        return list((await self._ask(message, p.BatchItemsReply)).items)
 
     async def remember(self, message: p.RememberSession) -> None:
         """Put a session into memory. Raises SessionNotFoundError, NoMemoryError, StoreError."""

@@ -14,13 +14,14 @@ import msgspec
 from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.operating.versions import VersionRecord
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, Shard
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef, added_up
 from actors.refs.statistics import total
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.capacity.sharding import all_shards, may_share, shard_of
+from actors.rules.placing.owners import session_key_of
 
 M = TypeVar("M", bound=p.Message)
 
@@ -59,6 +60,11 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
     def shards(self) -> Sequence[SessionRef]:
         """A client of each, in order."""
         return self._shards
+
+    def sharing(self, shard: Shard) -> Sequence[SessionRef]:
+        """A client of each that serves any session of a Runner's shard: of as many as there are Runners, one."""
+        own = all_shards(len(self._shards))
+        return [session for session, each in zip(self._shards, own, strict=True) if may_share(each, shard)]
 
     def of(self, key: SessionKey) -> SessionRef:
         """A client of the actor that serves a session."""
@@ -133,6 +139,11 @@ class ShardedRunnerRef(_ShardedRef, RunnerRef):
     def __init__(self, shards: Sequence[RunnerRef]) -> None:
         self._shards = tuple(shards)
 
+    @property
+    def count(self) -> int:
+        """The number of Runners."""
+        return len(self._shards)
+
     def number_of(self, key: SessionKey) -> int:
         """The number of the one that serves a session, from 0."""
         return shard_of(key, len(self._shards))
@@ -188,15 +199,16 @@ def _session_of(message: p.Message) -> SessionKey:
     match message:
         case p.SearchMemory(app=app, user=user) | p.ListSessionsRequest(app=app, user=user) | p.RemoveUser(app=app, user=user):
             return SessionKey(app, user or "", "")
+        case p.SaveBatch(app=app) | p.ListBatches(app=app) | p.ListBatchItems(app=app):
+            return SessionKey(app, "", "")
         case p.FindOldSessions(app=app, user=user) | p.ListSchedules(app=app, user=user):
             return SessionKey(app, user or "", "")
         case p.ListTurns(app=app, user=user, session=session) | p.ListPending(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")
         case p.GetUsage(app=app, user=user, session=session):
             return SessionKey(app, user or "", session or "")
-    named = message if hasattr(message, "key") else getattr(message, "turn", None)
-    key = getattr(named, "key", None)
-    if not isinstance(key, SessionKey):
+    key = session_key_of(message)
+    if key is None:
         raise RaygroveError(f"{type(message).__name__} is for one actor of several: ask that one, which `of` gives for a session")
     return key
 

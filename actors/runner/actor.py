@@ -10,7 +10,7 @@ import asyncio
 import os
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -50,11 +50,16 @@ class RunnerActor(Actor):
         name: for messages and statistics.
         app: the app whose open turns it resumes when its process was lost and started again.
         shard: the sessions whose turns it runs; other Runners run those of the others.
+
+    Attributes:
+        standby_pids: the processes that stand by for the loss of this one, as they have told its host.
     """
+
+    standby_pids: Sequence[int] = ()
 
     def __init__(self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> None:
         session, directory = environment.session, environment.directory
-        place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard)
+        self._place = place = RunnerPlace(f"{name}/{uuid.uuid4().hex}", shard, environment.term, environment.on_replaced)
         self._directory = directory
         self._host_limit = environment.host_limit
         self._telemetry = environment.telemetry
@@ -64,7 +69,7 @@ class RunnerActor(Actor):
         self._versions = versions = TurnVersions(environment, events, self._counts)
         self._requests = AgentRequests(table, versions)
         self._running = RunningTurns(table)
-        self._rebuilt = RebuiltRequests(versions, environment.defined_s)
+        self._rebuilt = RebuiltRequests(versions)
         self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
@@ -102,8 +107,13 @@ class RunnerActor(Actor):
 
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
         """Resume what this Runner ran when its process was lost, and go on with schedules."""
+        self._place.term = message.term or self._place.term
         self._due_turns.begin_watch()
         return await self._recovery.recover_turns(message)
+
+    async def prepare(self) -> None:
+        """Connect to the Session actors, so that a process that stands by finds its turns without delay later."""
+        await self._recovery.prepare()
 
     async def watch_schedules(self, _: p.WatchSchedules) -> p.Ack:
         """Start turns from now on when schedules are due."""
@@ -114,10 +124,15 @@ class RunnerActor(Actor):
         """The figures of the Runner and of every live agent that replies in time; the others are counted as `silent`."""
         live = self._directory.live()
         asked = await asyncio.gather(*(self._statistics_of(agent, link) for agent, link in live))
-        losses = self._directory.losses()
-        agents = [_with_restarts(each, losses.get(each.agent, 0)) for each in asked if isinstance(each, p.Statistics)]
+        losses, activations = self._directory.losses(), self._directory.activations()
+        agents = [
+            _with_its_past(each, restarts=losses.get(each.agent, 0), activations=activations.get(each.agent, 0))
+            for each in asked
+            if isinstance(each, p.Statistics)
+        ]
         own = self.figures()
-        return msgspec.structs.replace(own, counts={**own.counts, "silent": asked.count(_SILENT)}, agents=agents)
+        counts = {**own.counts, "silent": asked.count(_SILENT)}
+        return msgspec.structs.replace(own, counts=counts, agents=agents, activations=dict(activations))
 
     def figures(self) -> p.Statistics:
         """The figures of the Runner alone, which ask no other process."""
@@ -131,6 +146,7 @@ class RunnerActor(Actor):
             pid=os.getpid(),
             counts=counts,
             spare_pids=self._directory.spare_pids(),
+            standby_pids=self.standby_pids,
             host_limit=why,
             connections=self.connections(),
         )
@@ -149,6 +165,7 @@ class RunnerActor(Actor):
     async def stop(self, message: p.Stop) -> p.Ack:
         """Stop every agent, and cancel the turns that run, or leave them open in the log."""
         await self._due_turns.end_watch()
+        await self._recovery.leave()
         if message.leave_turns:
             await self._tasks.leave_all()
         else:
@@ -158,6 +175,6 @@ class RunnerActor(Actor):
         return p.Ack()
 
 
-def _with_restarts(agent: p.Statistics, restarts: int) -> p.Statistics:
-    """The figures of an agent, which does not know itself how often its process was lost."""
-    return msgspec.structs.replace(agent, counts={**agent.counts, "restarts": restarts})
+def _with_its_past(agent: p.Statistics, **counts: int) -> p.Statistics:
+    """The figures of an agent, which does not know itself how often its process was lost, and how often it was activated."""
+    return msgspec.structs.replace(agent, counts={**agent.counts, **counts})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,8 +42,13 @@ class TreeSource(Protocol):
         """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
         ...
 
-    def retain(self, versions: Collection[str]) -> None:
-        """End the processes of agents of all other versions, as soon as no run is under way in them."""
+    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
+        """End the processes of agents of all versions but those in use, as soon as no run is under way in them.
+
+        Args:
+            used: turns run by them, or will.
+            loaded: those and others that are kept. All that is known of any other one is forgotten; `tree` may give it again.
+        """
         ...
 
 
@@ -64,8 +69,9 @@ class RunnerEnvironment:
         version: the name of the tree with which the deployment was started.
         versions: which versions it has got since then.
         trees: where these are kept; None: there are none.
-        defined_s: since when the agents are as they are, in seconds since the epoch; 0: always.
         is_restarted: the Runner is in the place of one that was lost; RecoverTurns comes.
+        term: of a Runner with a standby: see AnnounceRunner.
+        on_replaced: called when a standby has become the Runner in its place; None: it has no standby.
         daily_budget: for all turns of a day together, which each turn is given; None: there is none.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
     """
@@ -82,7 +88,8 @@ class RunnerEnvironment:
     version: str = ""
     versions: VersionRecord = NO_VERSIONS
     trees: TreeSource | None = None
-    defined_s: float = 0.0
     is_restarted: bool = False
+    term: int = 0
+    on_replaced: Callable[[], None] | None = None
     daily_budget: Budget | None = None
     turns_opened_at_once: int = 64

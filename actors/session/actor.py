@@ -9,6 +9,7 @@ There may be several Session actors, each with a shard of the sessions: then eac
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from actors.messages.session import ONLY_SHARD, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
+from actors.session.batches.keeping import KeptBatches
 from actors.session.draining import DrainNotes
-from actors.session.due_times import DueTimes
+from actors.session.due_times import LONGEST_NAP_S, DueTimes
 from actors.session.environment import SessionEnvironment
 from actors.session.forks.forking import SessionForks
 from actors.session.log.logs import SessionLogs
@@ -31,6 +33,8 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
+from actors.session.placing.moves import UserMoves
+from actors.session.placing.placements import UserPlacements
 from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
@@ -38,7 +42,9 @@ from actors.session.services import SessionServices
 from actors.session.spending.accounts import BudgetAccounts
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
+from actors.session.spending.used import UsedBudgets
 from actors.session.store.access import StoreAccess
+from actors.session.subscribers.outbox import POLL_S
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.joining import TurnJoiner
@@ -77,10 +83,17 @@ class SessionActor(Actor):
         user_holds = UserHolds(clock)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
         self._queries = LogQueries(logs, reader)
-        self._subscriptions = subscriptions = Subscriptions(self._queries.turn_page, clock)
+        self._subscriptions = subscriptions = Subscriptions(
+            self._queries.turn_page, clock, POLL_S if environment.looks_again else None
+        )
         self._tallies = tallies = Tallies()
-        writer, admission = LogWriter(logs, subscriptions, counts, tallies), Admission(limits)
-        self._due_times = due = DueTimes(access, shard, environment.now_s, tallies)
+        writer, admission = (
+            LogWriter(logs, subscriptions, counts, tallies),
+            Admission(limits, is_one_of_several=environment.place.of > 1),
+        )
+        self._due_times = due = DueTimes(
+            access, shard, environment.now_s, tallies, LONGEST_NAP_S if environment.looks_again else math.inf
+        )
         room = (writer, admission, user_holds, Runners(), due, tallies)
         parts = SessionParts(versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
         shared.on_change = admission.forget_state
@@ -94,15 +107,22 @@ class SessionActor(Actor):
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
         usage = StoredUsage(parts)
-        day = DaySums(usage, lookup.is_open, has_others=shard.of > 1)
-        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded, day.note)
+        day = DaySums(usage, logs, has_others=shard.of > 1)
+        parts.writer.before_append, parts.writer.after_append = day.track, day.note
+        self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._usage = UsageReports(usage, environment.prices)
-        self._budgets = TurnBudgets(lookup, BudgetAccounts(versions.topology, usage, day), environment.prices, counts)
+        accounts = BudgetAccounts(versions.topology, usage, day)
+        self._budgets = TurnBudgets(lookup, accounts, environment.prices, counts)
+        self._used_budgets = UsedBudgets(parts, lookup, accounts, environment.prices)
         self._services = SessionServices(parts)
         self._forks = SessionForks(parts)
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
-        self._users = UserDeletion(parts, self._memory)
-        self._retention = Retention(parts)
+        self._placements = UserPlacements(access, self._memory, environment.place)
+        user_holds.on_passed = self._placements.check_key
+        self._batches = KeptBatches(access, user_holds)
+        self._moves = UserMoves(parts, self._memory, self._placements, self._batches)
+        self._users = UserDeletion(parts, self._memory, self._batches)
+        self._retention = Retention(parts, self._batches)
         self._archiving = Archiving(parts)
         self._drain = DrainNotes(subscriptions)
         self._schedules = Schedules(parts, limits)
@@ -112,7 +132,8 @@ class SessionActor(Actor):
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the Session actor takes. Those that only ask come through a line of their own."""
         handlers = self._all_handlers()
-        return {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
+        in_line = {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
+        return {kind: self._placements.guarded(kind, handler, only_asks=kind in QUERIES) for kind, handler in in_line.items()}
 
     def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
         return {
@@ -137,6 +158,7 @@ class SessionActor(Actor):
             p.ListTurns: self._listing.list_turns,
             p.CountTurns: self._listing.count_turns,
             p.GetTurn: self._listing.get_turn,
+            p.GetTurnBudgets: self._used_budgets.get_turn_budgets,
             p.GetUsage: self._usage.get_usage,
             p.ListPending: self._listing.list_pending,
             p.GetModelCalls: self._recorded.get_model_calls,
@@ -155,6 +177,18 @@ class SessionActor(Actor):
             p.HoldUser: self._users.hold_user,
             p.RemoveUser: self._users.remove_user,
             p.ReleaseUser: self._users.release_user,
+            p.GetStoreSeat: self._placements.get_store_seat,
+            p.TakeStoreSeat: self._placements.take_store_seat,
+            p.ListStoreUsers: self._placements.list_store_users,
+            p.PlaceUsers: self._placements.place_users,
+            p.ReadUserRows: self._moves.read_user_rows,
+            p.BeginArrival: self._moves.begin_arrival,
+            p.StageUserRows: self._moves.stage_user_rows,
+            p.LeaveStore: self._moves.leave_store,
+            p.AdmitUser: self._moves.admit_user,
+            p.DropArrival: self._moves.drop_arrival,
+            p.ListArrivals: self._moves.list_arrivals,
+            p.GetPlacement: self._moves.get_placement,
             p.FindOldSessions: self._retention.find_old_sessions,
             p.PruneSessions: self._retention.prune_sessions,
             p.ArchiveOldEvents: self._archiving.archive_old_events,
@@ -163,6 +197,9 @@ class SessionActor(Actor):
             p.ChangeSchedule: self._schedules.change_schedule,
             p.AwaitDue: self._schedules.await_due,
             p.PassDueTime: self._schedules.pass_due_time,
+            p.SaveBatch: self._batches.save_batch,
+            p.ListBatches: self._batches.list_batches,
+            p.ListBatchItems: self._batches.list_items,
             p.RememberSession: self._memory.remember,
             p.ForgetSession: self._memory.forget_session,
             p.SearchMemory: self._memory.search_memory,

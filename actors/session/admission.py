@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from actors.errors import RequestError
 from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping, StateDelta
@@ -31,14 +32,20 @@ MAX_BOUNDS = 10_000
 class Admission:
     """Checks events and states against the limits of a Session actor. Its methods raise, or return None.
 
+    Args:
+        limits: how large things may be.
+        is_one_of_several: the store is one of several, which share no state of the app.
+
     Raises:
+        RequestError: a change is one of the app's state, and there are several stores.
         InvalidIdError: an id, an author or a key of a state cannot be one.
         TooLargeError: the event is too large, or a state would be.
         NotEncodableError: a value of a state is nested too deep.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, is_one_of_several: bool = False) -> None:
         self._limits = limits
+        self._is_one_of_several = is_one_of_several
         self._bounds: LruDict[SessionKey, int] = LruDict(MAX_BOUNDS)
 
     def event(self, log: SessionLog, raw: bytes, event: EventScan) -> None:
@@ -80,6 +87,11 @@ class Admission:
         """Check a change of state. `size`: bytes of the change, or more."""
         scopes.check(delta)
         changed = scopes.split(delta)
+        if changed.app and self._is_one_of_several:
+            raise RequestError(
+                f"state {scopes.APP + next(iter(changed.app))!r} cannot be set: the deployment has several stores, which share "
+                "no state of the app. Use user: keys, or one store"
+            )
         self._grow("session", key, known.session, changed.session, size)
         self._grow("user", SessionKey(key.app, key.user, ""), known.user, changed.user, size)
         self._grow("app", SessionKey(key.app, "", ""), known.app, changed.app, size)

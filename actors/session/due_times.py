@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from actors.errors import ScheduleNotFoundError, StoreError
 from actors.interfaces.records import AdvanceSchedule, Write
+from actors.interfaces.store_abilities.grouped import ReadsInGroups
 from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.operating.schedule import DuePlace, ScheduledTime, ScheduleRow
@@ -27,6 +28,7 @@ from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
 from actors.rules.schedules.missed import due_now
 from actors.session.store.access import StoreAccess
+from actors.session.store.grouped_reads import GroupedReads
 
 PAGE = 100
 """Schedules that are read, and given to a Runner, at a time."""
@@ -46,14 +48,24 @@ class DueTimes:
         shard: the sessions of the actor.
         now_s: the time, in seconds since the epoch.
         tallies: get what became of each due time.
+        longest_nap_s: after so long the time is looked at again.
     """
 
-    def __init__(self, access: StoreAccess, shard: Shard, now_s: Callable[[], float], tallies: Tallies) -> None:
+    def __init__(
+        self,
+        access: StoreAccess,
+        shard: Shard,
+        now_s: Callable[[], float],
+        tallies: Tallies,
+        longest_nap_s: float = LONGEST_NAP_S,
+    ) -> None:
+        self._longest_nap_s = longest_nap_s
         self._access = access
         self._shard = shard
         self.now_s = now_s
         self._tallies = tallies
         self._waits: dict[str, _Wait] = {}
+        self._found = GroupedReads(self._find)
         self._writing: Counter[tuple[str, str]] = Counter()
         self._is_closed = False
 
@@ -72,10 +84,25 @@ class DueTimes:
         key, time = message.key, message.due
         if time is None:
             return None
-        row = await self._access.read(self.store().schedule, key.app, key.user, time.name)
+        row = await self._found.of((key.app, key.user, time.name))
         if row is None or row.id != time.id or row.due_s is None or row.due_s > time.due_s:
             return ScheduleNotFoundError(time.name, key.user, " It was deleted or paused, or has gone on.")
         return None
+
+    async def _find(self, places: Sequence[tuple[str, str, str]]) -> Mapping[tuple[str, str, str], ScheduleRow | None]:
+        """The schedules of some apps, users and names."""
+
+        def read() -> dict[tuple[str, str, str], ScheduleRow | None]:
+            store = self.store()
+            if not isinstance(store, ReadsInGroups):
+                return {place: store.schedule(*place) for place in places}
+            found: dict[tuple[str, str, str], ScheduleRow | None] = dict.fromkeys(places)
+            for app in dict.fromkeys(app for app, _, _ in places):
+                named = store.schedules_named(app, [(user, name) for of_app, user, name in places if of_app == app])
+                found.update(((app, user, name), row) for (user, name), row in named.items())
+            return found
+
+        return await self._access.read(read)
 
     def writes_of(self, message: p.OpenTurn) -> Sequence[Write]:
         """The writes that go into the step in which a turn begins: its schedule, if it has one, goes on."""
@@ -122,7 +149,7 @@ class DueTimes:
                 reply = await self._read_due(message, wait)
                 if reply.turns:
                     return reply
-                await wait.passed(self.now_s)
+                await wait.passed(self.now_s, self._longest_nap_s)
         finally:
             if self._waits.get(message.runner) is wait:
                 del self._waits[message.runner]
@@ -215,11 +242,11 @@ class _Wait:
         self.is_over = True
         self._changed.set()
 
-    async def passed(self, now_s: Callable[[], float]) -> None:
+    async def passed(self, now_s: Callable[[], float], longest_nap_s: float) -> None:
         """Return when the time has come."""
         while not self.is_over and (left_s := self.until_s - now_s()) > 0:
             self._changed.clear()
-            nap_s = None if left_s == math.inf else max(MIN_NAP_S, min(left_s, LONGEST_NAP_S))
+            nap_s = None if left_s == math.inf else max(MIN_NAP_S, min(left_s, longest_nap_s))
             with suppress(TimeoutError):
                 async with asyncio.timeout(nap_s):
                     await self._changed.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.interfaces.versions import VersionSource
@@ -12,6 +13,22 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
 from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
 from actors.messages.topology import Topology
+
+
+class StorePlace(NamedTuple):
+    """The place of a store in the list of a deployment's stores.
+
+    Attributes:
+        number: from 0.
+        of: how many there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+
+ONLY_STORE = StorePlace()
+"""The place of a store that is the only one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,10 @@ class SessionEnvironment:
         versions: which versions it has now.
         kept_versions: these.
         version_source: where those are that it gets later; None: it gets none.
+        place: of the store among several.
         now_s: the time by which schedules go, in seconds since the epoch.
+        looks_again: requests that wait for news, or for what is due, look again from time to time: the machine's clock may be
+            set, and those that wait may be gone. With the clock of a test each look would be a step.
     """
 
     store: SessionStore
@@ -50,4 +70,6 @@ class SessionEnvironment:
     versions: VersionRecord = NO_VERSIONS
     kept_versions: Sequence[TreeVersion] = ()
     version_source: VersionSource | None = None
+    place: StorePlace = ONLY_STORE
     now_s: Callable[[], float] = now_s
+    looks_again: bool = True

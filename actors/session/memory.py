@@ -5,7 +5,10 @@ The store works in a thread of its own: neither a search nor the storing of a lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.errors import NoMemoryError, StoreError
+from actors.interfaces.store_abilities.placing import GivesMemory, ListsUsers
 from actors.interfaces.stores import ForgetsUsers, MemoryStore
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
@@ -52,6 +55,27 @@ class Memory:
         store, thread = self._required(message.key.app)
         await thread.call(store.delete_session, message.key, writing=True)
         return p.Ack()
+
+    async def users(self, app: str, after: str, limit: int) -> list[str]:
+        """Users that memory has entries of, by name, those after one. Raises StoreError, also where the store cannot say it."""
+        if self._store is None or self._thread is None:
+            return []
+        if not isinstance(self._store, ListsUsers):
+            raise StoreError(f"{type(self._store).__name__} cannot be one of several memory stores: it has no method 'users'")
+        return await self._thread.call(self._store.users, app, after, limit)
+
+    async def remembered(self, app: str, user: str, after: str, limit: int) -> Sequence[tuple[str, Sequence[MemoryEntry]]]:
+        """The entries of a user by session, those after one. Raises StoreError, also where the store cannot give them."""
+        if self._store is None or self._thread is None:
+            return []
+        if not isinstance(self._store, GivesMemory):
+            raise StoreError(f"{type(self._store).__name__} cannot move a user: it has no method 'remembered'")
+        return await self._thread.call(self._store.remembered, app, user, after, limit)
+
+    async def take_over(self, key: SessionKey, entries: Sequence[MemoryEntry]) -> None:
+        """Keep the entries of a session that come from another memory store. Raises StoreError."""
+        if self._store is not None and self._thread is not None:
+            await self._thread.call(self._store.add_session, key, entries, writing=True)
 
     async def search_memory(self, message: p.SearchMemory) -> p.MemoriesReply:
         """Find entries of a user, the best match first. Raises NoMemoryError, StoreError."""

@@ -4,7 +4,8 @@ Rules of this file:
 
 - Which sessions are old is one query of the store. It is asked once more when no turn can begin in them any more.
 - A session goes in one transaction, with a note that its artifacts are still there. The driver deletes these, and says so.
-- Until then the session is held: a turn that begins it anew waits, so that no new artifact is deleted with the old ones.
+- Until then the session is held: a turn that begins it anew waits, so that no new artifact is deleted with the old ones. Where
+  several prune at once, each that was told of the session may be deleting its artifacts, so all of them have to say so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.messages import protocol as p
 from actors.messages.session import OldSession, SessionKey
 from actors.rules.capacity.sharding import holds
+from actors.session.batches.keeping import KeptBatches
 from actors.session.log.session_log import SessionLog
 from actors.session.removal import remove_session
 from actors.session.turns.parts import SessionParts
@@ -32,8 +34,15 @@ BATCH_EVENTS = 2_000
 class Retention:
     """Answers FindOldSessions and PruneSessions."""
 
-    def __init__(self, parts: SessionParts) -> None:
+    def __init__(self, parts: SessionParts, batches: KeptBatches) -> None:
         self._parts = parts
+        self._batches = batches
+        # By session who was told that its artifacts are still there, and whether they have deleted them.
+        self._told: dict[SessionKey, dict[str, bool]] = {}
+        # Their notes may be on disk before their logs are gone from memory: they have not begun anew.
+        self._removing: set[SessionKey] = set()
+        # A note that is read while it is being forgotten would be told once more.
+        self._telling = asyncio.Lock()
 
     async def find_old_sessions(self, message: p.FindOldSessions) -> p.OldSessions:
         """List sessions that could be pruned. Raises StoreError."""
@@ -41,7 +50,10 @@ class Retention:
 
     async def prune_sessions(self, message: p.PruneSessions) -> p.SessionsPruned:
         """Remove a batch of old sessions, unless the artifacts of an earlier one are still there. Raises StoreError."""
-        await self._forget(message.done)
+        await self._note_done(message)
+        if message.is_given_up:
+            await self._give_up(message.pruner)
+            return p.SessionsPruned(is_last=True)
         if left := await self._removed(message):
             return p.SessionsPruned(removed=left, after=message.after)
         wanted = p.FindOldSessions(
@@ -52,6 +64,8 @@ class Retention:
         await self._remove(wanted, [each.key for each in batch if holds(self._parts.shard, each.key)])
         after = batch[-1].place if batch else message.after
         is_last = len(batch) == len(found) < BATCH
+        if is_last:
+            await self._batches.forget_old(message.app, message.user, message.before_s)
         return p.SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last)
 
     async def _remove(self, wanted: p.FindOldSessions, keys: Sequence[SessionKey]) -> None:
@@ -78,21 +92,46 @@ class Retention:
 
     async def _remove_one(self, log: SessionLog, session: OldSession) -> None:
         self._parts.user_holds.hold_session(log.key)
+        self._removing.add(log.key)
         try:
             await remove_session(self._parts, log, NoteRemoval(log.key, session))
         except BaseException:
             self._parts.user_holds.release_session(log.key)
             raise
+        finally:
+            self._removing.discard(log.key)
 
     async def _removed(self, message: p.PruneSessions) -> Sequence[OldSession]:
         """The sessions whose artifacts are still there, but for those that have begun anew: they have these artifacts now."""
+        async with self._telling:
+            return await self._told_now(message)
+
+    async def _told_now(self, message: p.PruneSessions) -> Sequence[OldSession]:
         noted = await self._parts.access.read(self._pruning().removals, message.app, message.user)
-        mine = [each for each in noted if holds(self._parts.shard, each.key)]
+        mine = [each for each in noted if holds(self._parts.shard, each.key) and each.key not in self._removing]
         for each in mine:
             self._parts.user_holds.hold_session(each.key)
         anew = [each.key for each in mine if await self._parts.logs.find(each.key) is not None]
         await self._forget(anew)
-        return [each for each in mine if each.key not in anew]
+        told = [each for each in mine if each.key not in anew and not self._told.get(each.key, {}).get(message.pruner)]
+        for each in told:
+            self._told.setdefault(each.key, {})[message.pruner] = False
+        return told
+
+    async def _note_done(self, message: p.PruneSessions) -> None:
+        """Forget the sessions whose artifacts are deleted, unless others are deleting them, too."""
+        async with self._telling:
+            for key in message.done:
+                self._told.setdefault(key, {})[message.pruner] = True
+            # Where the hold has ended the others were lost.
+            is_held = self._parts.user_holds.has
+            await self._forget([key for key in message.done if all(self._told[key].values()) or not is_held(key)])
+
+    async def _give_up(self, pruner: str) -> None:
+        """Wait for a pruner no longer: others delete what it has left, or have done so."""
+        async with self._telling:
+            told = [key for key, of in self._told.items() if of.pop(pruner, None) is not None]
+            await self._forget([key for key in told if self._told[key] and all(self._told[key].values())])
 
     async def _forget(self, keys: Iterable[SessionKey]) -> None:
         """Forget the notes of sessions, and hold these no longer."""
@@ -102,6 +141,7 @@ class Retention:
             commits.clear_failure(key)
         await asyncio.gather(*(commits.submit(key, [ForgetRemoval(key)]) for key in forgotten))
         for key in forgotten:
+            self._told.pop(key, None)
             self._parts.user_holds.release_session(key)
 
     async def _old(self, message: p.FindOldSessions) -> list[OldSession]:

@@ -34,6 +34,7 @@ class Schedules:
         Raises:
             ScheduleExistsError: the user has one of that name.
             InvalidScheduleError: it is never due, too often, or too far ahead.
+            UnknownAgentError: its options have a budget of an agent that there is not.
             TooManySchedulesError: the user has as many as may be.
             TooLargeError: the message is larger than an event may be.
             StoreError: it cannot be stored.
@@ -112,6 +113,9 @@ class Schedules:
 
     def _new(self, message: p.CreateSchedule) -> ScheduleRow:
         now_s = self._due.now_s()
+        topology = self._parts.versions.current.topology
+        for name in message.plan.config.agent_budgets or ():
+            _ = topology[name]
         timing = msgspec.structs.replace(message.plan.timing, start_s=int(now_s))
         due_s = first_due_s(timing, now_s, self._limits)
         raw = encode(msgspec.structs.replace(message.plan, timing=timing))

@@ -18,6 +18,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import ScheduleRow
 from actors.messages.session import SessionKey
 from actors.rules.capacity.sharding import holds
+from actors.session.batches.keeping import KeptBatches
 from actors.session.log.session_log import SessionLog
 from actors.session.memory import Memory
 from actors.session.turns.parts import SessionParts
@@ -26,14 +27,17 @@ from actors.session.turns.parts import SessionParts
 class UserDeletion:
     """Answers HoldUser, RemoveUser and ReleaseUser."""
 
-    def __init__(self, parts: SessionParts, memory: Memory) -> None:
+    def __init__(self, parts: SessionParts, memory: Memory, batches: KeptBatches) -> None:
         self._parts = parts
         self._logs = parts.logs
         self._memory = memory
+        self._batches = batches
 
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
         app, user = message.app, message.user
+        if message.renews and not self._parts.user_holds.has(SessionKey(app, user, "")):
+            return p.UserHeld()
         self._memory.check_forgets_users()
         self._parts.user_holds.hold_user(app, user)
         for key, _ in await self._parts.reader.open_turns(app):
@@ -42,10 +46,14 @@ class UserDeletion:
                 await self._logs.find(key)
         await self._memory.flush()
         logs = self._of_user(app, user)
+        if message.moves and any(log.turn is not None or not log.queue.is_idle() for log in logs):
+            # It goes on as if it had not been asked.
+            self._parts.user_holds.release(app, user)
+            return p.UserHeld(turns=[(log.key, log.open_id()) for log in logs if log.turn is not None])
         for log in logs:
             self._empty_queue(log)
         turns = [(log.key, log.open_id()) for log in logs if log.turn is not None]
-        is_writing = self._parts.due_times.is_writing(app, user)
+        is_writing = self._parts.due_times.is_writing(app, user) or self._batches.is_writing(app, user)
         is_idle = not is_writing and all(log.queue.is_idle() and not log.unwritten for log in logs)
         if is_idle:
             self._forget(app, user)
@@ -65,6 +73,7 @@ class UserDeletion:
             *map(ForgetRemoval, removed),
             *_without(of_user, state),
             *(RemoveSchedule(each.key, each.name, each.id) for each in schedules),
+            *self._batches.forgetting_user(app, user),
         ]
         await access.commits.submit(of_user, writes)
         self._forget(app, user)

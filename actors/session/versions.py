@@ -39,7 +39,8 @@ class SessionVersions:
 
     def of_new(self, log: SessionLog) -> str:
         """The name of the version that a new turn of a session gets."""
-        return version_for(self._record, log.key, log.created_s)
+        # Where nothing keeps records of versions, there is no other.
+        return version_for(self._record, log.key, log.created_s) or self._base.id
 
     def of_open(self, log: SessionLog, row: TurnRow) -> str:
         """The name of the version by which a turn goes on: the one that it began with, where the deployment has that."""

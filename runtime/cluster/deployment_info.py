@@ -21,6 +21,7 @@ class DeploymentInfo:
         logs: what its processes log.
         wires: how they are reached.
         deployment: tells it from other deployments of its name.
+        stores: how many stores it has.
     """
 
     settings: Settings
@@ -29,3 +30,4 @@ class DeploymentInfo:
     logs: LogOptions
     wires: WireOptions
     deployment: str = ""
+    stores: int = 1

@@ -18,7 +18,7 @@ from actors.messages.json_types import JsonMapping
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.process import task_logs
 from runtime.cluster.transport.ray_actors import start_task
-from runtime.engine.variables import set_variables
+from runtime.engine.process.variables import set_variables
 from runtime.observability.logs.options import LogOptions
 
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from actors.definitions.flows import Task
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
+from actors.messages.operating.upgrades import UpgradeReport
 from actors.messages.operating.usage import UsageBy, UsageReport
 from actors.messages.operating.versions import UpdateReport, VersionInfo
+from actors.messages.topology import Topology
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
@@ -19,6 +21,8 @@ from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.turn_map import Inputs, TurnMap
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService, AsyncArtifactsService
+from runtime.driver.services.batches import AsyncBatchesService
+from runtime.driver.services.limits import AsyncLimitsService
 from runtime.driver.services.memory import AsyncMemoryService
 from runtime.driver.services.schedules import AsyncSchedulesService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
@@ -35,6 +39,7 @@ class UpdateCalls(NamedTuple):
 
     update: Callable[..., UpdateReport]
     rollback: Callable[[], UpdateReport]
+    upgrade: Callable[..., UpgradeReport]
 
 
 class Methods(NamedTuple):
@@ -64,7 +69,7 @@ class AsyncServices:
         methods: of the Runtime.
 
     Attributes:
-        sessions, turns, artifacts, memory, users, schedules: the services.
+        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services.
     """
 
     def __init__(
@@ -84,6 +89,8 @@ class AsyncServices:
         self.memory = AsyncMemoryService(client)
         self.users = AsyncUsersService(client, artifacts)
         self.schedules = AsyncSchedulesService(client, methods.run)
+        self.batches = AsyncBatchesService(client)
+        self.limits = AsyncLimitsService(client)
 
     async def run_task(self, objective: str | Task, **options: Any) -> Any:
         """Have one task done and wait for its result: see Runtime.run_task, which takes the same."""
@@ -101,6 +108,11 @@ class AsyncServices:
     async def tree(self, under: str | None = None, *, depth: int | None = None, limit: int = 1_000, offset: int = 0) -> AgentInfo:
         """The agents of the deployment: see Runtime.tree."""
         return await asyncio.to_thread(self._tree.outline, under, depth, limit, offset)
+
+    async def topology(self) -> Topology:
+        """The shape of the tree, as far as this program knows it: a program that has joined asks for it once."""
+        known = self._tree.definitions
+        return known.topology if known is not None else await asyncio.to_thread(self._tree.topology)
 
     async def find_agents(
         self,
@@ -142,6 +154,10 @@ class AsyncServices:
     async def rollback(self) -> UpdateReport:
         """Go back to the tree before the last update: see Runtime.rollback."""
         return await asyncio.to_thread(self._methods.updates.rollback)
+
+    async def upgrade(self, successor: object, **options: Any) -> UpgradeReport:
+        """Have a deployment of this program's release take this one's place: see Runtime.upgrade, which takes the same."""
+        return await asyncio.to_thread(self._methods.updates.upgrade, successor, **options)
 
     async def versions(self) -> list[VersionInfo]:
         """The versions of its tree that the deployment keeps: see Runtime.versions."""

@@ -10,6 +10,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
 from runtime.driver.event_loop import HomeProcess, LoopCall, Portal, Work
 from runtime.engine.interface import Engine
+from runtime.engine.process.collector import RARE_COLLECTION
 
 T = TypeVar("T")
 
@@ -74,6 +75,7 @@ class EngineClient:
         except BaseException:
             portal.close()
             raise
+        RARE_COLLECTION.begin()
         self._portal = portal
         self._was_started = True
 
@@ -90,6 +92,7 @@ class EngineClient:
                 portal.run(step())
         finally:
             portal.close()
+            RARE_COLLECTION.end()
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine on the loop and wait for its result. Raises what it raises."""

@@ -11,21 +11,22 @@ from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, ResultType, Task
 from actors.definitions.tree import AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig
-from actors.errors import DefinitionError, RequestError
+from actors.errors import DefinitionError, OverloadedError, RequestError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.interfaces.deployment_events import DeploymentEvent
-from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from actors.interfaces.stores import ArtifactStore
 from actors.messages.config import RunOptions
 from actors.messages.event import USER
 from actors.messages.json_types import JsonMapping
 from actors.rules.checks.ids import checked_app_name
 from runtime.driver.aio import AsyncServices, Methods, UpdateCalls
-from runtime.driver.ending import EndMethods
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.questions import OnQuestion, TaskRun
 from runtime.driver.services.agents import AgentInfo, DeployedTree
 from runtime.driver.services.artifacts import ArtifactsService
+from runtime.driver.services.batches import BatchesService
+from runtime.driver.services.limits import LimitsService
 from runtime.driver.services.memory import MemoryService
 from runtime.driver.services.schedules import SchedulesService
 from runtime.driver.services.sessions import SessionsService
@@ -37,16 +38,17 @@ from runtime.driver.turns.service import TurnsService
 from runtime.driver.turns.turn import OnLeave, Turn
 from runtime.driver.updates.methods import UpdateMethods
 from runtime.driver.updates.trees import checked_tree
+from runtime.driver.upgrades.methods import UpgradeMethods
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
-from runtime.engine.store_urls import DEFAULT, Default, resolve_stores
+from runtime.engine.store_urls import DEFAULT, Default, MemoryStores, SessionStores, resolve_stores
 from runtime.settings import Settings
 
 
 @explains_all_wrong_calls
-class Runtime(EndMethods, UpdateMethods, UsageMethods):
+class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
     """A tree of agents, deployed. Use it as a context manager, sync or async.
 
     Args:
@@ -55,11 +57,13 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         app_name: the app to which the sessions belong; letters, digits, `_`, `-` and `.`.
         engine: "ray", or "local" for the same actors in this process.
         address: of a Ray cluster; None uses the Ray that is initialised, or starts a local one.
-        session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore.
+        session_store: URL of the log's database (`sqlite:///…`, `postgresql://…`), or a SessionStore; or a list of these, each of
+            which has the data of some users. A list may get longer at its end, and its order stays.
         artifact_store: URL of a folder (`file://…`, `memory://…`, `s3://…`), or an ArtifactStore.
         auto_create_session: create a session with its first message; `run` can override it for one turn.
         memory_store: URL of memory's database, or a MemoryStore; None: the app has no memory. By default beside the session
-            store: the same PostgreSQL database, or `<name>.memory.db` for the SQLite file `<name>.db`.
+            store: the same PostgreSQL database, or `<name>.memory.db` for the SQLite file `<name>.db`. With several session
+            stores a list of as many.
         plugins: callbacks for all agents and for turns; they run before the agents' own, in this order.
         settings: everything else; by default from the environment.
         detached: leave the deployment running on its cluster when this program leaves it, or dies; `Runtime.connect` joins it,
@@ -75,8 +79,8 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         InvalidIdError: `app_name` is no valid name.
 
     Attributes:
-        sessions, turns, artifacts, memory, users, schedules: the services; `rt.aio` has them with the same names for callers on
-            an event loop.
+        sessions, turns, artifacts, memory, users, schedules, batches, limits: the services; `rt.aio` has them with the same
+            names for callers on an event loop.
     """
 
     def __init__(
@@ -86,10 +90,10 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         app_name: str,
         engine: Literal["ray", "local"] = "ray",
         address: str | None = None,
-        session_store: str | SessionStore | Default | None = DEFAULT,
+        session_store: SessionStores | Default | None = DEFAULT,
         artifact_store: str | ArtifactStore | Default | None = DEFAULT,
         auto_create_session: bool = True,
-        memory_store: str | MemoryStore | Default | None = DEFAULT,
+        memory_store: MemoryStores | Default | None = DEFAULT,
         plugins: Sequence[Plugin] = (),
         settings: Settings | None = None,
         detached: bool = False,
@@ -113,6 +117,7 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
             auto_create_session=auto_create_session,
             detached=detached,
             clock=clock,
+            other_stores=stores.others,
         )
         types = {flow: plan.results for flow, plan in deployment.plans().items()}
         self._set_up(app_name, _engine(engine, deployment, address), tree, types)
@@ -168,7 +173,9 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
         self.memory = MemoryService(self._client)
         self.users = UsersService(self._client, self.artifacts)
         self.schedules = SchedulesService(self._client, self.run)
-        updates = UpdateCalls(self.update, self.rollback)
+        self.batches = BatchesService(self._client)
+        self.limits = LimitsService(self._client)
+        updates = UpdateCalls(self.update, self.rollback, self.upgrade)
         methods = Methods(self._start_task, self.map, self._ask_async, self.shutdown, self._drain_async, self.run, updates)
         self.aio = AsyncServices(self._client, self.artifacts, self._follow_session, self._tree, methods)
 
@@ -348,6 +355,20 @@ class Runtime(EndMethods, UpdateMethods, UsageMethods):
     def deployment_events(self) -> Sequence[DeploymentEvent]:
         """Read what has happened to the deployment: the newest events of processes, store and connections, the oldest first."""
         return self._client.run(self._client.engine.deployment_events())
+
+    def refusal(self, *, again: bool = False) -> OverloadedError | None:
+        """The error that any new turn would get now, since all lines were full just before.
+
+        Args:
+            again: the caller was told None before, and is still about to ask.
+
+        Returns:
+            None when there may be room for one, which the caller is about to ask for.
+
+        Raises:
+            RuntimeClosedError: the runtime is not started, or closed.
+        """
+        return self._open_turns().refusal(again=again)
 
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

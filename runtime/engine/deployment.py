@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -12,6 +12,7 @@ from actors.definitions.tree import AgentTree
 from actors.interfaces.model import Model, name_of
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
 from runtime.engine.interface import LoopClock
+from runtime.engine.store_urls import SessionAndMemory
 from runtime.models.registry import Check, check_of, resolve, sdks
 from runtime.settings import Settings
 
@@ -25,6 +26,7 @@ class Deployment:
         auto_create_session: whether turns create a missing session, unless a turn says otherwise.
         detached: the deployment goes on after its driver has ended, until it is shut down.
         clock: the clock of a test; None: that of the machine.
+        other_stores: further session stores, each with the memory of its users.
     """
 
     app_name: str
@@ -36,6 +38,12 @@ class Deployment:
     auto_create_session: bool = True
     detached: bool = False
     clock: LoopClock | None = None
+    other_stores: Sequence[SessionAndMemory] = ()
+
+    @property
+    def stores(self) -> Sequence[SessionAndMemory]:
+        """All session stores in their order, each with the memory of its users."""
+        return [(self.session_store, self.memory_store), *self.other_stores]
 
     def plans(self) -> dict[str, FlowPlan]:
         """The plans of the flows in the tree, by the names of their agents."""

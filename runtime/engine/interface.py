@@ -148,6 +148,17 @@ class Engine(KeepsLogs, Protocol):
         """
         ...
 
+    async def has_successor(self, error: Exception) -> bool:
+        """Wait for the deployment that an upgrade starts in place of the one that was joined, and join it.
+
+        Args:
+            error: what a request has raised whose actor is gone. Only UpgradingError says that there will be another deployment.
+
+        Returns:
+            True when it was joined: the request may be sent again. False when none is to be expected.
+        """
+        ...
+
     def connections(self) -> ConnectionFigures | None:
         """The figures of messages to and from this process; None where all actors are in it."""
         ...

@@ -16,14 +16,14 @@ from actors.interfaces.clock import WallClock
 from actors.interfaces.deployment_events import LOGGER, DeploymentEvent
 from actors.interfaces.telemetry import NO_TELEMETRY, Telemetry
 from actors.limiter.actor import LimiterActor
-from actors.messages.event import now_s
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import SessionKey, Shard, TurnKey
 from actors.refs.limiter import LimiterRef
 from actors.refs.mcp import McpRef, McpServers
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.refs.sharded import runner_client, session_client
+from actors.refs.sharded import runner_client
+from actors.refs.stores import stores_client
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
@@ -34,13 +34,16 @@ from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.local_agents import LocalDirectory, LocalLink, LocalTrees
 from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.local_versions import LocalVersions
+from runtime.engine.placing.actors import SessionActorPlace, session_places
+from runtime.engine.placing.seating import seat_stores
+from runtime.engine.process.tool_threads import ToolThreads
+from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
-from runtime.engine.tool_threads import ToolThreads
-from runtime.engine.variables import set_variables
 from runtime.models.pool import ModelPool
 from runtime.observability.logs.events import EventRing, RingHandler, let_events_through
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.turn_lines import LineRing
+from runtime.observability.own_process import OwnProcess
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
 
@@ -67,7 +70,6 @@ class LocalEngine:
         self.loop_clock = deployment.clock
         self.settings = deployment.settings
         self._deployment = deployment
-        self._defined_s = now_s()
         # Where the time stands still, nothing can be done from time to time.
         self._owner = StoreOwner(
             deployment.app_name,
@@ -107,21 +109,23 @@ class LocalEngine:
         if settings.model_limits:
             self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
-        self.session = session_client([self._create_session(shard) for shard in all_shards(settings.session_shards)])
+        places = session_places(len(self._deployment.stores), settings.session_shards)
+        self.session = stores_client([self._create_session(place) for place in places], len(self._deployment.stores))
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
         try:
             await self.session.open_store()
+            await seat_stores(self._deployment.app_name, self.session)
             await self.runner.watch_schedules()
         except BaseException:
             await self.stop()
             raise
 
-    def _create_session(self, shard: Shard) -> SessionRef:
+    def _create_session(self, place: SessionActorPlace) -> SessionRef:
         deployment = self._deployment
         settings = deployment.settings
         # As on Ray, each of several Session actors has its own copy of stores that are given as objects.
-        stores = deployment.session_store, deployment.memory_store
-        session_store, memory_store = stores if shard.of == 1 else deepcopy(stores)
+        stores = deployment.stores[place.store.number]
+        session_store, memory_store = stores if place.shard.of == 1 else deepcopy(stores)
         environment = SessionEnvironment(
             open_session_store(session_store, settings, self._owner),
             deployment.tree.topology,
@@ -129,15 +133,17 @@ class LocalEngine:
             store_timeout_s=settings.store_timeout_s,
             keep_calls_s=settings.keep_requests_s,
             limits=settings.limits,
-            writer=f"{deployment.app_name}/{shard_name('session', shard)} {self._owner.deployment}",
+            writer=f"{deployment.app_name}/{place.name} {self._owner.deployment}",
             prices=settings.prices,
             now_s=(self.loop_clock or WallClock()).now_s,
             version=deployment.tree.version.id,
             versions=self.trees.newest,
             kept_versions=[deployment.tree.version],
             version_source=self.trees,
+            place=place.store,
+            looks_again=self.loop_clock is None,
         )
-        actor = SessionActor(environment, shard_name("session", shard), shard)
+        actor = SessionActor(environment, place.name, place.shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
     def _create_runner(self, shard: Shard) -> RunnerRef:
@@ -156,7 +162,6 @@ class LocalEngine:
             version=deployment.tree.version.id,
             versions=self.trees.newest,
             trees=LocalTrees(self.trees, directory, deployment.tree),
-            defined_s=self._defined_s,
             daily_budget=deployment.settings.daily_budget,
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
@@ -170,6 +175,7 @@ class LocalEngine:
             limiter=self._limiter_client,
             mcp=self._mcp,
             threads_left=self._threads_left,
+            process=OwnProcess(),
             clock=self.loop_clock or WallClock(),
             telemetry=self._telemetry,
         )
@@ -195,6 +201,10 @@ class LocalEngine:
 
     async def rejoin(self) -> None:
         """Nothing: the actors end with this program."""
+
+    async def has_successor(self, error: Exception) -> bool:
+        """False: the actors end with this program."""
+        return False
 
     async def leave(self) -> None:
         """Stop the actors, which cannot outlive this process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from actors.actor import Actor
@@ -14,7 +15,7 @@ from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey
-from actors.rules.versions.marks import MarkedVersion, Marks, marks_of, serves_any
+from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
 from actors.runner.environment import RunnerTree
 from runtime.engine.deployment import model_checks, obstacles
 from runtime.engine.local_versions import LocalVersions
@@ -56,7 +57,7 @@ class LocalDirectory:
     def __init__(self, tree: AgentTree) -> None:
         self._tree = tree
         self._links: dict[Replica, LocalLink] = {}
-        self._activations = 0
+        self._activations: Counter[Replica] = Counter()
         self._stopping: set[asyncio.Task[bytes]] = set()
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree))
 
@@ -70,7 +71,7 @@ class LocalDirectory:
         link = self._links.get(replica)
         if link is None:
             link = self._links[replica] = LocalLink(AgentActor(tree.spec(agent), self.environment))
-            self._activations += 1
+            self._activations[replica] += 1
         return link
 
     def drop_link(self, agent: str, link: Link) -> None:
@@ -94,7 +95,7 @@ class LocalDirectory:
         return {
             "hosts": 0,
             "spares": 0,
-            "activations": self._activations,
+            "activations": self._activations.total(),
             "passivations": 0,
             "shared": 0,
             "replaced": 0,
@@ -104,6 +105,10 @@ class LocalDirectory:
     def losses(self) -> Mapping[str, int]:
         """None, as there are no other processes."""
         return {}
+
+    def activations(self) -> Mapping[str, int]:
+        """The number of times that each agent was activated."""
+        return {str(replica): times for replica, times in self._activations.items()}
 
     def spare_pids(self) -> Sequence[int]:
         """None, as there are no other processes."""
@@ -138,9 +143,10 @@ class LocalTrees:
         self._known.append(MarkedVersion(tree.version, marks))
         return RunnerTree(version, tree.topology, _OfVersion(self._directory, tree, marks), tree.plugins)
 
-    def retain(self, versions: Collection[str]) -> None:
-        """Drop the actors that are of other versions only."""
-        self._directory.drop_unused([known for known in self._known if known.version.id in versions])
+    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
+        """Drop the actors of versions that are not in use: see TreeSource."""
+        self._directory.drop_unused([known for known in self._known if known.version.id in used])
+        self._known = known_still(self._known, loaded)
 
 
 class _OfVersion:

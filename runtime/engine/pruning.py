@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
+from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.session import OldSession, SessionKey
 from runtime.engine.interface import Engine
@@ -50,26 +53,32 @@ async def prune_sessions(
         StoreError: a store failed, or cannot be pruned. A repetition goes on where this one has ended.
         ClusterError: an actor cannot be reached.
     """
-    pruned = PrunedSessions(artifacts=0)
+    pruned, pruner = PrunedSessions(artifacts=0), uuid.uuid4().hex
     for shard in engine.session.shards:
-        request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s), False
-        while not is_last:
-            reply = await shard.prune_sessions(request)
-            keys = [each.key for each in reply.removed]
-            files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
-            pruned = pruned.with_more(reply.removed, files)
-            request = msgspec.structs.replace(request, after=reply.after, done=keys)
-            is_last = reply.is_last and not keys
+        request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
+        try:
+            while not is_last:
+                reply = await shard.prune_sessions(request)
+                keys = [each.key for each in reply.removed]
+                files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
+                pruned = pruned.with_more(reply.removed, files)
+                request = msgspec.structs.replace(request, after=reply.after, done=keys)
+                is_last = reply.is_last and not keys
+        except BaseException:
+            with suppress(RaygroveError):
+                await shard.prune_sessions(msgspec.structs.replace(request, done=(), is_given_up=True))
+            raise
     return pruned
 
 
 async def count_old_sessions(engine: Engine, app: str, user: str | None, before_s: float) -> PrunedSessions:
     """Count the sessions that `prune_sessions` would remove now. Raises StoreError, ClusterError."""
     found = PrunedSessions()
-    request = p.FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
-    while page := (await engine.session.find_old_sessions(request)).sessions:
-        found = found.with_more(page)
-        request = msgspec.structs.replace(request, after=page[-1].place)
+    for store in engine.session.stores:
+        request = p.FindOldSessions(app=app, user=user, before_s=before_s, limit=PAGE)
+        while page := (await store.find_old_sessions(request)).sessions:
+            found = found.with_more(page)
+            request = msgspec.structs.replace(request, after=page[-1].place)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -9,9 +10,19 @@ from typing import Final, TypeVar
 
 from actors.errors import DefinitionError, StoreError
 from actors.interfaces.stores import ArtifactStore, MemoryStore, SessionStore
+from runtime.engine.placing.naming import check_several
 from runtime.settings import Settings
 from runtime.stores.owner import StoreOwner, TakesOwner
 from runtime.stores.safe_artifacts import SafeArtifactStore
+
+SessionStores = str | SessionStore | list[str | SessionStore] | tuple[str | SessionStore, ...]
+"""A session store, or several, each of which has the data of some users."""
+
+MemoryStores = str | MemoryStore | list[str | MemoryStore] | tuple[str | MemoryStore, ...]
+"""A memory store, or one beside each session store."""
+
+SessionAndMemory = tuple[str | SessionStore, str | MemoryStore | None]
+"""A session store, and the memory of its users."""
 
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
 
@@ -34,25 +45,32 @@ class Stores:
         session: of sessions.
         artifact: of artifacts.
         memory: of memory; None: the app has no memory.
+        others: where there are several session stores those after the first, each with the memory of its users.
     """
 
     session: str | SessionStore
     artifact: str | ArtifactStore
     memory: str | MemoryStore | None
+    others: Sequence[SessionAndMemory] = ()
 
 
 def resolve_stores(
     app_name: str,
     settings: Settings,
-    session_store: str | SessionStore | Default | None,
+    session_store: SessionStores | Default | None,
     artifact_store: str | ArtifactStore | Default | None,
-    memory_store: str | MemoryStore | Default | None,
+    memory_store: MemoryStores | Default | None,
 ) -> Stores:
     """Put defaults in place of stores that were not named.
 
     Raises:
-        DefinitionError: there is no session store or no artifact store, or a store takes too few writers for `session_shards`.
+        DefinitionError: there is no session store or no artifact store; a store takes too few writers for `session_shards`; or
+            there are several session stores and something that goes with one only.
     """
+    if isinstance(session_store, list | tuple):
+        return _resolve_several(app_name, settings, session_store, artifact_store, memory_store)
+    if isinstance(memory_store, list | tuple):
+        raise DefinitionError("memory_store is a list, and session_store is none: name one of each, or a list of each")
     if session_store is DEFAULT:
         session_store = default_session_store(app_name, settings)
     if artifact_store is DEFAULT:
@@ -65,6 +83,27 @@ def resolve_stores(
         memory_store = default_memory_store(session_store, app_name, settings)
     check_writers(settings, session_store, memory_store)
     return Stores(_absolute(session_store), _absolute(artifact_store), None if memory_store is None else _absolute(memory_store))
+
+
+def _resolve_several(
+    app_name: str,
+    settings: Settings,
+    session_stores: Sequence[str | SessionStore],
+    artifact_store: str | ArtifactStore | Default | None,
+    memory_store: MemoryStores | Default | None,
+) -> Stores:
+    memories: Sequence[str | MemoryStore] | None = None
+    if isinstance(memory_store, list | tuple):
+        memories = memory_store
+    elif memory_store is not None and memory_store is not DEFAULT:
+        memories = [memory_store]
+    check_several(session_stores, memories, settings)
+    whole = [
+        resolve_stores(app_name, settings, store, artifact_store, memories[place] if memories is not None else memory_store)
+        for place, store in enumerate(session_stores)
+    ]
+    first, *others = ((each.session, each.memory) for each in whole)
+    return Stores(first[0], whole[0].artifact, first[1], others)
 
 
 def default_session_store(app_name: str, settings: Settings) -> str:
@@ -151,6 +190,11 @@ def open_session_store(store: str | SessionStore, settings: Settings, owner: Sto
     if isinstance(store, TakesOwner):
         store.owner = owner
     return store
+
+
+def shown_session_store(url: str) -> str:
+    """The name of a session store in messages, without a password. Raises StoreError for a URL of no known kind."""
+    return str(open_session_store(_absolute(url), Settings()))
 
 
 def open_artifact_store(store: str | ArtifactStore) -> SafeArtifactStore:

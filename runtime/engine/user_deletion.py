@@ -48,6 +48,10 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
     """
     async with _held(engine, app, user):
         removed = await engine.session.remove_user(p.RemoveUser(app=app, user=user))
+        if len(engine.session.stores) > 1:
+            # A move that was interrupted may have left something in another one, and the first one has items of maps.
+            drop = p.DropArrival(app=app, user=user, with_batches=True)
+            await asyncio.gather(*(store.shards[0].move_step(drop) for store in engine.session.stores))
         files = await asyncio.to_thread(artifacts.delete_user, app, user, removed.sessions)
     return DeletedUser(
         sessions=len(removed.sessions),

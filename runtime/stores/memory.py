@@ -95,6 +95,21 @@ _IDS = select(entries.c.id).where(*_of_session)
 _of_user = (entries.c.app == bindparam("of_app"), entries.c.user == bindparam("of_user"))
 _IDS_OF_USER = select(entries.c.id).where(*_of_user)
 _DELETE_OF_USER = delete(entries).where(*_of_user)
+_USERS = (
+    select(entries.c.user)
+    .distinct()
+    .where(entries.c.app == bindparam("app"), entries.c.user > bindparam("after"))
+    .order_by(entries.c.user)
+    .limit(bindparam("limit"))
+)
+_SESSIONS = (
+    select(entries.c.session)
+    .distinct()
+    .where(entries.c.app == bindparam("app"), entries.c.user == bindparam("user"), entries.c.session > bindparam("after"))
+    .order_by(entries.c.session)
+    .limit(bindparam("limit"))
+)
+_RAWS = select(entries.c.raw).where(*_of_session).order_by(entries.c.id)
 _INSERT = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
 _INSERT_INDEXED = insert(entries).values(words=func.to_tsvector("simple", bindparam("of_words")))
 _INSERT_WORDS = text("INSERT INTO raygrove_memory_words (rowid, owner, words) VALUES (:id, :owner, :words)")
@@ -168,6 +183,19 @@ class SqlMemoryStore(SqlStore):
     def delete_session(self, key: SessionKey) -> None:
         """Remove all entries of a session. A missing one is no error. Raises StoreError."""
         self._within(lambda connection: self._replace(connection, key, [], []))
+
+    def users(self, app: str, after: str, limit: int) -> list[str]:
+        """The users of an app that have entries, by name: see `ListsUsers`. Raises StoreError."""
+        return [row.user for row in self._database.rows(_USERS, {"app": app, "after": after, "limit": limit})]
+
+    def remembered(self, app: str, user: str, after: str, limit: int) -> list[tuple[str, list[MemoryEntry]]]:
+        """The entries of a user by session: see `GivesMemory`. Raises StoreError."""
+        sessions = self._database.rows(_SESSIONS, {"app": app, "user": user, "after": after, "limit": limit})
+        return [(row.session, self._entries(SessionKey(app, user, row.session))) for row in sessions]
+
+    def _entries(self, key: SessionKey) -> list[MemoryEntry]:
+        rows = self._database.rows(_RAWS, {"of_app": key.app, "of_user": key.user, "of_session": key.session})
+        return [decode(row.raw, MemoryEntry) for row in rows]
 
     def delete_user(self, app: str, user: str) -> int:
         """Remove all entries of a user, also from SQLite's index and its write-ahead log. Returns how many there were.

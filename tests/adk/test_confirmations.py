@@ -164,9 +164,9 @@ def unexpected(tool: Any, args: Any, tool_context: Any, error: Exception) -> dic
 @pytest.mark.parametrize(
     ("tool", "named"),
     [
-        (hidden, "run_node"),
+        (hidden, "run_node of the agent 'other', .*"),
         (another, "request_confirmation for another call"),
-        (node, "run_node"),
+        (node, "run_node of the agent 'other', .*"),
         (listed, "custom_metadata of an artifact"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -184,7 +184,7 @@ def test_what_is_not_carried_over_fails_the_turn(local: Deploy, tool: Any, named
 
 def test_it_fails_the_turn_also_of_an_agent_that_is_asked_as_a_tool(deploy: Deploy) -> None:
     root = programs.agent("root", ("asker", {"request": "go"}), "show:last", tools=[AgentTool(asker("hidden", tools=[hidden]))])
-    with deploy(root) as rt, pytest.raises(NotCarriedOverError, match="run_node of google-adk"):
+    with deploy(root) as rt, pytest.raises(NotCarriedOverError, match="run_node of the agent 'other'"):
         rt.run(user_id="u", session_id="s", message="hi").result()
 
 

@@ -12,6 +12,7 @@ from google.adk.auth import AuthConfig, AuthCredential, AuthCredentialTypes, OAu
 from google.adk.tools import AgentTool, FunctionTool
 from google.adk.tools.authenticated_function_tool import AuthenticatedFunctionTool
 from google.adk.tools.base_toolset import BaseToolset
+from google.adk.workflow import START, Workflow, node
 
 from actors.errors import NotCarriedOverError
 from tests.adk import programs
@@ -91,6 +92,19 @@ def note_begin(callback_context: Any) -> None:
     callback_context.state["begun"] = callback_context.state.get("begun", 0) + 1
 
 
+def open_door(ctx: Any) -> str:
+    return str(ctx.get_auth_response(api_key()).api_key)
+
+
+def go_in(node_input: str, ctx: Any) -> str:
+    return f"{node_input} and {ctx.get_auth_response(api_key()).api_key}"
+
+
+def guarded() -> Workflow:
+    nodes = [node(function, auth_config=api_key(), rerun_on_resume=True) for function in (open_door, go_in)]
+    return Workflow(name="wf", edges=[(START, *nodes)])
+
+
 def given_key(key: str) -> dict[str, Any]:
     config = api_key()
     config.exchanged_auth_credential = AuthCredential(auth_type=AuthCredentialTypes.API_KEY, api_key=key)
@@ -117,6 +131,19 @@ def test_a_tool_asks_for_a_key_and_is_run_again_with_it(answer: Any, deploy: Dep
         assert rt.answer(pending, answer("k1")).result().text == "{'read with': 'k1'}"
         log = stored(rt)
     assert responses(log) == [{"read with": "k1"}]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=["config", "text", "credential"])
+def test_a_node_asks_for_a_key_and_the_nodes_after_it_have_it(answer: Any, local: Deploy) -> None:
+    with local(guarded()) as rt:
+        run_turn(rt, "read")
+        [pending] = rt.pending()
+        assert (pending.name, pending.args["authConfig"]["credentialKey"]) == ("adk_request_credential", api_key().credential_key)
+        assert rt.answer(pending, answer("k1")).result().events[-1].output == "k1 and k1"
+        assert rt.pending() == []
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert not any(key.startswith("temp:") for key in session.state)
 
 
 def test_a_tool_asks_for_a_token_and_no_secret_of_the_client_is_shown(local: Deploy) -> None:

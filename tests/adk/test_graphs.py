@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
-from google.adk.agents import LlmAgent
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.events import Event, RequestInput
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools import FunctionTool
-from google.adk.workflow import START, JoinNode, Node, RetryConfig, Workflow, node
+from google.adk.workflow import START, Edge, FunctionNode, JoinNode, Node, RetryConfig, Workflow, node
+from google.adk.workflow._errors import DynamicNodeFailError
+from google.adk.workflow._graph import Graph
 from google.genai import types
 from pydantic import BaseModel
 
 from actors import Paused
-from actors.errors import AgentFailedError, DefinitionError, NotCarriedOverError
+from actors.errors import AgentFailedError, DefinitionError, NotCarriedOverError, SeveralOutputsError
 from runtime.adk import from_adk
 from tests.adk import programs
 from tests.support.runtimes import Deploy, run_turn, stored
@@ -186,14 +188,14 @@ def test_questions_pause_the_turn_and_answers_reach_the_code(deploy: Deploy) -> 
 
 def test_a_failure_below_a_caller_is_adks_own_error_there(local: Deploy) -> None:
     def kaput() -> None:
-        raise KeyError("lost")
+        raise ValueError("lost")
 
     @node(rerun_on_resume=True)  # type: ignore[untyped-decorator]
     async def caller(ctx: Any) -> str:
         try:
             await ctx.run_node(kaput)
-        except Exception as error:
-            return type(error).__module__
+        except DynamicNodeFailError as error:
+            return repr(error.error)
         return ""
 
     @node(rerun_on_resume=True)  # type: ignore[untyped-decorator]
@@ -201,7 +203,7 @@ def test_a_failure_below_a_caller_is_adks_own_error_there(local: Deploy) -> None
         await ctx.run_node(kaput)
 
     with local(Workflow(name="wf", edges=[(START, caller)])) as rt:
-        assert outputs(run_turn(rt, "go"))["wf@1/caller@1"] == "google.adk.workflow._errors"
+        assert outputs(run_turn(rt, "go"))["wf@1/caller@1"] == "ValueError('lost')"
     with local(Workflow(name="wf", edges=[(START, careless)])) as rt, pytest.raises(AgentFailedError, match="lost"):
         run_turn(rt, "go", session_id="s2")
 
@@ -238,14 +240,42 @@ class State(BaseModel):
     known: int = 0
 
 
-def test_a_state_schema_is_checked_where_the_code_writes(local: Deploy) -> None:
-    def write(ctx: Any) -> None:
+@pytest.mark.parametrize("is_yielded", [False, True])
+def test_a_state_schema_is_checked_where_the_code_writes(is_yielded: bool, local: Deploy) -> None:
+    def write(ctx: Any) -> Event | None:
+        if is_yielded:
+            return Event(state={"unknown": 1})
         ctx.state["unknown"] = 1
+        return None
 
     with local(Workflow(name="wf", state_schema=State, edges=[(START, write)])) as rt:
         with pytest.raises(AgentFailedError, match="StateSchemaError"):
             run_turn(rt, "go")
         assert all(not event.actions.state_delta for event in stored(rt))
+
+
+def test_a_node_as_the_root_has_the_path_of_its_own_name(local: Deploy) -> None:
+    with local(node(first, name="alone")) as rt:
+        assert outputs(run_turn(rt, "go")) == {"alone@1": "go"}
+
+
+def test_a_node_may_take_the_users_content(local: Deploy) -> None:
+    def words(node_input: types.Content) -> str:
+        return "".join(part.text or "" for part in node_input.parts or ())
+
+    with local(Workflow(name="wf", edges=[(START, Workflow(name="inner", edges=[(START, words)]))])) as rt:
+        assert outputs(run_turn(rt, "no JSON")) == {"wf@1/inner@1/words@1": "no JSON"}
+
+
+def test_a_tool_that_is_a_node_takes_its_arguments_from_the_text_of_a_content(local: Deploy) -> None:
+    def say() -> Event:
+        return Event(output=types.Content(role="user", parts=[types.Part(text='{"a": 2, "b": 3}')]))
+
+    def multiply(a: int, b: int) -> int:
+        return a * b
+
+    with local(Workflow(name="wf", edges=[(START, say, FunctionTool(multiply))])) as rt:
+        assert outputs(run_turn(rt, "go"))["wf@1/multiply@1"] == 6
 
 
 class Clerk(BaseLlm):  # type: ignore[misc]
@@ -271,10 +301,9 @@ def end_of_task(node_input: dict[str, str]) -> str:
     return f"took {node_input['result']}"
 
 
-@pytest.mark.parametrize("option", [{"wait_for_output": True}, {"retry_config": RetryConfig()}, {"timeout": 5}], ids=str)
-def test_what_a_graph_cannot_carry_over_is_refused_or_an_island(option: dict[str, Any]) -> None:
-    root = Workflow(name="root", edges=[(START, first)], **option)
-    with pytest.raises(DefinitionError, match=f"{next(iter(option))} of a Workflow .*is not carried over"):
+def test_what_a_graph_cannot_carry_over_is_refused_or_an_island() -> None:
+    root = Workflow(name="root", edges=[(START, first)], wait_for_output=True)
+    with pytest.raises(DefinitionError, match=r"wait_for_output of a Workflow .*is not carried over"):
         from_adk(root)
     [note] = from_adk(root, islands=True).notes
     assert "so ADK's own Runner runs it" in note
@@ -288,3 +317,61 @@ def test_the_events_are_adks_again_for_who_reads_them(local: Deploy) -> None:
     assert [(event.node_info.path, event.output) for event in theirs][-1] == ("shop@1/dear@1", "tea costs 6")
     assert theirs[-1].node_info.output_for == ["shop@1"]
     assert [event.actions.route for event in theirs if event.actions.route] == ["dear"]
+
+
+class Reviewer(BaseAgent):  # type: ignore[misc]
+    """Says what it was asked, and has its child work."""
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Event, None]:
+        text = ctx.user_content.parts[0].text
+        yield Event(author=self.name, content=types.Content(role="model", parts=[types.Part(text=f"asked {text}")]))
+        for child in self.sub_agents:
+            async for event in child.run_async(ctx):
+                yield event
+
+
+def test_workflow_agents_and_other_agents_with_children_are_nodes(deploy: Deploy) -> None:
+    def talker(name: str) -> LlmAgent:
+        return LlmAgent(name=name, model=programs.Scripted(steps=[f"{name} has spoken"]))
+
+    def first(node_input: str) -> str:
+        return f"first {node_input}"
+
+    def last(node_input: Any) -> str:
+        return f"last {node_input}"
+
+    steps = SequentialAgent(
+        name="steps", sub_agents=[talker("a"), ParallelAgent(name="both", sub_agents=[talker("b"), talker("c")])]
+    )
+    reviewer = Reviewer(name="reviewer", sub_agents=[talker("d")])
+    loop = LoopAgent(name="loop", sub_agents=[talker("e")], max_iterations=1)
+    with deploy(Workflow(name="wf", edges=[(START, first, steps, reviewer, loop, last)])) as rt:
+        events = run_turn(rt, "go")
+        assert outputs(events) == {"wf@1/first@1": "first go", "wf@1/last@1": "last e has spoken"}
+        paths = [(event.author, event.node_info.path) for event in events if event.node_info and event.text]
+        assert sorted(paths) == [
+            ("a", "wf@1/steps@1"),
+            ("b", "wf@1/steps@1"),
+            ("c", "wf@1/steps@1"),
+            ("d", "wf@1/reviewer@1"),
+            ("e", "wf@1/loop@1"),
+            ("reviewer", "wf@1/reviewer@1"),
+        ]
+        asked = next(event.text for event in events if event.author == "reviewer" and event.text)
+        assert asked == 'asked {"b": "b has spoken", "c": "c has spoken"}'
+
+
+def one() -> int:
+    return 1
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["edges", "graph"])
+def test_two_outputs_fail_a_workflow_whose_edges_adk_has_read(is_whole: bool, local: Deploy) -> None:
+    edges = [Edge(from_node=START, to_node=FunctionNode(func=one)), Edge(from_node=START, to_node=FunctionNode(func=two))]
+    given = {"graph": Graph(edges=edges)} if is_whole else {"edges": edges}
+    with local(Workflow(name="wf", **given)) as rt:
+        if is_whole:
+            assert [event.output for event in run_turn(rt, "go") if event.output is not None] == [1, {"a": 1, "b": 2}]
+        else:
+            with pytest.raises(SeveralOutputsError, match=r"'one', 'two'"):
+                run_turn(rt, "go")

@@ -12,10 +12,13 @@ from tests.adk.judge.__main__ import MODES, files, run
 from tests.adk.judge.verdicts import Expected, Kind, judged, load_expected, table
 
 THEIRS = """
+import pytest
 from google.adk.agents import LlmAgent
+from google.adk.events.request_input import RequestInput
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import InMemoryRunner
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import Workflow
 from google.genai import types
 
@@ -58,6 +61,24 @@ async def test_a_graph():
     assert found
 
 
+def ask():
+    return RequestInput(interrupt_id="size", response_schema=int)
+
+
+async def test_a_refusal():
+    runner, _, session = await events(Workflow(name="graph", edges=[("START", ask)]))
+    answer = types.FunctionResponse(id="size", name="adk_request_input", response={"result": "many"})
+    message = types.Content(role="user", parts=[types.Part(function_response=answer)])
+    with pytest.raises(ValueError, match="Validation failed for interrupt"):
+        await anext(aiter(runner.run_async(user_id="u", session_id=session.id, new_message=message)))
+
+
+async def test_consent():
+    tool = FunctionTool(look, require_confirmation=True)
+    _, found, _ = await events(LlmAgent(name="root", model=Model(model="m"), tools=[tool]))
+    assert [call.name for event in found for call in event.get_function_calls()] == ["look", "adk_request_confirmation"]
+
+
 async def test_the_branch_of_a_root():
     _, found, _ = await events(LlmAgent(name="root", model=Model(model="m"), tools=[look]))
     assert found[0].custom_metadata is not None, "not so in any"
@@ -81,6 +102,8 @@ def test_turns_run_by_a_runtime_and_each_test_gets_a_verdict(tmp_path: Path) -> 
     assert {name.partition("::")[2]: note["outcome"] for name, note in found["plain"].items()} == {
         "test_an_agent": "passed",
         "test_a_graph": "passed",
+        "test_a_refusal": "passed",
+        "test_consent": "passed",
         "test_the_branch_of_a_root": "failed",
         "test_without_a_runner": "passed",
     }
@@ -88,14 +111,12 @@ def test_turns_run_by_a_runtime_and_each_test_gets_a_verdict(tmp_path: Path) -> 
     for mode in MODES[1:]:
         verdicts = list(judged(found["plain"], found[mode], mode, {}))
         by_mode[mode] = {verdict.test.partition("::")[2]: verdict.kind for verdict in verdicts}
-    assert by_mode == {
-        "root": {"test_an_agent": Kind.PASSED, "test_a_graph": Kind.PASSED},
-        "islands": {"test_an_agent": Kind.PASSED, "test_a_graph": Kind.PASSED},
-    }
+    passing = dict.fromkeys(("test_an_agent", "test_a_graph", "test_a_refusal", "test_consent"), Kind.PASSED)
+    assert by_mode == {"root": passing, "islands": passing}
     stale = {"test_theirs.py::test_an_agent": Expected(Kind.DECIDED, "it never did", ("root",))}
     verdicts = list(judged(found["plain"], found["root"], "root", stale))
     assert [verdict.kind for verdict in verdicts if verdict.why == "it never did"] == [Kind.STALE]
-    assert table(found["plain"], verdicts).startswith("4 tests, 3 pass with ADK, 2 of these go through a Runner:")
+    assert table(found["plain"], verdicts).startswith("6 tests, 5 pass with ADK, 4 of these go through a Runner:")
 
 
 def test_each_expected_failure_has_a_reason() -> None:

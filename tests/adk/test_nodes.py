@@ -18,7 +18,7 @@ from google.adk.plugins.logging_plugin import LoggingPlugin
 from google.adk.tools import AgentTool
 from google.adk.tools._node_tool import NodeTool
 from google.adk.tools.base_toolset import BaseToolset
-from google.adk.workflow import START, Workflow, node
+from google.adk.workflow import START, FunctionNode, Workflow, node
 from pydantic import BaseModel
 
 from actors import Content, FunctionResponse, Part
@@ -152,6 +152,26 @@ def test_a_graph_is_a_tool_of_actors(tool: Any, deploy: Deploy) -> None:
         assert author_texts(events)[-1] == ("shop", "{'user': 'ada', 'tier': 'VIP'}")
         assert [below.name for below in rt.tree().children] == ["lookup"]
         assert programs.noted_lines().count("find") == 1
+
+
+@pytest.mark.parametrize("held", [lookup, find], ids=["graph", "function"])
+def test_the_tool_of_a_node_has_a_name_of_its_own(held: Any, local: Deploy) -> None:
+    tool = NodeTool(held if held is lookup else FunctionNode(func=find), name="look_up", description="Looks up.")
+    with local(programs.agent("shop", ("look_up", {"user_id": "ada"}), "show:last", tools=[tool])) as rt:
+        [result] = [response.response for event in run_turn(rt, "hi") for response in event.function_responses()]
+        assert result == {"user": "ada", "tier": "VIP"}
+        [below] = rt.tree().children
+        assert (below.name, below.description) == ("look_up", "Looks up.")
+
+
+def test_a_graph_that_takes_a_text_takes_it_as_the_request_of_its_tool(local: Deploy) -> None:
+    def shout(node_input: str) -> str:
+        return node_input.upper()
+
+    tool = NodeTool(Workflow(name="shouter", input_schema=str, edges=[(START, shout)]))
+    with local(programs.agent("shop", ("shouter", {"request": "hello"}), "show:last", tools=[tool])) as rt:
+        [result] = [response.response for event in run_turn(rt, "hi") for response in event.function_responses()]
+        assert result == {"result": "HELLO"}
 
 
 @pytest.mark.parametrize("is_inner", [False, True])

@@ -22,6 +22,7 @@ from google.adk.plugins.save_files_as_artifacts_plugin import SaveFilesAsArtifac
 from google.genai import types
 
 from actors import Event
+from actors.errors import AgentFailedError
 from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
@@ -96,8 +97,11 @@ class Spy(BasePlugin):  # type: ignore[misc]
         self.noted(f"tool_error {error}")
         return {"result": "mended"}
 
+    async def on_agent_error_callback(self, *, agent: Any, callback_context: Any, error: Exception) -> None:
+        self.noted(f"agent_error {agent.name} {type(error).__name__} {error}")
+
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
-        self.noted("run_error")
+        self.noted(f"run_error {invocation_context.agent.name} {type(error).__name__} {error}")
 
 
 def get_weather(city: str, unit: str = "C") -> dict[str, str]:
@@ -153,9 +157,21 @@ def test_callbacks_replace_responses_events_and_errors(tmp_path: Path) -> None:
     assert {"model_error no network", "tool_error it has sunk"} <= set(log.read_text().splitlines())
 
 
-def test_what_has_no_place_is_noted_and_other_plugins_cost_nothing(tmp_path: Path) -> None:
-    adapted = from_adk(app(tmp_path / "log"))
-    assert adapted.notes == ("plugin 'spy': on_run_error_callback is not called, since it changes nothing",)
+def test_a_failure_is_told_to_plugins(engine: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def refuse(callback_context: Any) -> None:
+        raise ValueError("not today")
+
+    root = LlmAgent(name="root", model=programs.Broken(), before_agent_callback=refuse)
+    failing = App(name="weather", root_agent=root, plugins=[Spy(str(log))])
+    with Deploy(engine, tmp_path)(failing) as rt, pytest.raises(AgentFailedError, match="not today"):
+        run_turn(rt, "go")
+    told = [line for line in log.read_text().splitlines() if "error" in line]
+    assert told == ["agent_error root ValueError not today", "run_error root ValueError not today"]
+
+
+def test_plugins_have_no_other_hooks_than_their_own() -> None:
     quiet = from_adk(App(name="weather", root_agent=programs.agent("root"), plugins=[GlobalInstructionPlugin("Be kind.")]))
     hooks = [name for name in vars(type(quiet.plugins[0])) if name.endswith("_callback")]
     assert hooks == ["before_model_callback"]

@@ -33,7 +33,7 @@ class Fancy(LlmAgent):  # type: ignore[misc]
     ("root", "named"),
     [
         (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent with _run_async_impl of its own"),
-        (LlmAgent(name="task", mode="task"), "mode='task'"),
+        (SequentialAgent(name="steps", sub_agents=[LlmAgent(name="task", mode="task")]), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
         ("no agent", "str is no tree of agents"),
     ],

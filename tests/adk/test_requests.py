@@ -14,6 +14,7 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.models.llm_request import LlmRequest as AdkRequest
+from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,6 +207,40 @@ class Answer(BaseModel):
 
 class Other(BaseModel):
     pounds: int
+
+
+class Lookup(BaseTool):  # type: ignore[misc]
+    """Has the model's service look things up, and is declared to no model, unless it says so."""
+
+    def __init__(self, name: str, *, is_declared: bool) -> None:
+        super().__init__(name=name, description="Looks up.")
+        self._is_declared = is_declared
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(name=self.name, description=self.description)
+
+    async def process_llm_request(self, *, tool_context: Any, llm_request: Any) -> None:
+        if self._is_declared:
+            await super().process_llm_request(tool_context=tool_context, llm_request=llm_request)
+        else:
+            llm_request.config.tools = [*(llm_request.config.tools or []), types.Tool(url_context=types.UrlContext())]
+
+
+class ListsTools(BaseLlm):  # type: ignore[misc]
+    """Says what it may call."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        names = [each.name for tool in llm_request.config.tools for each in tool.function_declarations or ()]
+        services = sum(tool.url_context is not None for tool in llm_request.config.tools)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{names} {services}")]))
+
+
+def test_a_tool_that_only_changes_requests_is_not_declared(local: Deploy) -> None:
+    def add() -> None: ...
+
+    tools = [Lookup("first", is_declared=True), Lookup("second", is_declared=False), add]
+    with local(LlmAgent(name="root", model=ListsTools(model="lists"), tools=tools)) as rt:
+        assert run_turn(rt, "hi")[-1].text == "['first', 'add'] 1"
 
 
 class ReadsSchema(BaseLlm):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from google.adk.agents.run_config import StreamingMode
 from google.adk.apps import App
 from google.adk.events import Event
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.workflow import START, Workflow
+from google.adk.workflow import START
 from google.genai import types
 
 from actors import RunConfig
@@ -88,6 +88,29 @@ def test_callbacks_tools_plugins_and_code_see_the_options_of_the_turn(config: An
         assert author_texts(run_turn(rt, "hi", session_id="s2", run_config=config))[-1] == ("coded", str(GIVEN))
 
 
+def test_models_are_shown_the_context_of_a_turn_before_its_message(deploy: Deploy) -> None:
+    config = AdkRunConfig(model_input_context=[types.UserContent("ctx")])
+    root = programs.agent("root", ("shown_context", {}), "show:texts", tools=[shown_context])
+    with deploy(root) as rt:
+        events = run_turn(rt, "one", run_config=config)
+        assert [response.response for event in events for response in event.function_responses()] == [{"result": "ctx"}]
+        assert author_texts(events)[-1] == ("root", "ctx | one")
+        assert author_texts(run_turn(rt, "two"))[-1] == ("root", "one | ctx | one | two")
+
+
+def shown_context(tool_context: Any) -> str:
+    """Tell the context."""
+    given = tool_context.run_config.model_input_context
+    return given[0].parts[0].text if given else "none"
+
+
+def test_an_island_shows_its_models_the_context_of_a_turn(deploy: Deploy) -> None:
+    asked = LlmAgent(name="asked", mode="single_turn", model=programs.Scripted(steps=["show:texts"]))
+    config = AdkRunConfig(model_input_context=[types.UserContent("ctx")])
+    with deploy(programs.OwnWorkflow(name="graph", edges=[(START, asked)]), islands=True) as rt:
+        assert author_texts(run_turn(rt, "one", run_config=config))[-1][1] == "ctx | one"
+
+
 def has_options(value: Any) -> bool:
     return hasattr(value, "run_config")
 
@@ -100,10 +123,10 @@ def test_an_island_has_the_options_and_keeps_to_the_limit_of_model_calls(deploy:
         """Once more."""
         return "more"
 
-    with deploy(Workflow(name="graph", edges=[(START, look)]), islands=True) as rt:
+    with deploy(programs.OwnWorkflow(name="graph", edges=[(START, look)]), islands=True) as rt:
         assert author_texts(run_turn(rt, "hi", run_config=OWN))[-1] == ("graph", str(GIVEN))
-    caller = LlmAgent(name="caller", mode="task", model=programs.Scripted(steps=[("again", {})]), tools=[again])
-    with deploy(caller, islands=True, app_name="limited") as rt:
+    caller = LlmAgent(name="caller", mode="single_turn", model=programs.Scripted(steps=[("again", {})]), tools=[again])
+    with deploy(programs.OwnWorkflow(name="calls", edges=[(START, caller)]), islands=True, app_name="limited") as rt:
         turn = rt.run(user_id="u", session_id="s", message="hi", run_config=RunConfig(max_llm_calls=3))
         with pytest.raises(Exception, match=r"Max number of llm calls limit of `?3"):
             turn.result()

@@ -10,7 +10,7 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 
 from google.adk.events import Event as AdkEvent
 
-from actors import START, Graph, LlmAgent
+from actors import START, Graph, LlmAgent, RequestInput
 from actors.testing import ScriptedModel
 from runtime.frontends.web.adk.events import adk_events
 from tests.support.graphs import named_node
@@ -39,3 +39,19 @@ def test_a_task_has_the_scope_of_its_call_and_the_user_says_what_came_of_it(loca
     [answer] = [each for each in served if any(response.id == call.id for response in each.get_function_responses())]
     assert answer.author == "user"
     assert served[-1].author == "boss"
+
+
+def test_a_question_has_all_the_arguments_that_clients_of_adk_read(local: Deploy) -> None:
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="size", message="How large?", response_schema=int)
+
+    with local(Graph(name="wf", edges=[(START, ask)])) as rt:
+        run_turn(rt, "go")
+        served = [AdkEvent.model_validate(each) for each in adk_events(stored(rt), for_operator=True)]
+    [call] = [call for each in served for call in each.get_function_calls()]
+    assert call.args == {
+        "interruptId": "size",
+        "message": "How large?",
+        "payload": None,
+        "response_schema": {"type": "integer"},
+    }

@@ -22,7 +22,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from actors import RunConfig
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, OutputSchemaError
 from runtime.adk import from_adk
 from runtime.integrations.adk.contents import adk_event
 from tests.adk import programs
@@ -211,3 +211,60 @@ def test_partial_events_have_the_id_of_the_whole_one(local: Deploy) -> None:
         events = list(rt.run(user_id="ada", session_id="s1", message="hi", run_config=RunConfig(streaming="sse")))
         assert [event.partial for event in events] == [True, True, None]
         assert len({event.id for event in events}) == 1
+
+
+class Order(BaseModel):
+    """An order."""
+
+    number: int
+
+
+@pytest.mark.parametrize("output_key", [None, "order"])
+def test_an_answer_that_does_not_fit_is_an_answer_where_it_is_not_kept(output_key: str | None, deploy: Deploy) -> None:
+    root = programs.agent("root", "no number", output_schema=Order, output_key=output_key)
+    with deploy(root) as rt:
+        if output_key is None:
+            assert author_texts(run_turn(rt, "hi"))[-1] == ("root", "no number")
+        else:
+            with pytest.raises(OutputSchemaError):
+                run_turn(rt, "hi")
+
+
+def test_a_tool_of_the_program_may_transfer(deploy: Deploy) -> None:
+    async def transfer_to_agent(agent_name: str, tool_context: Any) -> None:
+        """Hand over."""
+        tool_context.state["handed"] = agent_name
+        tool_context.actions.transfer_to_agent = agent_name
+
+    below = programs.agent("below", "hello")
+    root = programs.agent("root", ("transfer_to_agent", {"agent_name": "below"}), tools=[transfer_to_agent], sub_agents=[below])
+    with deploy(root) as rt:
+        assert author_texts(run_turn(rt, "hi"))[-1] == ("below", "hello")
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"handed": "below"}
+
+
+@pytest.mark.parametrize(("labels", "shown"), [({}, {}), ({"team": "a", "adk_agent_name": "x"}, {"team": "a"})])
+def test_requests_of_models_that_adk_calls_are_labelled_by_agents(
+    labels: dict[str, str], shown: dict[str, str], deploy: Deploy
+) -> None:
+    config = types.GenerateContentConfig(labels=labels or None)
+    below = LlmAgent(name="below", generate_content_config=config)
+    root = LlmAgent(
+        name="root", model=Labelled(steps=[("transfer_to_agent", {"agent_name": "below"}), "hello"]), sub_agents=[below]
+    )
+    with deploy(root) as rt:
+        events = run_turn(rt, "hi")
+    assert [event.custom_metadata for event in events if event.author == "root" and event.custom_metadata] == [
+        {"adk_agent_name": "root"}
+    ]
+    assert events[-1].custom_metadata == {"adk_agent_name": labels.get("adk_agent_name", "below"), **shown}
+
+
+class Labelled(programs.Scripted):
+    """Tells the labels of its requests."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        async for response in super().generate_content_async(llm_request, stream):
+            yield response.model_copy(update={"custom_metadata": dict(llm_request.config.labels)})

@@ -45,6 +45,7 @@ from tests.benchmarks import (
     transfer,
     trees,
     turns,
+    usage,
     web,
     working_set,
 )
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
         fairness,
         overloading,
         pages,
+        usage,
         maps,
         transfer,
         loop,

@@ -6,10 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import uvloop
 
 from actors import LlmAgent
 from actors.errors import RaygroveError
@@ -18,7 +20,8 @@ from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.sessions import DelayedModel
-from tests.benchmarks.workloads import ROOT, SENTENCE, runtime
+from tests.benchmarks.throughput import talk
+from tests.benchmarks.workloads import ROOT, SENTENCE, instant_agent, run_load, runtime
 
 NAME = "burst"
 
@@ -38,9 +41,35 @@ class BurstResult(msgspec.Struct, frozen=True):
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """Answers, latencies and CPU of one burst, after a few conversations that start everything."""
+    """Answers, latencies and CPU of one burst, after a few conversations that start everything; and the rate of new sessions."""
     with TemporaryDirectory() as folder:
-        return _figures(plan, asyncio.run(_burst(plan, Path(folder))))
+        figures = _figures(plan, asyncio.run(_burst(plan, Path(folder))))
+    with TemporaryDirectory() as folder:
+        return figures + uvloop.run(_new_sessions(plan, Path(folder)))
+
+
+async def _new_sessions(plan: Plan, folder: Path) -> list[Figure]:
+    """First turns of new users beside turns in sessions that are there, as many at a time, by a model that answers at once."""
+    at_once, numbers = max(plan.concurrency), count()
+    async with runtime(plan, instant_agent(), folder) as rt:
+
+        async def begin(_: int) -> None:
+            await rt.run(user_id=f"new-{next(numbers)}", session_id="s", message=SENTENCE)
+
+        rates: dict[str, float] = {}
+        for name, turn in (("new", begin), ("existing", talk(rt))):
+            await run_load(turn, sessions=at_once, turns=2 * at_once)
+            rates[name] = (await run_load(turn, sessions=at_once, turns=max(plan.burst, at_once))).rate
+    return [
+        Figure(
+            benchmark=NAME,
+            name=f"new sessions, {at_once} at a time: rate",
+            value=rates["new"],
+            unit="turns/s",
+            reference=rates["existing"],
+            reference_name="existing sessions",
+        )
+    ]
 
 
 async def _burst(plan: Plan, folder: Path) -> BurstResult:

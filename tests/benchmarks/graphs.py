@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors import START, BaseAgent, FunctionNode, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent
 from actors.testing import PatternModel
-from tests.benchmarks.figures import Figure, median, timed_ms
+from runtime import Runtime
+from tests.benchmarks.figures import BLOCK, Figure, interleaved, median, timed_ms
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.workloads import run_turn, runtime
+from tests.benchmarks.workloads import APP, run_turn, runtime
 
 NAME = "graphs"
 FEWER = 10
@@ -29,11 +32,29 @@ def measure(plan: Plan) -> list[Figure]:
         named = f"{name} of {plan.nodes:,}: a node"
         of = f"of {plan.nodes // FEWER:,}"
         figures.append(Figure(benchmark=NAME, name=named, value=large, unit="ms", reference=small, reference_name=of))
-    beside = _turn_ms(plan, ParallelAgent(name="root", sub_agents=agents()))
-    graph = _turn_ms(plan, Graph(name="root", edges=[(START, tuple(agents()))]))
-    named = f"{SIDE_BY_SIDE} agents at once: a turn"
-    figures.append(Figure(benchmark=NAME, name=named, value=graph, unit="ms", reference=beside, reference_name="ParallelAgent"))
-    return figures
+    return figures + _beside_parallel(plan)
+
+
+def _beside_parallel(plan: Plan) -> list[Figure]:
+    """Turns of agents at once, in a graph with and without a join behind them, and in a ParallelAgent, by turns."""
+    roots = {
+        "ParallelAgent": ParallelAgent(name="root", sub_agents=agents()),
+        f"{SIDE_BY_SIDE} agents at once: a turn": Graph(name="root", edges=[(START, tuple(agents()))]),
+        f"{SIDE_BY_SIDE} agents and a join: a turn": Graph(name="root", edges=[(START, tuple(agents()), JoinNode("all"))]),
+    }
+    with ExitStack() as stack:
+        runtimes: list[Runtime] = []
+        for number, root in enumerate(roots.values()):
+            folder = stack.enter_context(TemporaryDirectory())
+            runtimes.append(stack.enter_context(runtime(plan, root, Path(folder), app=f"{APP}-{number}")))
+        sessions = count()
+        calls = {name: lambda rt=rt: run_turn(rt, f"s{next(sessions)}") for name, rt in zip(roots, runtimes, strict=True)}
+        samples = {name: median(each) for name, each in interleaved(calls, BLOCK * plan.graphs).items()}
+    beside, reference = samples.pop("ParallelAgent"), "ParallelAgent"
+    return [
+        Figure(benchmark=NAME, name=name, value=value, unit="ms", reference=beside, reference_name=reference)
+        for name, value in samples.items()
+    ]
 
 
 def chain(nodes: int) -> Graph:

@@ -34,6 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         cold: agents that get their first message, one after the other.
         touched: agents that get messages, with few processes for them.
         losses: processes killed of each kind.
+        opened: sessions in memory when some of them are killed.
         sessions: that talk at once to a model which takes its time.
         model_s: how long that is.
         pause_s: how long their users take at most before they answer.
@@ -42,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         backlog: turns that one user asks for at once while those of another one are measured.
         listed: sessions of an app of which pages are listed.
         pages: pages listed one after the other.
+        summed: turns of a user whose usage is added up.
         depth: levels below the root.
         remembered: sessions that actors have in memory.
         peer_turns: turns measured of each peer, per history.
@@ -84,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cold: int = 30
     touched: int = 500
     losses: int = 5
+    opened: int = 10_000
     sessions: tuple[int, ...] = (200, 1_000)
     model_s: float = 1.0
     pause_s: float = 4.0
@@ -92,6 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int = 5_000
     listed: int = 100_000
     pages: int = 40
+    summed: int = 10_000
     depth: int = 30
     remembered: int = 500
     peer_turns: int = 20
@@ -135,6 +139,7 @@ QUICK = Plan(
     cold=5,
     touched=40,
     losses=2,
+    opened=500,
     sessions=(200,),
     pause_s=2.0,
     burst=2_000,
@@ -185,6 +190,7 @@ TINY = Plan(
     backlog=5,
     listed=8,
     pages=2,
+    summed=50,
     depth=3,
     remembered=2,
     desks=1,

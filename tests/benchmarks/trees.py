@@ -1,4 +1,4 @@
-"""What a tree of ten thousand agents costs beside one of ten: until it is ready, and in every turn."""
+"""What a tree of ten thousand agents costs beside one of ten: until it is ready, in every turn, and until it is updated."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def look_up(order_id: str) -> dict[str, str]:
     return {"order_id": order_id}
 
 
-def tree(agents: int, *, own_models: bool = False) -> LlmAgent:
+def tree(agents: int, *, own_models: bool = False, edition: int = 0) -> LlmAgent:
     """So many agents, each with up to ten below it, words of its own and a tool.
 
     Args:
         own_models: each has a model object of its own, instead of its parent's.
+        edition: the last agent is told its number.
     """
     made: dict[int, LlmAgent] = {}
     for number in reversed(range(agents)):
@@ -40,7 +41,8 @@ def tree(agents: int, *, own_models: bool = False) -> LlmAgent:
             name=f"clerk_{number}" if number else ROOT,
             model=PatternModel([], default="ok") if own_models or not number else "",
             description=f"Answers questions about department {number}.",
-            instruction=f"You are the clerk of department {number}. Answer in one sentence, and name the department.",
+            instruction=f"You are the clerk of department {number}. Answer in one sentence, and name the department."
+            + (f" Edition {edition}." if edition and number == agents - 1 else ""),
             tools=[look_up],
             sub_agents=[made.pop(each) for each in below],
         )
@@ -49,7 +51,7 @@ def tree(agents: int, *, own_models: bool = False) -> LlmAgent:
 
 def measure(plan: Plan) -> list[Figure]:
     """Ready times and turns of a small tree and a large one by turns."""
-    return [*_definition(plan), *_ready(plan), *_ready_with_ray(plan), *_turns(plan)]
+    return [*_definition(plan), *_ready(plan), *_ready_with_ray(plan), *_turns(plan), *_updates(plan)]
 
 
 def _definition(plan: Plan) -> list[Figure]:
@@ -99,6 +101,25 @@ def _turns(plan: Plan) -> list[Figure]:
         interleaved(contestants, 20)
         samples = interleaved(contestants, plan.turns)
     return _compared(plan, "a turn of the root", {int(agents): times for agents, times in samples.items()})
+
+
+def _updates(plan: Plan) -> list[Figure]:
+    taken: dict[int, list[float]] = {SMALL: [], plan.agents: []}
+    for agents, times in taken.items():
+        with TemporaryDirectory() as folder, runtime(plan, tree(agents), Path(folder), f"{NAME}-{agents}") as rt:
+            run_turn(rt, "s")
+            # The first one is left out, as above.
+            for edition in range(1, plan.starts + 3):
+                times.append(updated(rt, tree(agents, edition=edition)))
+            times.pop(0)
+    return _compared(plan, "one agent is updated", taken)
+
+
+def updated(rt: Runtime, root: LlmAgent) -> float:
+    """Milliseconds until new turns of a deployment begin by a tree in which one agent is another."""
+    taken_ms = timed_ms(lambda: rt.update(root))
+    run_turn(rt, "s")
+    return taken_ms
 
 
 def _compared(plan: Plan, what: str, taken: dict[int, list[float]]) -> list[Figure]:

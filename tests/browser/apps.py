@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from actors import (
     DEFAULT_ROUTE,
     START,
     Blob,
+    CallbackContext,
     Content,
     Flow,
     FunctionCall,
@@ -28,6 +30,10 @@ from actors import (
     tool,
 )
 from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.frontends.evaluation.criteria import load_criteria
+from runtime.frontends.evaluation.eval_sets import load_eval_sets
+from runtime.frontends.evaluation.evaluate import CaseResult, evaluate
 from tests.support.agents.page_agents import refund, write_letter
 from tests.support.agents.web_agents import SteppedModel, ask_manager, pay
 from tests.support.models.metered_model import MeteredModel
@@ -41,8 +47,9 @@ PIXEL = bytes.fromhex(
 
 @tool
 async def draw(tool_context: ToolContext) -> str:
-    """Draw a picture, and a table."""
-    for name, kind, data in (("dot.png", "image/png", PIXEL), ("fruit.csv", "text/csv", b'fruit,price\n"pears, ripe",3\n')):
+    """Draw a picture and a table, and write a text."""
+    table, text = b'fruit,price\n"pears, ripe",3\n', b"Signed: <b>the concierge</b>"
+    for name, kind, data in (("dot.png", "image/png", PIXEL), ("fruit.csv", "text/csv", table), ("note.txt", "text/plain", text)):
         await tool_context.save_artifact(name, Part(inline_data=Blob(data=data, mime_type=kind)))
     tool_context.state["drawn"] = tool_context.state.get("drawn", 0) + 1
     return "drawn"
@@ -139,9 +146,14 @@ class ShakyModel:
         yield LlmResponse(content=Content.of_text("second is done.", role="model"))
 
 
+def look(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+    """Look at a request: it might change it."""
+
+
 def line() -> SequentialAgent:
     """A workflow of three agents, which runs those that fail once more."""
-    first, third = (LlmAgent(name=name, model=PatternModel([], default=f"{name} is done.")) for name in ("first", "third"))
+    first = LlmAgent(name="first", model=PatternModel([], default="first is done."))
+    third = LlmAgent(name="third", model=PatternModel([], default="third is done."), before_model_callback=look)
     second = LlmAgent(name="second", model=ShakyModel())
     return SequentialAgent(
         name="line", sub_agents=[first, second, third], supervision=Supervision(strategy="restart", backoff_s=0.05)
@@ -177,3 +189,25 @@ def errands() -> Flow:
         Task("Cook", name="cook", agents=[runner], depends_on=["buy"]),
     ]
     return Flow(tasks, name="errands")
+
+
+def _turn(says: str, expected: str, *tools: str) -> dict[str, object]:
+    """A turn of a case, with the tools that it is expected to call."""
+    return {
+        "user_content": {"parts": [{"text": says}]},
+        "final_response": {"parts": [{"text": expected}]},
+        "intermediate_data": {"tool_uses": [{"name": name, "args": {"amount": 7}} for name in tools]},
+    }
+
+
+def two_cases(rt: Runtime, file: Path, right: str, wrong: str) -> list[CaseResult]:
+    """Run an evaluation of two cases. One passes, and of the other the first of two turns would.
+
+    Args:
+        file: where the set is written.
+        right, wrong: the expected answers.
+    """
+    cases = {"right": [_turn("hi", right)], "wrong": [_turn("hi", right), _turn("hi again", wrong, "pay")]}
+    file.write_text(json.dumps({"eval_cases": [{"eval_id": name, "conversation": turns} for name, turns in cases.items()]}))
+    [eval_set] = load_eval_sets(str(file))
+    return list(evaluate(rt, eval_set, load_criteria(None, file)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
-from actors import Price
+from actors import ModelLimits, Price
 from runtime import Runtime, Settings
 from runtime.web import app_for
 from tests.browser.apps import concierge, errands, line, shop, stepped
@@ -20,9 +20,13 @@ from tests.support.servers.web_server import serving
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=30_000)
 
-DESK = Settings(record_requests=1.0, prices={"metered": Price(input=1_000, output=10_000)})
+DESK = Settings(
+    record_requests=1.0,
+    model_limits={"metered": ModelLimits(max_concurrency=8)},
+    prices={"metered": Price(input=1_000, output=10_000)},
+)
 
 Opened = Callable[..., Page]
 """Opens a page of its own, at the place that is named by keywords, as the page's address has them."""
@@ -38,20 +42,21 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module", params=["local", "ray"])
+@pytest.fixture(scope="session", params=["local", "ray"])
 def engine(request: pytest.FixtureRequest) -> str:
+    """Both engines. All tests of the one come before those of the other, and share its apps."""
     if request.param == "ray":
         request.getfixturevalue("local_ray")
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def gates(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a model waits for a test."""
     return tmp_path_factory.mktemp(f"gates-{engine}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runtimes(engine: str, gates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Runtime]]:
     """The apps, by their names."""
     deploy = Deploy(engine, tmp_path_factory.mktemp("stores"))
@@ -68,7 +73,7 @@ def runtimes(engine: str, gates: Path, tmp_path_factory: pytest.TempPathFactory)
             yield {"desk": desk, "slow": slow, "shop": shopping, "line": lined, "errands": flow}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def url(runtimes: dict[str, Runtime]) -> Iterator[str]:
     with serving(app_for(*runtimes.values())) as url:
         yield url
@@ -82,11 +87,12 @@ def user(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens pages that must make no errors, and must ask nothing of other hosts."""
+    """Opens pages that must make no errors, and must ask nothing of other hosts. Where a test expects that requests are refused,
+    the browser's own lines about these are no errors."""
     contexts: list[BrowserContext] = []
     errors: list[str] = []
 
-    def opening(url: str, **options: Any) -> Page:
+    def opening(url: str, expects_refusals: bool = False, **options: Any) -> Page:
         def only(route: Route) -> None:
             if route.request.url.startswith((url, "blob:")):
                 route.continue_()
@@ -101,7 +107,12 @@ def opening(browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on(
             "console",
-            lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type in ("error", "warning") else None,
+            lambda said: (
+                errors.append(f"{said.text} {said.location['url']}")
+                if said.type in ("error", "warning")
+                and not (expects_refusals and said.text.startswith("Failed to load resource: "))
+                else None
+            ),
         )
         return page
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count, cycle
 from pathlib import Path
 
 import msgspec
@@ -15,7 +17,9 @@ from playwright.sync_api import Page, sync_playwright
 from actors import LlmAgent, LlmRequest, LlmResponse, ParallelAgent, SequentialAgent, ToolContext, tool
 from actors.messages.event import Usage
 from actors.testing import PatternModel
+from runtime import Runtime
 from runtime.web import app_for
+from tests.browser.apps import two_cases
 from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.support.agents.page_agents import large
 from tests.support.runtimes import Deploy, run_turn
@@ -23,6 +27,8 @@ from tests.support.servers.web_server import serving
 
 DOCS = Path(__file__).parents[2] / "docs"
 SIZE = {"width": 1180, "height": 640}
+BUSY_S = 90.0
+"""The server looks at its deployments every five seconds."""
 
 
 class UnhurriedModel:
@@ -108,22 +114,65 @@ def main() -> None:
         ]:
             run_turn(support, message, session, user)
         run_turn(tree, "far", "s1", "ada")
-        url = open_things.enter_context(serving(app_for(support, tree)))
+        # Before the browser's client, whose event loop would be this thread's.
+        nightly = open_things.enter_context(deploy(desk(), app_name="nightly"))
+        batch = batches(nightly, Path(open_things.enter_context(tempfile.TemporaryDirectory())))
+        url = open_things.enter_context(serving(app_for(support, tree, nightly)))
         chromium = open_things.enter_context(sync_playwright()).chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = chromium.new_page(viewport=SIZE)  # type: ignore[arg-type]
-        picture(page, f"{url}/ui/?app=support&user=ada&session=order-42&tab=state", "inspector-conversation")
+        conversation = f"{url}/ui/?app=support&user=ada&session=order-42&tab=state"
+        picture(page, conversation, "conversation")
+        picture(page, f"{url}/ui/?app=large&view=tree&agent=agent_7", "agents")
+        picture(page, f"{url}/ui/?app=nightly&view=batches&batch={batch}&item=1", "batches")
         page.emulate_media(color_scheme="dark")
         where = f"{url}/ui/?app=support&user=ada&session=case-7&pane=timeline&tab=agent&agent=review"
-        picture(page, where, "inspector-timeline")
+        picture(page, where, "timeline")
+        with busy(nightly):
+            picture(page, f"{url}/ui/?app=nightly&view=figures", "figures", waits_s=BUSY_S)
+        page.set_viewport_size({"width": 400, "height": 720})
+        picture(page, conversation, "narrow")
         chromium.close()
 
 
-def picture(page: Page, url: str, name: str) -> None:
-    """Take one picture."""
+@contextmanager
+def busy(rt: Runtime) -> Iterator[None]:
+    """Conversations come and go meanwhile, as on a working day."""
+    is_over, number = threading.Event(), count()
+
+    def work() -> None:
+        for many in cycle([2, 5, 9, 14, 9, 4, 1]):
+            if is_over.is_set():
+                return
+            list(rt.map([{"message": "Please review my case."} for _ in range(many)], name=f"w-{next(number)}", user_id="day"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def batches(rt: Runtime, folder: Path) -> str:
+    """Run a map, of which an input fails, and an evaluation. Returns the id of the latter."""
+    list(rt.map([{"message": f"Hello number {number}"} for number in range(40)], name="greetings-june", user_id="batch"))
+    tickets = [{"message": "Hello"}, {"mesage": "a wrong field"}]
+    list(rt.map(tickets, name="tickets", user_id="batch"))
+    two_cases(rt, folder / "greetings.evalset.json", right="Hello! How can I help?", wrong="Good evening, Ada.")
+    return rt.batches.list()[0].id
+
+
+def picture(page: Page, url: str, name: str, waits_s: float = 1.0) -> None:
+    """Take one picture.
+
+    Args:
+        waits_s: until what is drawn stands still, or charts have something to show.
+    """
     page.goto(url)
-    page.locator(".row").nth(2).wait_for()
-    page.wait_for_timeout(1_000)
-    page.screenshot(path=DOCS / f"{name}.png")
+    page.locator(".row:visible, .chart, .batch").nth(2).wait_for()
+    page.wait_for_timeout(waits_s * 1_000)
+    page.screenshot(path=DOCS / f"inspector-{name}.png")
 
 
 if __name__ == "__main__":

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from actors import Content, Event
 from runtime import Runtime
+from runtime.web import app_for
+from tests.browser.apps import concierge
 from tests.browser.conftest import Opened, say
 from tests.support.agents.web_agents import Gate
-from tests.support.runtimes import run_turn
+from tests.support.polling import until
+from tests.support.runtimes import Deploy, run_turn
+from tests.support.servers.web_server import serving
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +37,7 @@ def test_a_conversation_is_begun_and_shown_with_calls_state_and_artifacts(opened
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") == 1
     expect(page.get_by_role("cell", name="pears, ripe")).to_be_visible()
+    expect(page.locator("figure pre")).to_have_text("Signed: <b>the concierge</b>")
     # It is in the list, and the address leads back to it.
     expect(page.locator(".conversation.here")).to_contain_text(user)
     say(page, "draw again")
@@ -40,6 +48,10 @@ def test_a_conversation_is_begun_and_shown_with_calls_state_and_artifacts(opened
     page.reload()
     expect(page.locator(".delta")).to_have_text(["drawn = 1", "drawn = 2"])
     expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="Artifacts").click()
+    page.get_by_role("tabpanel").get_by_role("button", name="note.txt").click()
+    page.reload()
+    expect(page.get_by_role("tabpanel").locator("pre")).to_have_text("Signed: <b>the concierge</b>")
 
 
 def test_an_answer_is_shown_as_it_comes_and_a_reload_in_its_middle_loses_nothing(
@@ -112,6 +124,13 @@ def test_sessions_are_searched_and_turns_filtered_by_their_state(opened: Opened,
     expect(page.locator(".event pre")).to_contain_text("web_agents.py")
     page.get_by_label("State of turns").select_option("paused")
     expect(page.get_by_text("Nothing fits.")).to_be_visible()
+    page.get_by_label("State of turns").select_option("failed")
+    # The address has both, also for who gets it from someone.
+    other = opened(app="slow")
+    other.goto(page.url)
+    expect(other.get_by_label("State of turns")).to_have_value("failed")
+    expect(other.get_by_label("Search users and sessions")).to_have_value(user)
+    expect(other.locator(".conversation")).to_have_count(1)
 
 
 def test_a_failed_turn_is_run_on(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
@@ -123,7 +142,7 @@ def test_a_failed_turn_is_run_on(opened: Opened, user: str, runtimes: dict[str, 
     # It fails again: the model always does.
     expect(page.locator(".event .error")).to_have_count(2)
     expect(page.locator(".turn")).to_contain_text("failed")
-    assert [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["failed"]
+    until(lambda: [turn.state for turn in runtimes["slow"].turns.list(user, "s")] == ["failed"])
 
 
 def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
@@ -133,7 +152,19 @@ def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
     page = opened(app="desk", user=user, session="s", pane="timeline")
     expect(page.locator(".run .agent")).to_have_text(["concierge", "billing"])
     expect(page.locator(".arrow")).to_have_text("→ billing")
-    page.get_by_role("button", name="model: calls refund").click()
+    # An arrow leads from the one run down to the other.
+    arrow, target = (
+        page.locator(".handover").bounding_box(),
+        page.get_by_role("button", name=re.compile("^billing,")).bounding_box(),
+    )
+    assert arrow is not None
+    assert target is not None
+    assert abs(arrow["y"] + arrow["height"] - target["y"]) <= 2
+    assert abs(arrow["x"] - target["x"]) <= 4
+    # A tick has how long it took, and tokens.
+    tick = page.get_by_role("button", name=re.compile(r"model: calls refund, [\d.]+ m?s, [\d,]+ → \d+ tokens"))
+    expect(tick).to_have_attribute("title", re.compile("tokens"))
+    tick.click()
     expect(page.locator("pre.json")).to_contain_text('"name": "refund"')
     seq = page.evaluate("new URL(location).searchParams.get('seq')")
     page.reload()
@@ -149,6 +180,28 @@ def test_a_turn_says_why_it_went_where_it_did(opened: Opened, user: str, runtime
     expect(page.locator(".why")).to_have_text("#3 went to concierge: it spoke last of those that may keep the conversation.")
     page.locator(".turn button").first.click()
     expect(page.locator(".why")).to_contain_text("#1 went to concierge: no agent that may keep the conversation has spoken")
+
+
+def test_a_turn_says_whose_call_was_answered_and_who_was_passed_over(
+    opened: Opened, user: str, runtimes: dict[str, Runtime]
+) -> None:
+    run_turn(runtimes["desk"], "a refund", "s", user)
+    [call] = runtimes["desk"].turns.pending(user)
+    run_turn_of_answer(runtimes["desk"], call.call_id, user)
+    page = opened(app="desk", user=user, session="s", tab="turn")
+    expect(page.locator(".why").last).to_contain_text(f"went to billing: the message answers its call {call.call_id}.")
+    # An agent of a workflow keeps no conversation: the page has the reason of the rules.
+    for _ in range(2):
+        run_turn(runtimes["line"], "hi", "s", user)
+    page = opened(app="line", user=user, session="s", tab="turn")
+    expect(page.locator(".why")).to_contain_text("went to line: no agent that may keep the conversation has spoken")
+    expect(page.locator(".why")).to_contain_text("third was passed over: line is no LLM agent.")
+    page.locator(".why").get_by_role("button", name="line").click()
+    expect(page.get_by_role("heading", name="line")).to_be_visible()
+
+
+def run_turn_of_answer(rt: Runtime, call_id: str, user: str) -> None:
+    list(rt.answer({call_id: True}, user_id=user, session_id="s"))
 
 
 def test_a_session_is_rewound_after_a_question(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
@@ -170,30 +223,30 @@ def test_a_session_is_rewound_after_a_question(opened: Opened, user: str, runtim
     assert session.state["drawn"] == 1
 
 
-def test_a_session_of_ten_thousand_events_scrolls(opened: Opened, user: str, runtimes: dict[str, Runtime], engine: str) -> None:
-    if engine == "ray":
-        pytest.skip("what is shown of a log does not depend on the engine, and writing this one takes long")
-    many(runtimes["desk"], user)
-    page = opened(app="desk", user=user, session="s")
-    expect(page.get_by_text("event 10000", exact=True)).to_be_visible()
-    assert page.locator("*").count() < 2_000
-    page.goto(page.url + "&seq=17")
-    expect(page.get_by_text("event 17", exact=True)).to_be_in_viewport()
-    assert page.locator(".row").count() < 500
-    events = page.get_by_role("list", name="Events")
-    events.evaluate("list => list.scrollTop = list.scrollHeight")
-    expect(page.get_by_text("event 10000", exact=True)).to_be_in_viewport()
-    # A click on what is seen does not move it.
-    before = page.get_by_text("event 9998", exact=True).bounding_box()
-    page.get_by_text("event 9998", exact=True).click()
-    expect(page.locator("pre.json")).to_contain_text("event 9998")
-    assert page.get_by_text("event 9998", exact=True).bounding_box() == before
+def test_a_session_of_ten_thousand_events_scrolls(opening: Callable[..., Page], user: str, engine: str, tmp_path: Path) -> None:
+    # Written on the engine that is quicker at it; the store is the same.
+    with Deploy("local", tmp_path)(concierge(), app_name="long") as rt:
+        many(rt, user)
+    with Deploy(engine, tmp_path)(concierge(), app_name="long") as rt, serving(app_for(rt)) as url:
+        page = opening(url)
+        page.goto(f"{url}/ui/?app=long&user={user}&session=s")
+        expect(page.get_by_text("event 10000", exact=True)).to_be_visible()
+        assert page.locator("*").count() < 2_000
+        page.goto(page.url + "&seq=17")
+        expect(page.get_by_text("event 17", exact=True)).to_be_in_viewport()
+        assert page.locator(".row").count() < 500
+        events = page.get_by_role("list", name="Events")
+        events.evaluate("list => list.scrollTop = list.scrollHeight")
+        expect(page.get_by_text("event 10000", exact=True)).to_be_in_viewport()
+        # A click on what is seen does not move it.
+        before = page.get_by_text("event 9998", exact=True).bounding_box()
+        page.get_by_text("event 9998", exact=True).click()
+        expect(page.locator("pre.json")).to_contain_text("event 9998")
+        assert page.get_by_text("event 9998", exact=True).bounding_box() == before
 
 
 def many(rt: Runtime, user: str) -> None:
     """Write 10,000 events into a session."""
-    from actors import Content, Event
-
     rt.sessions.create(user, "s")
     for number in range(1, 10_001):
         text = Content.of_text(f"event {number}", role="model")
@@ -239,3 +292,32 @@ def test_a_timeline_marks_a_process_that_was_lost(
     page.get_by_role("button", name="Timeline", exact=True).click()
     expect(page.get_by_role("button", name="lost: its process was lost")).to_be_visible()
     expect(page.locator(".summary")).to_contain_text("1 lost")
+
+
+def test_a_timeline_says_with_which_epoch_a_turn_went_on(
+    opened: Opened, gates: Path, user: str, runtimes: dict[str, Runtime], engine: str
+) -> None:
+    rt = runtimes["slow"]
+    run_turn(rt, "pay", "s", user)
+    page = opened(app="slow", user=user, session="s")
+    page.get_by_role("button", name="Yes", exact=True).click()
+    expect(page.locator(".turn .epoch")).to_have_text("epoch 2")
+    page.get_by_role("button", name="Timeline", exact=True).click()
+    expect(page.get_by_role("button", name=re.compile("waited for a person: .*, then epoch 2"))).to_be_visible()
+    if engine == "local":
+        return
+    # On Ray a Runner may be lost: its turn goes on with another one.
+    gate = Gate(gates, user)
+    page = opened(app="slow", user=user, session="s")
+    say(page, gate.name)
+    gate.let(1)
+    expect(page.locator(".partial .text")).to_have_text("one ")
+    lost = rt.statistics().runner.pid
+    os.kill(lost, signal.SIGKILL)
+    until(lambda: rt.statistics().runner.pid != lost)
+    gate.close()
+    expect(page.get_by_text("one two three four")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(page.locator(".turn").last.locator(".epoch")).to_have_text("epoch 2")
+    page.get_by_role("button", name="Timeline", exact=True).click()
+    expect(page.get_by_role("button", name=re.compile("the Runner was lost, then epoch 2"))).to_be_visible()

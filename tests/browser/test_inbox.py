@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from actors import Budget, RunConfig
 from runtime import Runtime
 from tests.browser.conftest import Opened
 from tests.support.runtimes import run_turn, stored
@@ -48,6 +49,25 @@ def test_a_result_is_given_as_json(opened: Opened, user: str, runtimes: dict[str
     page.get_by_label("Answer as JSON").fill('{"approved": true}')
     page.get_by_role("button", name="Answer").click()
     expect(page.locator(".text").last).to_have_text("got [{'approved': True}]")
+
+
+@pytest.mark.parametrize("way", ["yes", "no", "form"])
+def test_a_budget_that_is_used_up_is_asked_about(opened: Opened, user: str, way: str, runtimes: dict[str, Runtime]) -> None:
+    rt, session = runtimes["desk"], f"s-{way}"
+    budget = Budget(llm_calls=1, at_limit="ask")
+    run_turn(rt, "a letter", session, user, run_config=RunConfig(budget=budget))
+    page = opened(app="desk", view="inbox")
+    letter = page.locator(".letter", has_text=f"{user} / {session}")
+    expect(letter).to_contain_text("would go beyond the budget of")
+    if way == "form":
+        letter.get_by_label("More model calls").fill("3")
+        letter.get_by_role("button", name="Answer").click()
+    else:
+        letter.get_by_role("button", name=way.capitalize(), exact=True).click()
+    expect(letter).to_have_count(0)
+    page.goto(page.url.replace("view=inbox", f"user={user}&session={session}"))
+    expect(page.locator(".turn")).to_contain_text("failed" if way == "no" else "finished")
+    expect(page.get_by_text("The letter is written.")).to_have_count(0 if way == "no" else 1)
 
 
 def test_a_form_is_made_of_the_schema_of_a_question(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from runtime import Runtime
+from runtime import BatchItem, CaseTurn, Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from tests.browser.conftest import Opened, say
 from tests.support.runtimes import run_turn
@@ -22,13 +22,17 @@ TOKENS = {"a-token-of-ada-0123456789": Principal(user_id="ada"), "an-operators-t
 PLACES = {
     "conversation": {"app": "desk", "user": "looks", "session": "s", "seq": "3", "tab": "event"},
     "timeline": {"app": "desk", "user": "looks", "session": "s", "pane": "timeline", "tab": "usage"},
+    "turn": {"app": "desk", "user": "looks", "session": "s", "tab": "turn", "turn": "e-first"},
     "state": {"app": "desk", "user": "looks", "session": "s", "tab": "state"},
     "artifacts": {"app": "desk", "user": "looks", "session": "s", "tab": "artifacts"},
     "requests": {"app": "desk", "user": "looks", "session": "s", "tab": "requests", "seq": "2"},
     "log": {"app": "desk", "user": "looks", "session": "found", "tab": "log", "seq": "3"},
     "usage": {"app": "desk", "view": "usage", "by": "turn"},
+    "list": {"app": "desk", "q": "looks", "state": "paused"},
     "inbox": {"app": "shop", "view": "inbox"},
+    "confirmations": {"app": "desk", "view": "inbox"},
     "figures": {"app": "desk", "view": "figures"},
+    "batches": {"app": "desk", "view": "batches"},
     "tree": {"app": "desk", "view": "tree", "agent": "billing"},
     "board": {"app": "errands", "user": "looks", "session": "s", "pane": "board"},
     "compare": {"app": "desk", "user": "looks", "session": "s", "pane": "compare", "otherTurn": "e-first"},
@@ -45,6 +49,13 @@ def shown(runtimes: dict[str, Runtime]) -> None:
     run_turn(runtimes["desk"], "find", "found", "looks")
     run_turn(runtimes["shop"], "hi", "s", "looks")
     run_turn(runtimes["errands"], "go", "s", "looks")
+    told = runtimes["desk"].batches.begin("evaluation", "looks.json", total=4, thresholds={"response_match_score": 0.8})
+    scores = {"response_match_score": 0.5}
+    turns = [CaseTurn(invocation_id="e-first", message="draw", expected="a picture", answer="Here it is.", scores=scores)]
+    case = BatchItem(position=0, name="late", user_id="looks", session_id="s", at_s=1.0, scores=scores, turns=turns)
+    told.note(done=1, failed=1, scores=case.scores, item=case)
+    told.finish()
+    PLACES["batches"].update(batch=told.id, item="0")
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +65,50 @@ def guarded(runtimes: dict[str, Runtime]) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("place", PLACES)
-def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place: str, scheme: str) -> None:
+def test_axe_finds_nothing_serious(opening: Callable[..., Page], url: str, place: str) -> None:
     # What the check adds to the page is a script, which the page's own rules would refuse.
-    page = opening(url, color_scheme=scheme, bypass_csp=True)
+    page = opening(url, bypass_csp=True)
     page.goto(f"{url}/ui/?" + "&".join(f"{name}={value}" for name, value in PLACES[place].items()))
     expect(page.get_by_role("navigation")).to_be_visible()
     page.wait_for_load_state("load")
-    expect(page.locator(".row, .question, .chart, .sums, .task, .step").first).to_be_visible()
+    expect(page.locator(".row, .question, .chart, .sums, .task, .step, .batch").first).to_be_visible()
+    assert serious_faults(page) == []
+
+
+def test_axe_finds_nothing_serious_in_what_asks(opening: Callable[..., Page], url: str, guarded: str) -> None:
+    page = opening(url, bypass_csp=True)
+    page.goto(f"{url}/ui/?app=desk&user=looks&session=found")
+    page.get_by_role("button", name="rewind").first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert serious_faults(page) == []
+    page.goto(f"{url}/ui/?app=none-of-that-name")
+    expect(page.get_by_role("link", name="desk")).to_be_visible()
+    assert serious_faults(page) == []
+    page = opening(guarded, bypass_csp=True)
+    page.goto(f"{guarded}/ui/")
+    expect(page.get_by_label("Token of this server")).to_be_visible()
+    assert serious_faults(page) == []
+
+
+def serious_faults(page: Page) -> list[str]:
+    """What axe-core finds, in light and in dark, and in a narrow window."""
     page.evaluate(AXE.read_text())
+    found = []
+    for width, scheme in ((1400, "light"), (1400, "dark"), (400, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        found += [f"{width} px, {scheme}: {each}" for each in _faults(page)]
+    return found
+
+
+def _faults(page: Page) -> list[str]:
     found = page.evaluate("axe.run().then(found => found.violations)")
-    serious = [
+    return [
         f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
         for each in found
         if each["impact"] in ("serious", "critical")
     ]
-    assert serious == []
 
 
 def test_a_narrow_window_shows_one_thing_at_a_time_and_nothing_beyond_its_edge(opened: Opened) -> None:
@@ -85,6 +123,9 @@ def test_a_narrow_window_shows_one_thing_at_a_time_and_nothing_beyond_its_edge(o
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.get_by_role("link", name="raygrove").click()
     expect(page.get_by_label("Search users and sessions")).to_be_visible()
+    # What waits is at the end, which stays in view when the details below take their room.
+    page.goto(page.url.partition("?")[0] + "?app=desk&user=looks&session=s&tab=state")
+    expect(page.get_by_role("button", name="Yes", exact=True)).to_be_in_viewport()
 
 
 def test_keys_lead_everywhere(opened: Opened) -> None:

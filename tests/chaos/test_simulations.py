@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.mutants.table import SEEDS as OF_MUTANTS
 from tests.simulation.mutants.table import is_found, rows
-from tests.simulation.simulate import run_seed
+from tests.simulation.simulate import PLANS, check, reference, run_seed, standing_by
 
 SEEDS = 20_000
 PART = 500
@@ -21,6 +21,17 @@ OFTEN = {"commits_are_acknowledged_early": 30}
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
     assert failed == {}, f"tell and shrink one with: python -m tests.simulation {next(iter(failed))}"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(0, SEEDS // 10, PART))
+def test_it_holds_as_well_when_a_runner_has_a_standby(first: int) -> None:
+    failed: dict[int, str] = {}
+    for seed in range(first, first + PART):
+        problems, _, _ = check(standing_by(seed), reference(seed // PLANS)[1])
+        failed |= {seed: problems[0]} if problems else {}
+    assert failed == {}
 
 
 @pytest.mark.soak

@@ -10,7 +10,7 @@ from google.adk.agents import LlmAgent
 from google.adk.events import Event, RequestInput
 from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
-from google.adk.tools import FunctionTool, LongRunningFunctionTool
+from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.workflow import START, Edge, JoinNode, RetryConfig, Workflow, node
 from google.genai import types
 from pydantic import PrivateAttr, ValidationError
@@ -21,7 +21,7 @@ from runtime.adk import from_adk
 from runtime.integrations.adk.contents import adk_response, own_content
 from tests.graph import build
 from tests.graph.kit import Kit
-from tests.graph.words import Counted, NotPlayable, Spec, node_of, retry_of, type_of
+from tests.graph.words import Counted, Spec, node_of, retry_of, type_of
 
 
 class AdkKit(Kit):
@@ -71,7 +71,17 @@ class ScriptedLlm(BaseLlm):  # type: ignore[misc]
             yield adk_response(response)
 
 
+async def sub(node_input: Any) -> str:
+    return f"sub({node_input})"
+
+
+async def dyn_tool(x: int, tool_context: ToolContext) -> Any:
+    """Runs a node."""
+    return await tool_context.run_node(sub, x)
+
+
 _TOOLS = {
+    "dyn_tool": FunctionTool(dyn_tool),
     "good": FunctionTool(build.good), "foo": FunctionTool(build.foo), "put": FunctionTool(build.put),
     "boom": FunctionTool(build.boom), "later": LongRunningFunctionTool(build.later),
     "pending": LongRunningFunctionTool(build.pending), "danger": FunctionTool(build.danger, require_confirmation=True),
@@ -138,8 +148,6 @@ class AdkBuilt:
     def _tool(self, given: Any) -> Any:
         if isinstance(given, str) and given in _TOOLS:
             return _TOOLS[given]
-        if isinstance(given, str):
-            raise NotPlayable("tools with run_node")
         return self._node(given["n"], given)
 
     def _says(self, text: str) -> Any:

@@ -64,7 +64,17 @@ def danger(x: int) -> str:
     return f"did {x}"
 
 
+async def sub(node_input: Any) -> str:
+    return f"sub({node_input})"
+
+
+async def dyn_tool(x: int, tool_context: ToolContext) -> Any:
+    """Runs a node."""
+    return await tool_context.run_node(sub, x)
+
+
 _TOOLS = {
+    "dyn_tool": FunctionTool(dyn_tool),
     "good": FunctionTool(good), "foo": FunctionTool(foo), "put": FunctionTool(put), "boom": FunctionTool(boom),
     "later": LongRunningFunctionTool(later), "pending": LongRunningFunctionTool(pending),
     "danger": FunctionTool(danger, require_confirmation=True),
@@ -98,8 +108,6 @@ class Built:
         self._counted = Counted(folder)
         self._kids: dict[str, list[BaseAgent]] = {}
         graph = case["graph"]
-        if graph.get("retry") or graph.get("timeout"):
-            raise NotPlayable("retry of the root")
         self.root: BaseAgent = self._agent(graph["n"], graph) if graph.get("k") == "llm" else self._graph(graph["n"], graph)
 
     def _graph(self, name: str, spec: Spec) -> Graph:
@@ -108,6 +116,7 @@ class Built:
                 raise NotPlayable(f"{option} of a workflow")
         schemas = {"in_schema": "input_schema", "out_schema": "output_schema", "state_schema": "state_schema"}
         given = {field: type_of(spec[key]) for key, field in schemas.items() if spec.get(key) is not None}
+        given |= {"retry_config": retry_of(spec, Kit()), "timeout": spec.get("timeout")}
         nodes = {each: self._node(each, node) for each, node in spec["nodes"].items()}
         edges = [edge_of(edge, nodes) for edge in spec["edges"]]
         agents = [agent for each in nodes for agent in self._kids.get(each, ())]
@@ -119,7 +128,7 @@ class Built:
             return node(inner, parallel_worker=True, max_parallel_workers=spec.get("workers"))
         match spec.get("k"):
             case "wf":
-                return _tried(self._graph(name, spec), spec)
+                return self._graph(name, spec)
             case "llm":
                 return _tried(self._agent(name, spec), spec)
             case "join":
@@ -155,8 +164,7 @@ class Built:
     def _tool(self, given: str | Spec) -> object:
         if isinstance(given, str) and given in _TOOLS:
             return _TOOLS[given]
-        if isinstance(given, str):
-            raise NotPlayable("tools with run_node")
+        assert isinstance(given, Mapping)
         return self._node(given["n"], given)
 
 

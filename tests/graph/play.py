@@ -28,11 +28,13 @@ from actors.errors import (
     WorkflowConfigurationError,
 )
 from actors.messages.event import USER
+from actors.messages.graph import REQUEST_INPUT
+from actors.messages.session import SessionKey
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from runtime import Runtime, Turn
 from runtime.frontends.web.adk.events import AdkEvents
 from tests.graph.build import Built, cut, shown_part
-from tests.graph.cut_store import CutStore, is_seen
+from tests.graph.cut_store import CutStore, is_seen, stored_events
 from tests.graph.words import BareError, NotPlayable, Spec
 from tests.support.runtimes import Deploy
 
@@ -123,7 +125,6 @@ class Player:
         self._inv: list[int | None] = []
         self._raises: dict[str, str] = {}
         self._is_cut = False
-        self._cut_store = CutStore("sqlite://", 0)
         self._last_seq = 0
         self._shown = _Shown()
 
@@ -138,8 +139,7 @@ class Player:
             given = turn if isinstance(turn, dict) else {"text": turn}
             if "stop" in given:
                 assert self._deploy is not None
-                self._cut_store = CutStore(f"sqlite:///{self._deploy.folder}/sessions.db", given["stop"])
-                self._restart(session_store=self._cut_store)
+                self._restart(session_store=CutStore(self._url, given["stop"]))
             elif given.get("restart") or self._is_cut:
                 self._restart()
             self._is_cut = "stop" in given
@@ -166,6 +166,11 @@ class Player:
             "calls": calls,
         }
 
+    @property
+    def _url(self) -> str:
+        assert self._deploy is not None
+        return f"sqlite:///{self._deploy.folder}/sessions.db"
+
     def _restart(self, **options: Any) -> None:
         assert self._deploy is not None
         self.close()
@@ -183,8 +188,11 @@ class Player:
             )
             if not self._is_cut:
                 self._raises[str(index)] = _raised(events) if any(each.error_code for each in events) else refused
-        self._last_seq = max([self._last_seq, *(event.seq for event in (*events, *self._cut_store.seen))])
-        seen = self._cut_store.seen if self._is_cut else [event for event in events if is_seen(event)]
+        if self._is_cut:
+            key = SessionKey(self._rt.app_name, USER_ID, SESSION_ID)
+            events = stored_events(self._url, key, self._last_seq)
+        self._last_seq = max([self._last_seq, *(event.seq for event in events)])
+        seen = [event for event in events if is_seen(event)]
         self._turns.append(self._shown.of(seen))
         of = self._invocations[turn["resume"]] if "resume" in turn else seen[0].invocation_id if seen else ""
         self._invocations.append(of)
@@ -276,7 +284,8 @@ class _Shown:
 def _args(call: Mapping[str, Any]) -> Any:
     if call["name"] == REQUEST_CONFIRMATION:
         return {"for": call["args"]["originalFunctionCall"]["id"]}
-    return _without_nulls(call["args"])
+    given = {name: value for name, value in call["args"].items() if (call["name"], name) != (REQUEST_INPUT, "interruptId")}
+    return _without_nulls(given)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -29,7 +29,7 @@ def write(folder: Path, file: str, text: str) -> Path:
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", FILES)
 def test_tests_of_an_unrelated_project_run_and_one_line_says_which_file_hides_which_package(
     run: Run, pytester: pytest.Pytester, file: str
@@ -44,6 +44,7 @@ def test_tests_of_an_unrelated_project_run_and_one_line_says_which_file_hides_wh
     assert f"hides the package `{name}` of raygrove" in said[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["runtime", "actors"])
 def test_a_module_that_only_the_folder_of_the_tests_has_is_that_of_the_tests(
     run: Run, pytester: pytest.Pytester, name: str
@@ -53,7 +54,7 @@ def test_a_module_that_only_the_folder_of_the_tests_has_is_that_of_the_tests(
     run("", "checks").assert_outcomes(passed=1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fixture", ["runtime", "script", "pattern_model"])
 @pytest.mark.parametrize("name", ["runtime", "actors"])
 def test_a_fixture_says_which_file_is_in_the_way(run: Run, pytester: pytest.Pytester, name: str, fixture: str) -> None:

@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import Connection, create_engine, inspect
 
 from actors.errors import SchemaVersionError, StoreError
+from actors.messages.operating.release import UNKNOWN_RELEASE
 from actors.messages.session import SessionKey
 from actors.session.log.open_turn import SessionTurn
 from runtime.stores import memory
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
-from runtime.stores.sql.migrations.steps import UNKNOWN
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.old_schemas import memory_version_1, rows_of_version_1, version_1
 from tests.support.stores.store_writes import event, seqs, turn
@@ -172,5 +172,5 @@ def test_a_newer_store_is_refused_with_what_has_made_it_and_left_as_it_is(tmp_pa
     before = path.read_bytes()
     with pytest.raises(SchemaVersionError) as caught:
         SqlSessionStore(f"sqlite:///{path}").open()
-    assert caught.value.args == (99, schema.VERSION, "7.1" if has_program else UNKNOWN)
+    assert caught.value.args == (99, schema.VERSION, "7.1" if has_program else UNKNOWN_RELEASE)
     assert path.read_bytes() == before

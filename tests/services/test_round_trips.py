@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,13 @@ from actors.messages.json_types import JsonMapping
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.stores.sql import writers
+from tests.support.polling import until
 from tests.support.runtimes import Deploy
 from tests.support.servers.wire_counts import WireCounts, counted
 from tests.support.sharded_runtimes import own_tables
+
+DUE = 100
+"""Schedules that are due in one second."""
 
 WARM_UP = 2
 """Turns of a session before anything is counted: statements are prepared, and sids taken."""
@@ -69,6 +74,22 @@ async def test_turns_of_many_sessions_at_once_share_statements_on_postgresql(
         found = await cost(rt, wire, sessions, 4)
     assert found["statements"] == found["round_trips"] == found["commits"]
     assert found["commits"] <= 64
+
+
+async def test_what_is_due_at_once_begins_with_few_statements_on_postgresql(
+    server: str, wire: WireCounts, tmp_path: Path
+) -> None:
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
+        due_s = int(time.time()) + 3
+        create = rt.aio.schedules.create
+        await asyncio.gather(*(create(f"n{n}", user_id=f"u{n}", message="tick", at=due_s) for n in range(DUE)))
+        before = wire.counts.copy()
+        await asyncio.to_thread(until, lambda: rt.statistics().session.counts["turns"] == DUE)
+        await rt.aio.turns.list(state="finished", limit=DUE)
+        found = wire.counts - before
+        assert len({turn.session_id for turn in await rt.aio.turns.list(limit=2 * DUE)}) == DUE
+        assert await rt.aio.schedules.list() == []
+    assert found["statements"] < DUE
 
 
 async def test_a_turn_on_sqlite_takes_six_statements_for_each_of_its_two_commits(wire: WireCounts, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ class HostProcess(SimProcess):
         can_restart: another process takes its place when it is lost.
         is_forgotten: the Runner has asked for its end, which takes a moment.
         runner: the process of the Runner that has started it.
+        directory: of a Runner's process.
     """
 
     def __init__(self, name: str, *, can_restart: bool = False) -> None:
@@ -103,6 +104,7 @@ class HostProcess(SimProcess):
         self.can_restart = can_restart
         self.is_forgotten = False
         self.runner: HostProcess | None = None
+        self.directory: SimDirectory | None = None
 
     @property
     def is_in_use(self) -> bool:
@@ -353,6 +355,9 @@ class SimDirectory:
         return {}
 
     def losses(self) -> Mapping[str, int]:
+        return {}
+
+    def activations(self) -> Mapping[str, int]:
         return {}
 
     def spare_pids(self) -> Sequence[int]:

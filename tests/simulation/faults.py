@@ -42,11 +42,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault.
 
     Attributes:
-        what: a process is killed, or stopped for a while; the Session actor is replaced, and lives on for a while; the reply to a
-            message gets lost, or the message is slow; the store is away, or commits and then says that it is away; it can be read
-            and not written; it refuses a commit since it has other events there; or a call of it takes long, and is done at last.
-        who: of a kill or a freeze: "session", "runner", "agents" (all), "agent <name>", "driver", or "sender" and "receiver" of
-            the message.
+        what: a process is killed, or stopped for a while; the Session actor, or a Runner that has a standby, is replaced, and
+            lives on for a while; the reply to a message gets lost, or the message is slow; the store is away, or commits and then
+            says that it is away; it can be read and not written; it refuses a commit since it has other events there; or a call
+            of it takes long, and is done at last.
+        who: of a kill or a freeze: "session", "runner", "standby", "agents" (all), "agent <name>", "driver", or "sender" and
+            "receiver" of the message.
         kind: happens at a message of this class, or at a moment such as COMMIT; "": at a time.
         nth: at the so manyth message of that class.
         phase: of the message.
@@ -105,15 +106,18 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
         network: how long messages take.
         faults: one after the other, or at messages.
         store_timeout_s: how long the Session actor waits for a store that is away; then its requests fail.
+        has_standby: the Runner has two processes, of which one stands by.
     """
 
     network: Network = CALM
     faults: Sequence[Fault] = ()
     store_timeout_s: float = PATIENT_S
+    has_standby: bool = False
 
     def lines(self) -> list[str]:
         """In words."""
-        return [str(self.network), f"the store is waited for {self.store_timeout_s:g} s", *map(str, self.faults)]
+        standby = ["the Runner has a standby"] if self.has_standby else []
+        return [str(self.network), f"the store is waited for {self.store_timeout_s:g} s", *standby, *map(str, self.faults)]
 
 
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
@@ -185,6 +189,30 @@ def _store_fault(chance: random.Random, commits: int) -> Fault:
 def with_replacements(plan: FaultPlan) -> FaultPlan:
     """The plan with a Session actor that lives on beside its heir, where in this one it is killed."""
     return msgspec.structs.replace(plan, faults=[_replacement(each) for each in plan.faults])
+
+
+def with_standby(plan: FaultPlan, seed: int) -> FaultPlan:
+    """The plan with a Runner that has a standby, which takes the place of some that live on for a while.
+
+    Where the plan loses no Runner, this one does so early.
+    """
+    chance = random.Random(f"standby {seed}")
+    faults = [
+        msgspec.structs.replace(each, what="replace") if each.who == "runner" and chance.random() < 0.5 else each
+        for each in plan.faults
+    ]
+    if not any(each.who == "runner" for each in faults):
+        what: What = chance.choice(["kill", "replace"])
+        for_s = 10 ** chance.uniform(-1.7, 0.9)
+        faults = [*faults, Fault(what=what, who="runner", kind="Append", nth=chance.randint(1, 3), for_s=for_s)]
+    if chance.random() < 0.5:
+        # The process that has just taken the place is lost, too, or the Session actor, which forgets the terms.
+        who = chance.choice(["runner", "session", "standby"])
+        faults = [
+            *faults,
+            Fault(what="kill", who=who, after_s=10 ** chance.uniform(-3, 0.3), for_s=10 ** chance.uniform(-1.7, 0.9)),
+        ]
+    return msgspec.structs.replace(plan, faults=faults, has_standby=True)
 
 
 def _replacement(fault: Fault) -> Fault:

@@ -105,6 +105,8 @@ class Firing:
                 world.disk.conflicts += 1
             case "store hangs":
                 world.calls.hang(until_s)
+            case "replace" if fault.who == "runner":
+                world.replace_runner(fault.for_s)
             case "replace":
                 world.replace_session(fault.for_s)
             case _:
@@ -123,6 +125,8 @@ class Firing:
                 found: list[Any] = [world.session]
             case "runner":
                 found = [world.runner]
+            case "standby":
+                found = [world.standby]
             case "agents":
                 found = list(directory.processes()) if directory is not None else []
             case "driver":

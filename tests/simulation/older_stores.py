@@ -7,10 +7,11 @@ import random
 import sqlite3
 from dataclasses import dataclass, field
 
+from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenes import outcome_of, run_turn
 from tests.simulation.stores import Disk
-from tests.simulation.world import Driver, World
+from tests.simulation.world import World
 
 TURNS = 6
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors import Content, Event, FunctionResponse, Part, RunConfig
+from actors import Budget, Content, Event, FunctionResponse, Part, RunConfig
 from actors.errors import RaygroveError
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
@@ -19,10 +19,11 @@ from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.pending import open_calls
 from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
+from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
 from tests.simulation.scenarios import Act, Scenario
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import APP, Driver, World, deployment_of, seeded
+from tests.simulation.world import World, deployment_of, pass_midnight, seeded
 
 LIMIT_S = 900.0
 """Virtual seconds in which a scenario has to be over. Faults last less than one minute."""
@@ -172,6 +173,8 @@ class Simulation:
         try:
             async with asyncio.timeout(LIMIT_S):
                 for number, acts in enumerate(self._scenario.turns):
+                    if number and number == self._scenario.midnight:
+                        pass_midnight(self._loop)
                     await self._turn(f"turn-{number}", acts)
         except TimeoutError:
             result.problems.append(f"hang: not over after {LIMIT_S:g} s")
@@ -181,6 +184,8 @@ class Simulation:
 
     def _config(self, **more: Any) -> RunConfig:
         scenario = self._scenario
+        if scenario.budget:
+            more[scenario.budget] = Budget(llm_calls=scenario.llm_calls)
         return RunConfig(
             streaming="sse" if scenario.streams else "none",
             timeout=scenario.timeout_s or None,

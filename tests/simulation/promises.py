@@ -2,10 +2,14 @@
 Runner says that it was cancelled.
 
 Early replies promise nothing. While the store fails, a cancelled turn ends at once all the same, and is stored later.
+
+Of a Runner with a standby the process that leads is never ended as one that was replaced, and one that was replaced announces
+itself no more once it was told.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from actors.interfaces.records import TurnRow
@@ -15,6 +19,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.session.log.event_scan import scan
 from tests.simulation.cluster import Sent
 from tests.simulation.stores import Disk
+from tests.simulation.virtual_loop import SimProcess
 
 PROMISING = frozenset({"Append", "OpenTurn", "ResumeTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"})
 """Classes of messages whose replies are looked at, whoever sends them."""
@@ -38,6 +43,8 @@ class Promises:
         self._disk = disk
         self._has_failed = has_failed
         self._to_cancel: dict[int, TurnRow] = {}
+        self._terms: Counter[SimProcess] = Counter()
+        self._told: set[SimProcess] = set()
         self.broken: list[str] = []
 
     def note(self, sent: Sent) -> None:
@@ -56,7 +63,28 @@ class Promises:
             missing = self._missing(decode_message(sent.raw), decode_message(raw))
         elif sent.kind == CANCEL and sent.nth in self._to_cancel and isinstance(decode_message(raw), p.Ack):
             missing = self._still_open(self._to_cancel[sent.nth])
+        elif sent.kind == "AnnounceRunner":
+            missing = self._out_of_term(sent, decode_message(raw))
         self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
+
+    def note_end(self, process: SimProcess, *, leads: bool) -> None:
+        """A process of a Runner ends since it was told that another one has its place."""
+        if leads:
+            self.broken.append(f"{process.name} leads, and was ended as one that was replaced")
+
+    def _out_of_term(self, sent: Sent, reply: p.Message) -> Sequence[str]:
+        message, session, runner = decode_message(sent.raw), sent.receiver, sent.sender
+        assert isinstance(message, p.AnnounceRunner)
+        if session is None or runner is None:
+            return ()
+        if isinstance(reply, p.Ack):
+            before, self._terms[session] = self._terms[session], max(message.term, self._terms[session])
+            return [f"the place was given in term {message.term} after {before}"] if message.term < before else ()
+        if not isinstance(reply, p.AnnounceFirst) or reply.term <= message.term:
+            return ()
+        was_told = runner in self._told
+        self._told.add(runner)
+        return [f"it was told of term {reply.term} before"] if was_told else ()
 
     def _missing(self, message: p.Message, reply: p.Message) -> Sequence[str]:
         match message, reply:

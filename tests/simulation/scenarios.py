@@ -97,6 +97,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         groups: in how many processes agents live; 0: each in its own.
         streams: partial events are wanted.
         timeout_s: of each turn; 0: none.
+        budget: the option of each turn that is a budget; "": there is none.
+        llm_calls: how many model calls that has.
+        midnight: before the turn with this number, from 1, a new day begins; 0: none does.
     """
 
     root: Node
@@ -104,6 +107,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     groups: int = 0
     streams: bool = False
     timeout_s: float = 0.0
+    budget: str = ""
+    llm_calls: int = 0
+    midnight: int = 0
 
     @property
     def has_one_log(self) -> bool:
@@ -114,7 +120,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         in_any_order = pauses(self.root) and not deeds.isdisjoint({"enqueue", "follow"})
         # Two drivers' turns in line begin as they come to the Session actor, which is asked again by each when it was lost.
         in_any_order = in_any_order or any({"enqueue", "follow"} <= {act.deed for act in acts} for acts in self.turns)
-        return not self.timeout_s and deeds.isdisjoint(DISTURBING) and not any_wins and not in_any_order
+        return not self.timeout_s and not self.budget and deeds.isdisjoint(DISTURBING) and not any_wins and not in_any_order
 
 
 def pauses(root: Node) -> bool:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from runtime.driver.turns.turn import Turn
 from tests.simulation.agents import build, forget_calls
+from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY, NO_FAULTS
 from tests.simulation.scenarios import Node
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, VirtualLoop
-from tests.simulation.world import Driver, World, deployment_of, seeded
+from tests.simulation.world import World, deployment_of, seeded
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from tests.simulation.cluster import Trace
-from tests.simulation.faults import FaultPlan, fault_plan, with_replacements
+from tests.simulation.faults import FaultPlan, fault_plan, with_replacements, with_standby
 from tests.simulation.invariants import problems
 from tests.simulation.play import Result, play
 from tests.simulation.scenarios import Scenario, scenario
@@ -41,6 +41,12 @@ def replacing(seed: int) -> Case:
     """The case of a seed with Session actors that live on beside their heirs, where that of the seed loses them."""
     made = case(seed)
     return msgspec.structs.replace(made, plan=with_replacements(made.plan))
+
+
+def standing_by(seed: int) -> Case:
+    """The case of a seed with a Runner that has a standby, and loses its place to it."""
+    made = case(seed)
+    return msgspec.structs.replace(made, plan=with_standby(made.plan, seed))
 
 
 def check(given: Case, right: Result | None = None) -> tuple[list[str], Result, Trace]:

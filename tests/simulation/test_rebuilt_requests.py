@@ -8,10 +8,10 @@ import pytest
 
 from actors.messages.codec import encode
 from actors.messages.llm.recorded import RecordedCall
-from tests.simulation.agents import StepModel
+from tests.simulation.agents import StepModel, TaskModel
+from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY, Simulation, play
 from tests.simulation.simulate import case
-from tests.simulation.world import Driver
 from tests.support.fixtures.noted_requests import note_requests
 
 SEEDS = range(0, 800, 4)
@@ -21,7 +21,7 @@ SEEDS = range(0, 800, 4)
 @pytest.fixture
 def went_out(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     """All requests that models were given, by their bytes."""
-    return note_requests(monkeypatch, StepModel)
+    return note_requests(monkeypatch, StepModel, TaskModel)
 
 
 @pytest.fixture
@@ -64,4 +64,4 @@ def test_what_is_rebuilt_after_losses_is_what_models_were_given(
             break
     assert turns >= enough
     assert calls > turns
-    assert set(refused) <= {"a before_model_callback may have changed it", "it was a round of a flow"}
+    assert set(refused) <= {"a before_model_callback may have changed it"}

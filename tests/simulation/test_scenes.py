@@ -8,10 +8,11 @@ from actors.messages.codec import decode_event
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.runs import RunChild
 from tests.simulation.agents import BEGUN, TWICE
+from tests.simulation.drivers import Driver
 from tests.simulation.play import KEY
 from tests.simulation.scenarios import Node, Step
 from tests.simulation.scenes import attach, outcome_of, play_scene, run_turn
-from tests.simulation.world import Driver, World
+from tests.simulation.world import World
 
 SLOW = Node(kind="llm", name="slow", steps=(Step(does="work", takes_s=20.0),))
 """An agent whose turns take 20 seconds."""

@@ -18,7 +18,7 @@ from tests.simulation.__main__ import fails, smallest
 from tests.simulation.faults import What
 from tests.simulation.mutants.runner import lost_runs_begin_anew
 from tests.simulation.mutants.table import rows
-from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed
+from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed, standing_by
 
 SEEDS = 300
 PART = 30
@@ -66,6 +66,23 @@ def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(fir
         if given != case(seed):
             problems, _, _ = check(given, reference(seed // PLANS)[1])
             failed |= {seed: problems[0]} if problems else {}
+    assert failed == {}
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(450, id="a Runner that was replaced is the first to speak to a new Session actor, and begins a turn")]
+)
+def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
+    assert check(standing_by(seed), reference(seed // PLANS)[1])[0] == []
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_it_holds_as_well_when_a_runner_has_a_standby(first: int) -> None:
+    failed: dict[int, str] = {}
+    for seed in range(first, first + PART):
+        problems, _, _ = check(standing_by(seed), reference(seed // PLANS)[1])
+        failed |= {seed: problems[0]} if problems else {}
     assert failed == {}
 
 

@@ -64,6 +64,9 @@ class SimProcess:
         """Start a task in the process."""
         return self.run(asyncio.get_running_loop().create_task, work)
 
+    def note_lost(self) -> None:
+        """Called when it is lost."""
+
     def go_on(self) -> None:
         """Let a held process run, unless it is dead."""
         if not self.is_dead:
@@ -140,7 +143,11 @@ class _NoSelector:
 
 
 class VirtualLoop(base_events.BaseEventLoop):
-    """The event loop. Blocking calls that go to its executor are run on it, one step later."""
+    """The event loop. Blocking calls that go to its executor are run on it, one step later.
+
+    Attributes:
+        days_passed_s: by so much the wall clock is ahead of the loop's time, beside the beginning.
+    """
 
     _ready: Any
     _scheduled: Any
@@ -151,6 +158,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._numbers = 0
         self._selector = _NoSelector(self)
         self.tasks: list[_Task] = []
+        self.days_passed_s = 0.0
         self.processes: list[SimProcess] = []
         self.is_ending = False
         self.set_task_factory(self._new_task)

@@ -6,17 +6,17 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
-from uuid import UUID
 
 from actors import BaseAgent
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
-from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.clock import Clock
 from actors.messages import event as event_module
 from actors.messages.codec import encode
@@ -26,21 +26,19 @@ from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+from actors.rules.recovery.standby import next_term
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.store import store_thread
-from runtime import Runtime
-from runtime.cluster.transport.hosts import RECOVERY
-from runtime.driver.event_loop import Portal
-from runtime.driver.turns.client import TurnClient
+from runtime.cluster.runners.host import RECOVERY
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.engine.interface import Engine
 from runtime.models.registry import resolve
 from runtime.settings import Settings
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
+from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import COMMIT, FaultPlan, Phase, are_at_store
 from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
@@ -48,19 +46,36 @@ from tests.simulation.stores import Disk, DiskStore, StoreCalls
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
-APP = "sim"
 SETTINGS = Settings()
 OPENED_AT_ONCE = 64
 """Turns that a Runner opens at the same time."""
+NOTICED_S = 0.05
+"""The longest time until a process that stands by notices that the one that leads is gone."""
+
 EPOCH_S = 1_700_000_000.0
 """Wall time when the loop's time is 0."""
+
+
+DAY_S = 86_400.0
+
+
+def wall_s(loop: VirtualLoop) -> float:
+    """The wall time, in seconds since the epoch."""
+    return EPOCH_S + loop.days_passed_s + loop.time()
+
+
+def pass_midnight(loop: VirtualLoop) -> None:
+    """Have the wall clock come to the beginning of the next day, by UTC. No timer runs meanwhile."""
+    loop.days_passed_s += DAY_S - wall_s(loop) % DAY_S
 
 
 class _LoopClock:
     """Implements `Clock`: supervisors wait in virtual time."""
 
     def now_s(self) -> float:
-        return EPOCH_S + asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return wall_s(loop)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -71,60 +86,13 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
     """Inside the block ids, time and the store's thread are the simulation's."""
     ids, chance = random.Random(f"ids {seed}"), random.Random(f"store {seed}")
     calls = StoreCalls(loop, chance)
-    clock = SimpleNamespace(time=lambda: EPOCH_S + loop.time())
+    clock = SimpleNamespace(time=lambda: wall_s(loop))
     with ExitStack() as patches:
-        patches.enter_context(mock.patch("uuid.uuid4", side_effect=lambda: UUID(int=ids.getrandbits(128), version=4)))
+        patches.enter_context(mock.patch("os.urandom", side_effect=ids.randbytes))
         patches.enter_context(mock.patch("os.getpid", return_value=1))
         patches.enter_context(mock.patch.object(event_module, "time", clock))
         patches.enter_context(mock.patch.object(store_thread, "Worker", return_value=calls))
         yield calls
-
-
-class SimEngine:
-    """Implements `Engine` for one driver's process."""
-
-    limiter = None
-    lasts = True
-    artifact_store = None
-    auto_create_session = True
-    has_ended = False
-
-    def __init__(self, world: World, process: SimProcess) -> None:
-        self._world = world
-        self.session = world.session_ref(process)
-        self.runner = RunnerRef(world.runner_handle(process).link("the Runner"))
-
-    def prepare(self) -> None:
-        """Nothing."""
-
-    async def rejoin(self) -> None:
-        """Nothing: the deployment outlives all of its drivers."""
-
-    async def define(self, name: str, plan: FlowPlan) -> None:
-        """Keep a flow's plan."""
-        self._world.plans.add(name, plan)
-
-
-class SimPortal:
-    """Stands in for the driver's event loop in a thread: the one loop of the simulation."""
-
-    def __init__(self, process: SimProcess) -> None:
-        self._process = process
-
-    def is_current_thread(self) -> bool:
-        return True
-
-    def time_s(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def call_soon(self, callback: Any) -> None:
-        self._process.run(asyncio.get_running_loop().call_soon, callback)
-
-    def submit(self, work: Any) -> Any:
-        return self._process.spawn(work)
-
-    async def run_async(self, work: Any) -> Any:
-        return await work
 
 
 class World:
@@ -142,6 +110,8 @@ class World:
         faults: has the faults of the plan come.
         store_timeout_s: see FaultPlan.
         promises: what replies of Session actors have promised, and did not hold.
+        runner: the process that leads, where the Runner has two.
+        standby: the one that stands by; None: there is none now.
     """
 
     def __init__(
@@ -176,8 +146,15 @@ class World:
         self._incarnations = 0
         self.session: HostProcess | None = None
         self.runner: HostProcess | None = None
-        self.directory: SimDirectory | None = None
+        self.standby: HostProcess | None = None
+        self._has_standby = plan.has_standby
+        self._term = 0
         self._outlived: HostProcess | None = None
+
+    @property
+    def directory(self) -> SimDirectory | None:
+        """That of the Runner."""
+        return self.runner.directory if self.runner is not None else None
 
     @property
     def wires(self) -> Wires:
@@ -188,7 +165,21 @@ class World:
         """Start the Session actor and the Runner."""
         self._start_session()
         self._start_runner()
+        if self._has_standby:
+            self._start_standby()
         self.faults.begin()
+
+    def session_options(self) -> dict[str, Any]:
+        """What a Session actor is given beside the tree with which the deployment was started."""
+        return {}
+
+    def runner_options(self, directory: SimDirectory) -> dict[str, Any]:
+        """What a Runner is given beside that tree."""
+        return {}
+
+    def spec(self, agent: str) -> AgentSpec:
+        """What the actor of an agent is given. `agent`: its address."""
+        return self._deployment.tree.spec(agent)
 
     def session_ref(self, sender: SimProcess | None) -> SessionRef:
         """A client of the Session actor for a process."""
@@ -211,6 +202,8 @@ class World:
             store_timeout_s=self.store_timeout_s,
             writer="session",
             on_replaced=lambda: outside(self.kill, process),
+            version=self._deployment.tree.version.id,
+            **self.session_options(),
         )
         process.actors[""] = process.run(SessionActor, environment)
         self.trace.add(self.loop.time(), f"{process.name} starts")
@@ -225,24 +218,67 @@ class World:
         self._start_session()
         outside(self.loop.call_later, lives_s, self.kill, old)
 
+    def replace_runner(self, lives_s: float) -> None:
+        """Have the standby of a Runner take its place, which goes on with what it was asked for a while."""
+        old = self.runner
+        if old is None or old.is_dead:
+            return
+        self.trace.add(self.loop.time(), f"{old.name} is given up")
+        self._lead_soon()
+        outside(self.loop.call_later, lives_s, self.kill, old)
+
+    def _give_up(self, process: HostProcess) -> None:
+        """What a Runner does that learns that its standby has its place."""
+        self.promises.note_end(process, leads=process is self.runner and self.standby is None)
+        outside(self.kill, process)
+
+    def _lead_soon(self) -> None:
+        """The standby, if there is one, learns that the process that leads is gone."""
+        if self.standby is not None:
+            outside(self.loop.call_later, self._random.uniform(0, NOTICED_S), self._lead, self.standby)
+
+    def _lead(self, process: HostProcess) -> None:
+        if process is not self.standby or process.is_dead:
+            return
+        self.runner, self.standby = process, None
+        self.trace.add(self.loop.time(), f"{process.name} takes the place")
+        process.spawn(self._recover(process, self._next_term()))
+
+    def _next_term(self) -> int:
+        self._term = next_term(self._term, int(self.loop.time() * 1_000), is_first=bool(self._term % 2))
+        return self._term
+
+    def _start_standby(self) -> None:
+        self.standby = self._runner_process(is_restarted=True)
+
     def _start_runner(self) -> None:
-        process = self.runner = self._process("runner", can_restart=True)
-        self.directory = SimDirectory(self._start_agent, self._kill_soon, self._wires, process)
+        self.runner = self._runner_process(term=self._next_term() if self._has_standby else 0)
+
+    def _runner_process(self, *, term: int = 0, is_restarted: bool = False) -> HostProcess:
+        process = self._process("runner", can_restart=True)
+        directory = SimDirectory(partial(self._start_agent, process), self._kill_soon, self._wires, process)
+        process.directory = directory
         artifacts = FailingArtifactStore()
         environment = RunnerEnvironment(
             self.session_ref(process),
-            self.directory,
+            directory,
             artifacts,
             self._deployment.tree.plugins,
             limits=self._limits,
+            version=self._deployment.tree.version.id,
             turns_opened_at_once=OPENED_AT_ONCE if self._turns_opened_at_once is None else self._turns_opened_at_once,
+            term=term,
+            is_restarted=is_restarted,
+            on_replaced=partial(self._give_up, process) if self._has_standby else None,
+            **self.runner_options(directory),
         )
         process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
         self.trace.add(self.loop.time(), f"{process.name} starts")
+        return process
 
-    async def _recover(self, process: HostProcess) -> None:
+    async def _recover(self, process: HostProcess, term: int = 0) -> None:
         """What a Runner's host does after it was restarted: it sends its Runner a message until that replies."""
-        raw = encode(RecoverTurns())
+        raw = encode(RecoverTurns(term=term))
         handle = Handle(self._wires, process, lambda: process, can_restart=True)
         asked: set[asyncio.Future[bytes]] = set()
         for attempt in count(1):
@@ -257,9 +293,8 @@ class World:
             # A reference of Ray may be dropped before there is a reply; a future complains when its error is not retrieved.
             each.cancel()
 
-    async def _start_agent(self, agent: str) -> HostProcess:
-        runner, directory = self.runner, self.directory
-        assert runner is not None
+    async def _start_agent(self, runner: HostProcess, agent: str) -> HostProcess:
+        directory = runner.directory
         assert directory is not None
         await asyncio.sleep(self._random.uniform(0, 0.01))
         name = f"agent {agent}" if not self._groups else f"group {sum(agent.encode()) % self._groups}"
@@ -270,7 +305,7 @@ class World:
             process = self._process(name)
             process.runner = runner
             process.environment = self._environment(process, runner)  # type: ignore[attr-defined]
-        spec = self._deployment.tree.spec(agent)
+        spec = self.spec(agent)
         process.actors[agent] = process.run(AgentActor, spec, process.environment)  # type: ignore[attr-defined]
         return process
 
@@ -296,8 +331,7 @@ class World:
             return
         process.is_held = process.is_dead = True
         self.trace.add(self.loop.time(), f"{process.name} is lost")
-        if isinstance(process, Driver):
-            process.gone.set()
+        process.note_lost()
         if not isinstance(process, HostProcess):
             return
         self._wires.died(process)
@@ -305,12 +339,19 @@ class World:
             self.calls.lose(process)
         if process is self.session:
             outside(self.loop.call_later, away_s, self._start_session)
-        elif process is self.runner:
-            assert self.directory is not None
-            for agent in self.directory.processes():
+        elif process.directory is not None:
+            for agent in process.directory.processes():
                 # Ray ends the processes of a lost owner, but not at once.
                 outside(self.loop.call_later, self._random.uniform(0, 0.5), self.kill, agent)
-            outside(self.loop.call_later, away_s, self._restart_runner)
+            self._replace_lost(process, away_s)
+
+    def _replace_lost(self, process: HostProcess, away_s: float) -> None:
+        """A process of the Runner is lost: Ray starts it again."""
+        if process is self.standby:
+            self.standby = None
+        elif process is self.runner and self.standby is not None:
+            self._lead_soon()
+        outside(self.loop.call_later, away_s, self._restart_runner)
 
     def freeze(self, process: SimProcess, seconds: float) -> None:
         """Stop a process for a while."""
@@ -332,29 +373,16 @@ class World:
         self.faults.moment(COMMIT, process, phase)
 
     def _restart_runner(self) -> None:
-        self._start_runner()
-        assert self.runner is not None
-        self.runner.spawn(self._recover(self.runner))
-
-
-class Driver(SimProcess):
-    """A driver's process, with a Runtime in it.
-
-    Attributes:
-        rt: the Runtime.
-        gone: set when the process is lost.
-    """
-
-    def __init__(self, world: World) -> None:
-        super().__init__(f"driver {len(world.drivers) + 1}")
-        world.drivers.append(self)
-        self.gone = asyncio.Event()
-        self.rt = Runtime.__new__(Runtime)
-        engine, portal = cast(Engine, SimEngine(world, self)), cast(Portal, SimPortal(self))
-        # As `Runtime.connect` does it.
-        self.rt._set_up(APP, engine, None, {})
-        self.rt._client._portal = portal
-        self.rt._turns = TurnClient(self.rt._client)
+        """Where the Runner has another process that lives, this one stands by; else it leads."""
+        if self.standby is not None:
+            # That is about to lead.
+            outside(self.loop.call_later, NOTICED_S, self._restart_runner)
+        elif self._has_standby and self.runner is not None and not self.runner.is_dead:
+            self._start_standby()
+        else:
+            self._start_runner()
+            assert self.runner is not None
+            self.runner.spawn(self._recover(self.runner, self._term))
 
 
 def deployment_of(root: BaseAgent) -> Deployment:

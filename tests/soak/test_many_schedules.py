@@ -42,11 +42,14 @@ async def create_all(rt: Runtime, due_s: int) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("kills", [True, False], ids=["killed", "undisturbed"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_thousand_turns_that_are_due_at_once_all_begin_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kills: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, kind: str, kills: bool
 ) -> None:
     root = LlmAgent(name="root", model=PatternModel([], default="ok"))
-    with Deploy("ray", tmp_path)(root) as rt:
+    store = {"session_store": request.getfixturevalue("own_server").url} if kind == "postgresql" else {}
+    # The server is that of both cases.
+    with Deploy("ray", tmp_path)(root, app_name=f"due-{kills}", **store) as rt:
         due_s = int(time.time() + AHEAD_S)
         asyncio.run(create_all(rt, due_s))
         assert time.time() < due_s, "creating them took too long"
@@ -62,7 +65,7 @@ def test_a_thousand_turns_that_are_due_at_once_all_begin_once(
         left = sum(1 for _ in rt.schedules.list(limit=KEPT + 1))
         is_killed = rt.statistics().session.pid != pid
     with capsys.disabled():
-        print(f"\n{DUE:,} of {KEPT:,} schedules: half begun after {late_s[DUE // 2]:.2f} s, all after {late_s[-1]:.2f} s")
+        print(f"\n{kind}: {DUE:,} of {KEPT:,} schedules: half begun after {late_s[DUE // 2]:.2f} s, all after {late_s[-1]:.2f} s")
     assert len(turns) == len({turn.session_id for turn in turns}) == DUE
     assert late_s[0] >= 0
     assert late_s[-1] < MOST_S

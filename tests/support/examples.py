@@ -10,7 +10,7 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
 
-FAILS_ON_PURPOSE = {"supervision": "ConnectionError", "batch": "ConnectionError"}
+FAILS_ON_PURPOSE = {"supervision": "ConnectionError", "batch": "ConnectionError", "graph": "LookupError"}
 """Examples in which agents fail, and the error: it is logged with its traceback."""
 
 

@@ -26,7 +26,7 @@ class Deploy:
             "session_store": f"sqlite:///{self.folder}/sessions.db",
             "artifact_store": f"file://{self.folder}/artifacts",
         }
-        if not isinstance({**settings, **options}["session_store"], str):
+        if not isinstance({**settings, **options}["session_store"], str | list):
             # Beside a store that is an object there is no place of the test's own.
             settings["memory_store"] = f"sqlite:///{self.folder}/memory.db"
         return Runtime(root, **{**settings, **options})

@@ -37,6 +37,7 @@ MAX_ANY_PER_1000 = 12
 LONG_CLASSES = {
     "SessionRef": "one line for each message that the Session actor takes",
     "ShardedSessionRef": "a SessionRef that also finds the shard",
+    "StoresSessionRef": "a ShardedSessionRef that also finds the store",
     "Runtime": "what programs call; turns, maps and services are classes of their own, which it inherits",
     "SqlSessionStore": "one method for each question to a store; its bases connect, and keep the claim",
     "RayEngine": "an engine answers the driver, and shows what others may join",
@@ -75,6 +76,17 @@ MODEL_TEXTS = {
     "actors/definitions/tools/tasks.py": "_NewTask",
 }
 """Functions and classes whose docstrings are descriptions of tools: models read them, so they stay word for word."""
+
+MODEL_CALLERS = {
+    "actors/behaviours/llm/budgeted_model.py": "the way of agents to their models, by their budgets",
+    "actors/agent/rate_limited_model.py": "a model around another one: the calls that come to it were allowed",
+    "runtime/models/fallback.py": "likewise",
+    "runtime/cluster/transport/hosts.py": "likewise, in the process of a model that is shared",
+}
+"""Files that call models."""
+
+BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls", "reserve", "reserve_if_room")
+"""Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
 RULER = re.compile(r"#\s*[-=*#]{4,}")
@@ -300,6 +312,36 @@ def is_there(name: str, path: Path) -> bool:
     return any((ROOT / folder / name).is_file() for folder in ("", "docs", path.parent))
 
 
+def calls_past_budgets(given: Iterable[Source]) -> list[str]:
+    """Places that call a model, and are not among those that budgets were asked for."""
+    found = []
+    for each in given:
+        for node in ast.walk(each.tree):
+            if not isinstance(node, ast.Call) or each.path.as_posix() in MODEL_CALLERS:
+                continue
+            called = ast.unparse(node.func)
+            if called == "Responses" or called.endswith(".generate"):
+                found.append(f"{each.at(node.lineno)} calls a model, whatever budgets say: take an AllowedCall")
+    return found
+
+
+def answers_dropped(given: Iterable[Source]) -> list[str]:
+    """Places that ask budgets, and take no notice of the answer."""
+    found = []
+    for each in given:
+        for node in ast.walk(each.tree):
+            dropped = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["_"]:
+                dropped = node.value
+            dropped = dropped.value if isinstance(dropped, ast.Await) else dropped
+            if isinstance(dropped, ast.Call) and getattr(dropped.func, "attr", "") in BUDGET_QUESTIONS:
+                if ast.unparse(dropped.func) == "self._runner.take_llm_call":
+                    # The Runner only counts, and has no answer.
+                    continue
+                found.append(f"{each.at(dropped.lineno)} drops the answer of {ast.unparse(dropped.func)}")
+    return found
+
+
 @cache
 def semantics_numbers() -> frozenset[str]:
     """The sections of semantics.md and their numbered paragraphs: "5" and "5.4"."""
@@ -386,6 +428,14 @@ def test_no_test_takes_out_modules_by_itself() -> None:
     complain(modules_taken_out([each for each in sources("tests") if not each.path.is_relative_to("tests/support")]))
 
 
+def test_models_are_called_where_budgets_were_asked() -> None:
+    complain(calls_past_budgets(sources("actors/agent", "actors/behaviours", "actors/rules", "runtime")))
+
+
+def test_no_answer_of_a_budget_is_dropped() -> None:
+    complain(answers_dropped(sources(*PACKAGES)))
+
+
 def complain(found: Sequence[str]) -> None:
     assert not found, "\n".join([f"{len(found)} places:", *found])
 
@@ -431,6 +481,10 @@ def methods(number: int, name: str = "Large", prefix: str = "f") -> str:
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
         (unknown_citations, {"a/x.py": "# See docs/nothing.md.\n"}, "cites docs/nothing.md"),
         (unknown_citations, {"a/x.py": "# See seed 001.\n"}, "cites seed 001"),
+        (calls_past_budgets, {"a/x.py": "async with Responses(m, r, stream=True) as s: ..."}, "a/x.py:1 calls a model"),
+        (calls_past_budgets, {"a/x.py": "m.generate(r)"}, "a/x.py:1 calls a model"),
+        (answers_dropped, {"a/x.py": "async def f():\n    await c.take_llm_call(r, m)"}, "a/x.py:2 drops the answer"),
+        (answers_dropped, {"a/x.py": "async def f():\n    _ = await s.reserve(m)"}, "a/x.py:2 drops the answer"),
     ],
 )
 def test_every_check_finds_what_it_looks_for(
@@ -454,6 +508,9 @@ def test_every_check_finds_what_it_looks_for(
         (modules_taken_out, {"a/x.py": "monkeypatch.setitem(sys.modules, 'b', None)\nx = 'del sys.modules[1]'"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
+        (calls_past_budgets, {"actors/behaviours/llm/budgeted_model.py": "Responses(m, r, stream=True)"}),
+        (calls_past_budgets, {"a/x.py": "call.responses(stream=True)"}),
+        (answers_dropped, {"a/x.py": "async def f():\n    reply = await c.take_llm_call(r, m)\n    return await s.reserve(r)"}),
     ],
 )
 def test_no_check_complains_without_a_reason(check: Callable[[Sequence[Source]], list[str]], texts: dict[str, str]) -> None:

@@ -45,6 +45,7 @@ def test_only_the_cluster_knows_a_pickler() -> None:
         "runtime/cluster/packing/shared_pickles.py",
         "runtime/cluster/processes/environment.py",
         "runtime/cluster/tool_tasks.py",
+        "runtime/cluster/upgrading/trees.py",
     }
 
 
@@ -66,6 +67,8 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
         ("runtime/cluster/deployment/tree_versions.py", "cloudpickle.loads(packed.plugins)"),
         ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
+        # What the deployment itself has kept: whether another release can load it.
+        ("runtime/cluster/upgrading/trees.py", "cloudpickle.loads(pickled)"),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 from typing import Any
 
@@ -73,3 +74,11 @@ def test_keys_are_taken_from_the_environment_and_shown_nowhere(monkeypatch: pyte
     monkeypatch.setenv("RAYGROVE_ENV", "sesame")
     with pytest.raises(DefinitionError, match=re.escape('RAYGROVE_ENV: it has to be JSON, such as ["OPENAI_API_KEY"]')):
         Settings()
+
+
+def test_settings_that_an_older_release_has_pickled_have_the_defaults_of_what_it_did_not_know() -> None:
+    older = Settings(runners=3)
+    for name in ("standby_runners", "user_weights"):
+        del older.__dict__[name]
+    taken = pickle.loads(pickle.dumps(older))
+    assert taken == Settings(runners=3)

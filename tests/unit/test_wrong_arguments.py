@@ -50,7 +50,7 @@ MADE_BY_ACTORS = {
         "TaskNode",
         "TaskResult",
     ),
-    *("BoardTask", "EdgeReason", "EventCompaction", "FlowBoard", "LogLine", "UsedTurn"),
+    *("BatchInfo", "BatchItem", "BoardTask", "CaseTurn", "EdgeReason", "EventCompaction", "FlowBoard", "LogLine", "UsedTurn"),
     *(
         "CallAttempt",
         "DeploymentEvent",

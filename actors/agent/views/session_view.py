@@ -35,6 +35,7 @@ class AgentView:
         generation: of the log, which a rewind changes.
         history: the compiled log.
         state: the session's state as it was last read.
+        state_seq: of a state that came with events, the place up to which it has all changes: it may be newer than these.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class AgentView:
         self.generation = ""
         self.history = make(agent, branch, logger.warning)
         self.state = ViewedState()
+        self.state_seq = 0
         # The turn and its epoch whose message was followed, and may not be on disk.
         self._followed: tuple[str, int] | None = None
 
@@ -126,6 +128,7 @@ class AgentView:
             # A long log comes in pages: no more than one of them is ever held.
             self._drop_unseen()
         self.state.value = decode(fetched.state, dict)
+        self.state_seq = fetched.state_seq
 
     def follow(self, message: Invoke) -> bool:
         """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
@@ -140,6 +143,7 @@ class AgentView:
         for stored in events:
             self._add(stored)
         self.state.value = decode(message.state, dict)
+        self.state_seq = message.state_seq
         self._followed = None if message.after else (turn.invocation_id, turn.epoch)
         return True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from actors.messages.codec import decode
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.log import Fetched
 
 
 class ViewedState:
@@ -13,19 +12,26 @@ class ViewedState:
 
     Attributes:
         value: the state that was read last.
+        seq: all changes up to this place of the log are in it; below 0: the state has to be read again.
     """
 
     def __init__(self) -> None:
         self.value: JsonObject = {}
-        # The turn and its epoch in which the state was read, and the last change that is in it.
+        # The turn and its epoch in which the state was read, and the place up to which all changes are in it.
         self._read_in: tuple[str, int] | None = None
-        self._seq = 0
+        self.seq = 0
 
-    def read(self, turn: TurnRef, fetched: Fetched) -> JsonObject:
-        """Take in the state alone, and return it."""
-        self.value = decode(fetched.state, dict)
+    def take(self, turn: TurnRef, encoded: bytes, state_seq: int) -> JsonObject:
+        """Take in the state, and return it.
+
+        Args:
+            turn: in which it was read.
+            encoded: as MessagePack.
+            state_seq: all changes up to this place of the log are in it.
+        """
+        self.value = decode(encoded, dict)
         self._read_in = (turn.invocation_id, turn.epoch)
-        self._seq = fetched.state_seq
+        self.seq = state_seq
         return self.value
 
     def change(self, seq: int, before_seq: int) -> None:
@@ -33,13 +39,17 @@ class ViewedState:
 
         Args:
             seq: the place of the change.
-            before_seq: the place of the last change before it. If that is not known here, the state has to be read again.
+            before_seq: the place of the last change before it. If that one is not known here, the state has to be read again.
         """
-        self._seq = seq if before_seq == self._seq else -1
+        self.seq = seq if before_seq <= self.seq else -1
+
+    def forget(self) -> None:
+        """A run was stopped, and may have changed the state without hearing that it is stored: the state has to be read again."""
+        self._read_in = None
 
     def is_current(self, turn: TurnRef, state_seq: int) -> bool:
         """True if the state was read in this turn, and the last known change, at `state_seq`, is in it.
 
         A state that was read in another turn may be outdated: other sessions change the user's and the app's state.
         """
-        return self._read_in == (turn.invocation_id, turn.epoch) and state_seq <= self._seq
+        return self._read_in == (turn.invocation_id, turn.epoch) and state_seq <= self.seq

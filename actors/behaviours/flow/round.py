@@ -93,7 +93,8 @@ class _Round:
             by_name[REQUEST_BUDGET] = RequestBudgetTool()
         self._tools = ToolCalls(spec, context, by_name)
         # What an agent says in a flow is not kept as its output: its tasks have the results.
-        self._model_call = ModelCall(spec, model, context, TaskPrompt(spec, context, work, plan, board), self._tools)
+        self._prompt = TaskPrompt(spec, context, work, plan, board)
+        self._model_call = ModelCall(spec, model, context, self._prompt, self._tools)
 
     async def run(self) -> AnyOutcome:
         """The round from its beginning to its end."""
@@ -116,7 +117,10 @@ class _Round:
         if self._work.begins and await emit_content_of(self._spec.hooks("before_agent_callback"), self._context):
             return Finished()
         # The log has to say that there was a round, also when the model returned nothing.
-        response = msgspec.structs.replace(await self._model_call.run() or Event(), flow=self._mark())
+        response = await self._model_call.run() or Event()
+        seen_seq, state_seq = self._prompt.seen_seqs
+        mark = msgspec.structs.replace(self._mark(), seen_seq=seen_seq, state_seq=state_seq if state_seq > seen_seq else 0)
+        response = msgspec.structs.replace(response, flow=mark)
         calls = list(response.function_calls())
         if calls and all(is_controllers(call.name) for call in calls):
             # These calls only note decisions, so they and their responses are stored in one go.

@@ -20,12 +20,13 @@ from actors.behaviours.graph.results import (
 )
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.edges import AgentName, EdgeReader, GraphNode, name_of_end
-from actors.definitions.graphs.nodes import TriedAgent
+from actors.definitions.graphs.nodes import FunctionNode, TriedAgent
 from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished, Paused
 from actors.rules.graph.progress import Given
+from actors.rules.recovery.failures import error_of
 
 
 class FailedBelow(NamedTuple):
@@ -83,13 +84,15 @@ class DynamicRuns:
         if run_id is not None and run_id.isdigit():
             raise ValueError(f"run_id {run_id!r} has digits only: these number the runs without an id of their own")
         if use_as_output and self.output is not None:
-            raise ValueError(f"{self._caller.info.path} has the output of another run already: use_as_output goes once")
+            raise ValueError(f"{self._caller.info.path} already has a use_as_output delegate: its output is that of one run")
         place = self._place(self._node(node), node_input, run_id, use_sub_branch, override_branch, use_as_output)
-        ended = self._runs.ended_below(place.name) or await self._ended(place)
+        ended = self._runs.ended_below(place.name)
+        if ended is None or _is_awaited(place.node, ended):
+            ended = await self._ended(place)
         if ended.failed is not None:
             error = DynamicNodeFailError(place.info.path, ended.failed.error_message)
             self.failed = FailedBelow(error, ended.failed)
-            raise error
+            raise error from error_of(ended.failed)
         if use_as_output:
             self.output = ended
         return ended.output
@@ -118,12 +121,14 @@ class DynamicRuns:
         if name in self._agents:
             agent = self._agents[name]
             if isinstance(given, TriedAgent | AgentName) and isinstance(agent, AgentName):
-                return agent._replace(retry_config=given.retry_config, timeout=given.timeout)
+                return agent.tried(given.retry_config, given.timeout)
             return agent
         if isinstance(given, str | BaseAgent | TriedAgent | AgentName):
             raise UnknownAgentError(name, f" {self._caller.info.path} can run the agents of its graph: give it in sub_agents.")
         node = self._reader.node(given)
         assert not isinstance(node, BaseAgent | TriedAgent)
+        if isinstance(node, FunctionNode) and node.placement is not None:
+            raise ValueError(f"{node.name!r} has a placement, which run_node cannot give it: put it into the edges of a graph")
         return node
 
     def _place(
@@ -146,7 +151,7 @@ class DynamicRuns:
             branch = f"{branch}.{label}" if branch else label
         output_for = (caller.info.path, *caller.info.output_for) if use_as_output else ()
         info = NodeInfo(path=f"{caller.info.path}/{label}", output_for=output_for, is_alone=caller.info.is_alone)
-        return NodePlace(f"{caller.name}/{label}", node, branch, given, info)
+        return NodePlace(f"{caller.name}/{label}", node, branch, given, info, caller.since)
 
     async def _ended(self, place: NodePlace) -> EndedBelow:
         task = asyncio.create_task(self._runs.run_below(place))
@@ -169,3 +174,9 @@ class DynamicRuns:
             case _:
                 self.stopped = self.stopped or result
         raise NodeInterruptedError(place.info.path)
+
+
+def _is_awaited(node: GraphNode, ended: EndedBelow) -> bool:
+    """True for a run that was to wait until it has an output, and had none: it runs again when its caller does."""
+    waits = isinstance(node, FunctionNode | AgentName) and node.wait_for_output
+    return waits and ended.output is None and ended.failed is None

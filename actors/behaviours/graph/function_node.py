@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import pydantic
 
 from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.node_attempt import NodeAttempt, routes, routes_of
 from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
-from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode, NodeParameter
+from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode
 from actors.definitions.graphs.request_input import RequestInput
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.definitions.tools.context import ToolContext
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
-from actors.interfaces.context import GraphContext
+from actors.interfaces.context import Context
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
@@ -29,7 +28,6 @@ from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.messages.protocol.outcomes import Failed
 from actors.messages.shown import shown
 from actors.rules.graph.answers import read_json
-from actors.rules.graph.progress import Given
 from actors.rules.recovery.failures import failure_event
 
 INPUT = "node_input"
@@ -47,7 +45,7 @@ class NodeCall:
         place: of the run.
         attempt: what the log has of it.
         answers: the user's to its questions.
-        context: the graph's run.
+        context: the run of the graph, or of the agent.
         below: the runs that it asks for.
         schema: of the state; None: it may write anything.
     """
@@ -58,7 +56,7 @@ class NodeCall:
         place: NodePlace,
         attempt: NodeAttempt,
         answers: JsonMapping,
-        context: GraphContext,
+        context: Context,
         below: DynamicRuns,
         schema: StateSchema | None = None,
     ) -> None:
@@ -265,9 +263,9 @@ class NodeCall:
         source = self._input() if is_from_input else self._of_node.state
         for name, parameter in self._node.parameters.items():
             if name == INPUT and not is_from_input:
-                found[name] = _bound(parameter, self._given)
+                found[name] = parameter.fitted(self._given)
             elif name in source:
-                found[name] = _bound(parameter, source[name])
+                found[name] = parameter.fitted(source[name])
             elif parameter.is_required:
                 where = "input" if is_from_input else "state"
                 raise WorkflowDataError(self._info.path, f"the {where} has no {name!r}, and the parameter has no default")
@@ -287,20 +285,3 @@ def ended(event: Event, *, is_note: bool = False) -> Event:
     assert event.node_info is not None
     info = msgspec.structs.replace(event.node_info, has_ended=True, is_note=is_note)
     return msgspec.structs.replace(event, node_info=info)
-
-
-def _of_text(adapter: pydantic.TypeAdapter[Any], text: str) -> object:
-    """The words of the user, as JSON if they are that."""
-    try:
-        return adapter.validate_json(text)
-    except pydantic.ValidationError:
-        return adapter.validate_python(text)
-
-
-def _bound(parameter: NodeParameter, value: Given) -> object:
-    if parameter.annotation is Any or parameter.annotation is Content:
-        return value
-    adapter = pydantic.TypeAdapter(parameter.annotation)
-    if not isinstance(value, Content):
-        return adapter.validate_python(value)
-    return value.text if parameter.annotation is str else _of_text(adapter, value.text)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import msgspec
@@ -17,22 +16,23 @@ from actors.behaviours.graph.consent import asked_consent, consent_id, is_agreed
 from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.function_node import NodeCall, ended
 from actors.behaviours.graph.input_check import misfit
-from actors.behaviours.graph.node_attempt import NodeAttempt
+from actors.behaviours.graph.node_attempt import NodeAttempt, repeated
 from actors.behaviours.graph.parallel import ParallelRun
 from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
 from actors.behaviours.lifecycle import stored_failure
 from actors.definitions.graphs.edges import AgentName, GraphNode
-from actors.definitions.graphs.graph import Graph
-from actors.definitions.graphs.nodes import FunctionNode, ParallelWorker, RetryConfig
+from actors.definitions.graphs.nodes import FunctionNode, RetryConfig
+from actors.definitions.graphs.parallel_worker import ParallelWorker
+from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
-from actors.interfaces.context import GraphContext
+from actors.interfaces.context import Context
 from actors.messages.content import Content
-from actors.messages.event import Event
-from actors.messages.graph import NodeInfo, NodeTask
+from actors.messages.event import NO_ACTIONS, Event, EventActions
+from actors.messages.graph import NodeInfo, NodeTask, Route
 from actors.messages.json_types import JsonMapping, JsonValue
-from actors.messages.protocol.outcomes import Failed, Finished
-from actors.rules.recovery.failures import failure, failure_event
+from actors.messages.protocol.outcomes import Failed, Finished, Paused
+from actors.rules.recovery.failures import classes_of, failure, failure_event
 
 logger = logging.getLogger(__name__)
 
@@ -42,27 +42,45 @@ class _Raised(NamedTuple):
 
     error: Exception
     failed: Failed
+    traceback: str
     is_told: bool
+
+
+class RunsOwner(NamedTuple):
+    """What runs nodes: a graph, or an agent for its tools.
+
+    Attributes:
+        agents: that may be run, by name.
+        state: the keys of the state that functions may use; None: all.
+    """
+
+    name: str
+    agents: Mapping[str, AgentName]
+    state: StateSchema | None = None
 
 
 class NodeRuns:
     """Runs single nodes, each from where the log has it. Implements RunsBelow.
 
     Args:
-        graph: whose nodes they are.
-        context: the run of the graph.
+        owner: whose nodes they are.
+        context: the run of the graph, or of the agent.
+        may_wait: a run may wait for the user; False: one that would has failed.
 
     Attributes:
         may_have_begun: the runs that a lost graph may have begun.
+        stored_seq: the place of the end that was stored last; where the graph began before the first.
     """
 
-    def __init__(self, graph: Graph, context: GraphContext) -> None:
-        self._graph = graph
+    def __init__(self, owner: RunsOwner, context: Context, *, may_wait: bool = True) -> None:
+        self._owner = owner
         self._context = context
+        self._may_wait = may_wait
         self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
         # By the run of the graph that they are below.
         self._below: dict[str, dict[str, EndedBelow]] = defaultdict(dict)
         self.may_have_begun: Collection[str] = ()
+        self.stored_seq = context.begun_seq
 
     def recall(self, name: str, event: Event, info: NodeInfo) -> NodeEnd | None:
         """Take in an event of a run that the log has; return the end of a run that is below no other."""
@@ -104,11 +122,15 @@ class NodeRuns:
                 return await ParallelRun(self, place.node, place).run()
         output = cast(JsonValue, place.given)
         if place.node.input_type is not None:
-            output = {name: place.node.input_type.data_of(value) for name, value in cast(JsonMapping, output).items()}
+            input_type = place.node.input_type
+            # A node before it that has given nothing has nothing to fit.
+            output = {
+                name: None if value is None else input_type.data_of(value) for name, value in cast(JsonMapping, output).items()
+            }
         return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)
 
     def _refused(self, place: NodePlace, error: Exception) -> NodeFailed:
-        log_failure(logger, logging.ERROR, f"the input of {place.node.name!r} in {self._graph.name!r}", self._context, error, "")
+        log_failure(logger, logging.ERROR, f"the input of {place.node.name!r} in {self._owner.name!r}", self._context, error, "")
         failed = failure(error)
         info = NodeInfo(path=place.info.path.rpartition("/")[0])
         return NodeFailed(msgspec.structs.replace(failure_event(failed, self._context.branch), node_info=info), failed)
@@ -120,6 +142,9 @@ class NodeRuns:
     async def run_below(self, place: NodePlace) -> NodeResult:
         """Run a node, and store its end: see RunsBelow."""
         result = await self.run(place)
+        if not self._may_wait and _waits(result):
+            await self.stop(place.node)
+            result = self._cannot_wait(place)
         match result:
             case Finished():
                 result = self.noted_end(place, result.output)
@@ -141,22 +166,33 @@ class NodeRuns:
                 known[place.name] = EndedBelow(None, result)
         return result
 
-    async def store(self, ends: Sequence[NodeEnd]) -> None:
-        """Store the events of ends: those that plugins see together, and notes together."""
-        for is_note, together in groupby(ends, key=lambda each: each.is_note):
-            events = [event for end in together for event in end.events]
-            if events:
-                await (self._context.record_all(events) if is_note else self._context.emit_all(events))
+    def _cannot_wait(self, place: NodePlace) -> NodeFailed:
+        why = f"{place.info.path} waits for the user, which a run cannot that a tool has asked for: make it a tool itself"
+        failed = failure(ValueError(why))
+        info = NodeInfo(path=place.info.path, is_alone=place.info.is_alone)
+        return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), node_info=info), failed)
+
+    async def store(self, ends: Sequence[NodeEnd], graph_end: Finished | None = None) -> None:
+        """Store the events of ends together.
+
+        Args:
+            graph_end: the graph ends with them, and this is its outcome.
+        """
+        events = [event for end in ends for event in end.events]
+        if events:
+            self.stored_seq = (await self._context.emit_all(events, end=graph_end))[-1].seq
 
     async def stop(self, node: GraphNode) -> None:
         """Stop the runs of a node that is an agent: see RunsBelow."""
         if isinstance(node, AgentName):
             await self._context.stop_child(node.name)
 
-    def noted_end(self, place: NodePlace, output: JsonValue) -> NodeEnd:
+    def noted_end(self, place: NodePlace, output: JsonValue, routes: Sequence[Route] = ()) -> NodeEnd:
         """The end of a run of which the log has all that it has said: the graph notes that it is over, and what of it goes on."""
         info = NodeInfo(path=place.info.path, handed_on=output)
-        return NodeEnd([ended(Event(branch=place.branch, node_info=info), is_note=True)], output, is_note=True)
+        actions = EventActions(route=list(routes)) if routes else NO_ACTIONS
+        event = Event(branch=place.branch, node_info=info, actions=actions)
+        return NodeEnd([ended(event, is_note=True)], output, routes, is_note=True)
 
     async def _note_failure(self, place: NodePlace, failed: Failed) -> None:
         event = msgspec.structs.replace(failure_event(failed, place.branch), node_info=NodeInfo(path=place.info.path))
@@ -171,7 +207,7 @@ class NodeRuns:
             failed = result.failed if isinstance(result, NodeFailed) else result
             if not isinstance(failed, Failed):
                 return result
-            delay_s = self._delay_s(place, agent.retry_config, attempt, [failed.error_code])
+            delay_s = self._delay_s(place, agent.retry_config, attempt, classes_of(failed))
             if delay_s is None:
                 return result
             # The agent has told the failure itself, unless it took too long.
@@ -187,19 +223,22 @@ class NodeRuns:
 
     async def _asked(self, place: NodePlace, agent: AgentName, attempt: NodeAttempt, *, resume: bool) -> NodeResult:
         """The outcome of one attempt of an agent."""
-        of_graph = self._context.task.after_seq if self._context.task is not None else 0
+        # Of a graph that is tried again what has ended stays so.
+        since = place.since if agent.is_graph else max(place.since, attempt.after_seq)
         task = NodeTask(
             path=place.info.path,
-            graph=self._graph.name,
+            graph=self._owner.name,
             content=place.given if isinstance(place.given, Content) else None,
             data=None if isinstance(place.given, Content) else place.given,
             output_for=place.info.output_for,
-            after_seq=max(attempt.after_seq, of_graph),
+            after_seq=max(attempt.after_seq, self._context.after_seq),
+            since=since,
             sees_conversation=agent.sees_conversation,
         )
         try:
             async with asyncio.timeout(agent.timeout) as timer:
-                return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume)
+                is_first = place.is_first and attempt.number == 1
+                return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume, is_first=is_first)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -228,13 +267,14 @@ class NodeRuns:
         if (end := self._answered(place, node, attempt)) is not None:
             return end
         while True:
-            below = DynamicRuns(self, self._graph.agents, place, may_ask=node.rerun_on_resume)
-            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below, self._graph.state)
+            below = DynamicRuns(self, self._owner.agents, place, may_ask=node.rerun_on_resume)
+            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below, self._owner.state)
             result = await self._attempt(call, node, below)
             if not isinstance(result, _Raised):
                 return result
             classes = [each.__name__ for each in type(result.error).__mro__]
             delay_s = self._delay_s(place, node.retry_config, attempt, classes)
+            self._log(node, attempt, result, delay_s)
             if delay_s is None:
                 return NodeFailed(None if result.is_told else call.failed(result.failed), result.failed)
             event = call.try_again() if result.is_told else call.failed(result.failed, is_retried=True)
@@ -255,13 +295,18 @@ class NodeRuns:
         except Exception as error:
             await below.stop()
             traceback = whole_traceback(error)
-            log_failure(
-                logger, logging.ERROR, f"node {node.name!r} of graph {self._graph.name!r}", self._context, error, traceback
-            )
             is_told = below.failed is not None and below.failed.error is error
-            return _Raised(error, below.failed.failed if is_told and below.failed else failure(error, traceback), is_told)
+            failed = below.failed.failed if is_told and below.failed else failure(error, traceback)
+            return _Raised(error, failed, traceback, is_told)
         finally:
             below.cancel()
+
+    def _log(self, node: FunctionNode, attempt: NodeAttempt, raised: _Raised, delay_s: float | None) -> None:
+        """Log an attempt that has failed; `delay_s`: until the next, None without one."""
+        what, level = f"node {node.name!r} of graph {self._owner.name!r}", logging.ERROR
+        if delay_s is not None and node.retry_config is not None:
+            what, level = repeated(what, attempt.number, node.retry_config, delay_s), logging.WARNING
+        log_failure(logger, level, what, self._context, raised.error, raised.traceback)
 
     def _try_again(self, name: str, before: NodeAttempt, number: int, after_seq: int) -> NodeAttempt:
         """The next attempt of a run: what has ended below it stays so, but for what has failed."""
@@ -290,13 +335,18 @@ class NodeRuns:
         missing = [*(call_id for call_id in attempt.waits if call_id not in inputs), *attempt.unanswered_below(answers)]
         if attempt.waits and not node.rerun_on_resume:
             output = inputs[next(iter(inputs))] if len(inputs) == 1 else cast(JsonValue, inputs)
-            return NodeEnd([], waits=missing) if missing else self.noted_end(place, output)
+            # Beside its question it may have said a route.
+            return NodeEnd([], waits=missing) if missing else self.noted_end(place, output)._replace(routes=attempt.routes)
         # Where it has paused without a question, a run below it has waited for the user's words.
         if attempt.is_answered(answers) or (attempt.has_paused and not attempt.waits_below):
             attempt.begin_again()
             return None
         is_over = attempt.waits or attempt.has_paused
         return NodeEnd([], waits=missing) if missing and is_over else None
+
+
+def _waits(result: NodeResult) -> bool:
+    return isinstance(result, Paused) or (isinstance(result, NodeEnd) and result.is_waiting)
 
 
 def _top(name: str) -> str:

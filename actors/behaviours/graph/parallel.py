@@ -9,12 +9,12 @@ from typing import cast
 
 from actors.behaviours.graph.function_node import ended
 from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodePlace, NodeResult, RunsBelow, Waits
-from actors.definitions.graphs.nodes import ParallelWorker
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
-from actors.messages.protocol.outcomes import Finished, Paused
+from actors.messages.protocol.outcomes import Failed, Finished, Paused
 from actors.rules.graph.answers import read_json
 from actors.rules.graph.progress import Given
 
@@ -22,7 +22,7 @@ from actors.rules.graph.progress import Given
 class ParallelRun:
     """The runs for all items: in their order, so many at a time as may.
 
-    The first item that fails stops the others.
+    The first item that fails stops the others, but for a worker with partial results.
     """
 
     def __init__(self, runs: RunsBelow, worker: ParallelWorker, place: NodePlace) -> None:
@@ -32,6 +32,7 @@ class ParallelRun:
         self._outputs: dict[int, JsonValue] = {}
         self._waits = Waits()
         self._failed: NodeResult | None = None
+        self._errors: dict[int, Failed] = {}
 
     async def run(self) -> NodeResult:
         """The list of the outputs, in the order of the items."""
@@ -61,16 +62,26 @@ class ParallelRun:
             return self._failed
         if self._waits:
             return NodeEnd([], waits=self._waits.calls, awaits=self._waits.awaits)
-        outputs: JsonValue = [self._outputs[index] for index in range(len(items))]
+        outputs = self._output(len(items))
         event = Event(branch=self._place.branch, node_info=self._place.info, output=outputs)
         return NodeEnd([ended(event)], outputs)
+
+    def _output(self, items: int) -> JsonValue:
+        results: list[JsonValue] = [self._outputs.get(index) for index in range(items)]
+        if not self._worker.partial_results:
+            return results
+        errors: list[JsonValue] = [
+            {"index": index, "error_code": failed.error_code, "error_message": failed.error_message}
+            for index, failed in sorted(self._errors.items())
+        ]
+        return {"results": results, "errors": errors}
 
     async def _run_item(self, index: int, item: JsonValue) -> bool:
         """Run one item. Returns True when it has ended, and another one may begin."""
         label = f"{self._worker.name}@{index + 1}"
         branch = f"{self._place.branch}.{label}" if self._place.branch else label
         info = NodeInfo(path=f"{self._place.info.path}/{label}")
-        place = NodePlace(f"{self._place.name}/{label}", self._worker.node, branch, item, info)
+        place = NodePlace(f"{self._place.name}/{label}", self._worker.node, branch, item, info, self._place.since)
         ended = self._runs.ended_below(place.name)
         result: NodeResult = _result_of(ended) if ended is not None else await self._runs.run_below(place)
         match result:
@@ -81,6 +92,9 @@ class ParallelRun:
             case NodeEnd() | Finished():
                 self._outputs[index] = result.output
                 return self._failed is None
+            case NodeFailed() | Failed() if self._worker.partial_results:
+                self._errors[index] = result.failed if isinstance(result, NodeFailed) else result
+                return True
             case NodeFailed():
                 # Its event is stored.
                 self._failed = self._failed or NodeFailed(None, result.failed)

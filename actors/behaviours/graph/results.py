@@ -20,6 +20,8 @@ class NodePlace(NamedTuple):
         name: the run in the graph: `a@2`, or below another run `a@2/b@1`.
         branch: of its events.
         info: says in each event of the run which node it is from.
+        since: the place in the log after which its events come.
+        is_first: see GraphContext.run_node.
     """
 
     name: str
@@ -27,6 +29,8 @@ class NodePlace(NamedTuple):
     branch: str | None
     given: Given
     info: NodeInfo
+    since: int = 0
+    is_first: bool = False
 
 
 class NodeEnd(NamedTuple):
@@ -39,6 +43,7 @@ class NodeEnd(NamedTuple):
         is_note: the events say nothing but that the run is over.
         waits: the ids of the calls that the user has to answer before the run can end; then no event says that it is over.
         awaits: the run, this one or one below it, that waits for the user's words; then no event says so, either.
+        is_of_agent: it is that of an agent, whose own events say what it gives.
     """
 
     events: Sequence[Event]
@@ -47,6 +52,7 @@ class NodeEnd(NamedTuple):
     is_note: bool = False
     waits: Sequence[str] = ()
     awaits: str = ""
+    is_of_agent: bool = False
 
     @property
     def is_waiting(self) -> bool:

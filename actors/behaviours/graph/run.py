@@ -11,36 +11,33 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from actors.behaviours.graph.node_runs import NodeRuns
+from actors.behaviours.graph.node_runs import NodeRuns, RunsOwner
 from actors.behaviours.graph.results import NodeEnd, NodeFailed, NodePlace, NodeResult, Waits
+from actors.definitions.graphs.edges import AgentName
 from actors.definitions.graphs.graph import Graph
-from actors.definitions.graphs.nodes import FunctionNode
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import StarvedJoinError
+from actors.errors import SeveralOutputsError, StarvedJoinError
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
-from actors.messages.graph import NodeInfo, is_below, root_path
+from actors.messages.graph import NodeInfo, Route, is_below
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
-from actors.rules.graph.progress import GraphProgress, NodeRun
+from actors.rules.graph.progress import NOT_STORED, GraphProgress, NodeRun
 
 ASKED = "asked"
 """The progress that a graph notes when it pauses: the place of the message that its first nodes are given."""
 
 
-async def run_graph(spec: AgentSpec, context: GraphContext) -> AnyOutcome:
-    """Run the nodes of a graph, from START or from where it was when it was paused or lost, to its end or to a pause."""
-    return await GraphRun(spec, context).run()
-
-
 class GraphRun:
-    """One run of a graph."""
+    """One run of a graph, from START or from where it was when it was paused, lost or failed, to its end or to a pause."""
 
     def __init__(self, spec: AgentSpec, context: GraphContext) -> None:
+        self._spec = spec
         self._graph = cast(Graph, spec.definition)
         self._context = context
         task = context.task
         given = context.user_content if task is None else task.data if task.content is None else task.content
-        self._path = task.path if task is not None else root_path(spec.name)
+        self._path = context.path
         self._output_for = (self._path, *task.output_for) if task is not None else (self._path,)
         if self._graph.input_type is not None:
             given = (
@@ -48,11 +45,20 @@ class GraphRun:
                 if isinstance(given, Content)
                 else self._graph.input_type.data_of(given)
             )
-        self._progress = GraphProgress(self._graph.shape, context.branch, given, self._graph.max_concurrency)
-        self._runs = NodeRuns(self._graph, context)
+        self._progress = GraphProgress(
+            self._graph.shape, context.branch, given, self._graph.max_concurrency, since=context.begun_seq
+        )
+        self._runs = NodeRuns(RunsOwner(self._graph.name, self._graph.agents, self._graph.state), context)
         self._tasks: dict[asyncio.Task[NodeResult], NodeRun] = {}
         self._done: asyncio.Queue[asyncio.Task[NodeResult]] = asyncio.Queue()
         self._waits = Waits()
+        self._unstored: list[NodeEnd] = []
+        self._has_to_store = False
+        self._routes: tuple[Route, ...] = ()
+        # Joins that check nothing: they cannot fail, and are over as soon as they begin.
+        self._at_once = {
+            name for name, each in self._graph.nodes.items() if isinstance(each, JoinNode) and each.input_type is None
+        }
 
     async def run(self) -> AnyOutcome:
         """The run, from where it is to its end or to where it waits for the user."""
@@ -69,10 +75,12 @@ class GraphRun:
             return Paused(call_ids=tuple(self._waits.calls), awaits=self._waits.awaits)
         for join, lacking in self._progress.starved().items():
             raise StarvedJoinError(self._graph.name, join, ", ".join(map(repr, lacking)))
+        if self._has_too_many_outputs():
+            raise SeveralOutputsError(self._graph.name, ", ".join(map(repr, self._progress.outputs)))
         output = self._progress.output
         if self._graph.output_type is not None and output is not None:
             output = self._graph.output_type.data_of(output)
-        return Finished(output=output)
+        return Finished(output=output, routes=self._routes)
 
     def _recall(self) -> None:
         """Follow what the log has."""
@@ -82,7 +90,8 @@ class GraphRun:
             if info is None or not name:
                 continue
             if (end := self._runs.recall(name, event, info)) is not None:
-                self._follow(name, end, event.branch)
+                self._follow(name, end, event.branch, event.seq)
+                self._runs.stored_seq = event.seq
         if self._context.is_resumed:
             self._runs.may_have_begun = frozenset(self._progress.next_names())
 
@@ -97,8 +106,9 @@ class GraphRun:
         """Run nodes until none is under way and none can begin; or return what ends the graph."""
         while True:
             # While an agent waits for the user's words nothing more begins, which would speak in between.
+            is_first = not self._tasks
             for run in self._progress.begin() if not self._waits.awaits else ():
-                task = asyncio.create_task(self._runs.run(self._place(run)))
+                task = asyncio.create_task(self._runs.run(self._place(run, is_first=is_first)))
                 self._tasks[task] = run
                 task.add_done_callback(self._done.put_nowait)
             if not self._tasks:
@@ -114,13 +124,14 @@ class GraphRun:
         """Tasks in the order in which they began."""
         return list(done) if len(done) == 1 else [task for task in self._tasks if task in done]
 
-    def _place(self, run: NodeRun) -> NodePlace:
+    def _place(self, run: NodeRun, *, is_first: bool = False) -> NodePlace:
         if self._graph.is_function:
-            info = NodeInfo(path=self._path, output_for=self._output_for[1:], is_alone=True)
+            info = NodeInfo(path=self._path, output_for=self._output_for[1:], is_alone=not self._context.is_node)
         else:
             output_for = self._output_for if self._graph.shape.is_terminal(run.node) else ()
             info = NodeInfo(path=f"{self._path}/{run.name}", output_for=output_for)
-        return NodePlace(run.name, self._graph.nodes[run.node], run.branch, run.given, info)
+        since = min(run.since, self._runs.stored_seq)
+        return NodePlace(run.name, self._graph.nodes[run.node], run.branch, run.given, info, since, is_first)
 
     async def _take_in(self, results: Sequence[tuple[NodeRun, NodeResult]]) -> NodeResult | None:
         """Store the ends of nodes, and follow them; or return the first result that ends the graph."""
@@ -131,34 +142,70 @@ class GraphRun:
                 case NodeEnd():
                     ends.append((run, result))
                 case Finished():
-                    ends.append((run, self._runs.noted_end(self._place(run), result.output)))
+                    end = self._runs.noted_end(self._place(run), result.output, result.routes)
+                    ends.append((run, end._replace(is_of_agent=True)))
                 case Paused():
                     self._pause(run, result.call_ids, result.awaits)
                 case _:
                     stopped = stopped or result
-        await self._runs.store([end for _, end in ends])
         for run, end in ends:
             if end.is_waiting:
                 self._pause(run, end.waits, end.awaits)
             else:
                 self._follow(run.name, end, end.events[-1].branch)
+        self._unstored += [end for _, end in ends]
+        # Where only agents have ended, their own events say so: a graph that is lost asks them again, and they say the same. So
+        # it stores what follows from their ends before anything begins because of it, and many that end one by one together.
+        self._has_to_store |= not all(end.is_of_agent for _, end in ends)
+        while stopped is None and not self._waits.awaits and self._progress.has_only_next(self._at_once):
+            await self._take_in_joins()
+        if self._has_to_store or stopped is not None or not self._tasks or self._progress.has_next:
+            unstored, self._unstored, self._has_to_store = self._unstored, [], False
+            await self._runs.store(unstored, self._end() if stopped is None else None)
         return stopped
 
-    def _follow(self, name: str, end: NodeEnd, branch: str | None) -> None:
+    async def _take_in_joins(self) -> None:
+        """Run the joins that are next, which are over at once, to be stored with the ends that have led to them."""
+        for run in self._progress.begin():
+            end = cast(NodeEnd, await self._runs.run(self._place(run)))
+            self._follow(run.name, end, run.branch)
+            self._unstored.append(end)
+            self._has_to_store = True
+
+    def _end(self) -> Finished | None:
+        """The outcome of the graph, when nothing can stand against its end any more; None as long as something can."""
+        goes_on = self._tasks or self._waits or self._progress.has_next or self._progress.starved()
+        is_open = self._graph.output_type is not None or self._has_too_many_outputs()
+        if goes_on or is_open or self._spec.hooks("after_agent_callback"):
+            return None
+        return Finished(output=self._progress.output, routes=self._routes)
+
+    def _has_too_many_outputs(self) -> bool:
+        return self._graph.one_output and len(self._progress.outputs) > 1
+
+    def _follow(self, name: str, end: NodeEnd, branch: str | None, seq: int = NOT_STORED) -> None:
         node = self._graph.nodes.get(name.rpartition("@")[0])
-        waits = isinstance(node, FunctionNode) and node.wait_for_output and end.output is None and not end.routes
-        self._progress.end(name, end.output, end.routes, branch, leads_on=not waits)
+        may_wait = isinstance(node, FunctionNode | AgentName) and node.wait_for_output
+        waits = may_wait and end.output is None and not end.routes
+        if self._graph.is_function:
+            self._routes = tuple(end.routes)
+        self._progress.end(name, end.output, end.routes, branch, leads_on=not waits, seq=seq)
 
     def _pause(self, run: NodeRun, waits: Sequence[str], awaits: str) -> None:
         self._waits.add(waits, awaits)
         self._progress.pause(run.name)
 
-    async def _stop(self, stopped: NodeResult) -> AnyOutcome:
-        """Stop the nodes that still run, and say in the log that one has failed."""
+    async def stop_nodes(self) -> None:
+        """Stop the nodes that still run, and return when they have ended. Raises FencedError."""
         for task, run in self._tasks.items():
+            task.cancel()
             await self._runs.stop(self._graph.nodes[run.node])
             with suppress(asyncio.CancelledError, Exception):
                 await task
+
+    async def _stop(self, stopped: NodeResult) -> AnyOutcome:
+        """Stop the nodes that still run, and say in the log that one has failed."""
+        await self.stop_nodes()
         if not isinstance(stopped, NodeFailed):
             return cast(AnyOutcome, stopped)
         if stopped.event is not None:

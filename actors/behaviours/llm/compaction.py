@@ -10,16 +10,18 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.behaviours.failure_log import log_failure
+from actors.behaviours.llm.budgeted_model import AllowedCall, BudgetedModel
 from actors.behaviours.llm.recording import CallRecorder
 from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer, SummaryFunction
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.tracebacks import whole_traceback
 from actors.errors.user_code import in_thread, is_cancellation
 from actors.interfaces.context import Context
-from actors.interfaces.model import Model, Responses, name_of
+from actors.interfaces.model import Model
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions, EventCompaction, new_event_id
 from actors.messages.llm.model import LlmRequest, LlmResponse
+from actors.messages.protocol.log import DoWithout
 from actors.rules.checks import model_answer
 from actors.rules.compaction.sizes import estimated_tokens
 from actors.rules.compaction.triggers import Trigger
@@ -44,7 +46,7 @@ class Compactor:
     def __init__(self, spec: AgentSpec, config: EventsCompactionConfig, model: Model, context: Context) -> None:
         self._spec = spec
         self._config = config
-        self._model = model
+        self._model = BudgetedModel(spec, model, context)
         self._context = context
         self._recorder = CallRecorder(spec, context)
         # Of turns that have ended nothing changes while the run goes on.
@@ -54,7 +56,7 @@ class Compactor:
         """Summarise what is due.
 
         Raises:
-            LlmCallsLimitExceededError, BudgetExceededError, NoPriceError: the turn has no model call left.
+            LlmCallsLimitExceededError, NoPriceError: the turn has no model call left.
             FencedError: the turn was taken over or has ended.
         """
         for trigger in await self._triggers():
@@ -86,52 +88,52 @@ class Compactor:
 
     async def _summary(self, found: CompactionWindow) -> Event | None:
         """The event of a summary; None if there is none."""
-        event_id = new_event_id()
+        event_id, name = new_event_id(), self._model.name
         summarizer = self._config.summarizer
+        allowed: AllowedCall | None = None
         if isinstance(summarizer, LlmEventSummarizer):
-            request = LlmRequest(model=name_of(self._model), agent=self._spec.name)
+            request = LlmRequest(model=name, agent=self._spec.name)
             request.contents = [Content.of_text(summarizer.prompt(found.events))]
             # Outside of what follows: a turn that may make no more calls fails.
-            await self._context.take_llm_call(request, name_of(self._model))
+            reply = await self._model.allowed_if_room(request)
+            if isinstance(reply, DoWithout):
+                logger.info("agent %r: the budget of %s has no room for a summary", self._spec.name, reply.whose)
+                return None
+            allowed, name = reply, reply.request.model
         began_s = asyncio.get_running_loop().time()
         try:
-            if isinstance(summarizer, LlmEventSummarizer):
-                response = await self._answer(request, event_id)
+            if allowed is not None:
+                response = await self._answer(allowed, event_id)
             else:
                 assert summarizer is not None
+                assert not isinstance(summarizer, LlmEventSummarizer)
                 response = LlmResponse(content=await _written(summarizer, found.events))
         except BaseException as error:  # The model, or the function, is foreign code.
             if is_cancellation(error):
                 raise
             log_failure(logger, logging.WARNING, "the summary of a conversation", self._context, error, whole_traceback(error))
             return None
-        if response.content is None or response.content.is_empty():
-            logger.warning("agent %r: the conversation was not summarised: there is no summary", self._spec.name)
-            return None
-        is_told = response.usage is not None or isinstance(summarizer, LlmEventSummarizer)
-        return Event(
+        event = Event(
             id=event_id,
             usage=response.usage,
-            model_version=(response.model_version or name_of(self._model)) if is_told else None,
+            model_version=(response.model_version or name) if response.usage is not None or allowed is not None else None,
             duration_s=(asyncio.get_running_loop().time() - began_s) or None,
-            actions=EventActions(
-                compaction=EventCompaction(
-                    start_seq=found.start_seq,
-                    end_seq=found.end_seq,
-                    start_timestamp=found.events[0].timestamp,
-                    end_timestamp=found.events[-1].timestamp,
-                    compacted_content=msgspec.structs.replace(response.content, role="model"),
-                )
-            ),
         )
+        if response.content is None or response.content.is_empty():
+            logger.warning("agent %r: the conversation was not summarised: there is no summary", self._spec.name)
+            if allowed is not None:
+                # What was paid for is in the log, also where it was nothing.
+                await self._context.emit(event)
+            return None
+        return msgspec.structs.replace(event, actions=EventActions(compaction=_compaction(found, response.content)))
 
-    async def _answer(self, request: LlmRequest, event_id: str) -> LlmResponse:
+    async def _answer(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
         """Ask the model, like any other call."""
-        name = name_of(self._model)
+        name, request = allowed.request.model, allowed.request
         answer = model_answer.ModelAnswer(name)
         told = self._context.telemetry.model_call(request, name, stream=False)
         with self._recorder.call(request, event_id) as recorded, told as call:
-            async with Responses(self._model, request, stream=False) as responses:
+            async with allowed.responses(stream=False) as responses:
                 async for response in responses:
                     if not getattr(response, "partial", False):
                         answer.add_complete(response)
@@ -139,6 +141,16 @@ class Compactor:
             call.answered(whole)
             recorded.usage = whole.usage
         return whole
+
+
+def _compaction(found: CompactionWindow, summary: Content) -> EventCompaction:
+    return EventCompaction(
+        start_seq=found.start_seq,
+        end_seq=found.end_seq,
+        start_timestamp=found.events[0].timestamp,
+        end_timestamp=found.events[-1].timestamp,
+        compacted_content=msgspec.structs.replace(summary, role="model"),
+    )
 
 
 async def _written(function: SummaryFunction, events: Sequence[Event]) -> Content | None:

@@ -11,7 +11,8 @@ from typing import NamedTuple, cast
 import msgspec
 
 from actors.behaviours.callbacks import as_response, first_result
-from actors.behaviours.lifecycle import KeepOutput, callback_context, tell_of_budgets
+from actors.behaviours.lifecycle import KeepOutput, callback_context
+from actors.behaviours.llm.budgeted_model import AllowedCall, BudgetedModel
 from actors.behaviours.llm.output import InterimWords
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
@@ -23,16 +24,15 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
-from actors.interfaces.model import Model, Responses, name_of
+from actors.interfaces.model import Model, name_of
 from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import BY_BUDGET, NO_ACTIONS, Event, Usage, new_event_id
+from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, NO_ACTIONS, Event, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
-from actors.messages.protocol.log import AskForMore, FailedCall, MaySpend
+from actors.messages.protocol.log import AskForMore, FailedCall
 from actors.rules.checks import model_answer, user_message
 from actors.rules.checks.budget_question import question
-from actors.rules.prompt import instructions
 
 CALL_ID_PREFIX = "call-"
 """Begins the ids that we give to calls whose model gave them none; they are not sent back to models."""
@@ -41,12 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(NamedTuple):
-    """A call that the model has answered: by which model, its tokens, how long it took, and whether a budget changed it."""
+    """A call that the model has answered: by which model, its tokens, its time, and the key that marks its request as changed."""
 
     model: str
     usage: Usage | None
     duration_s: float
-    by_budget: bool
+    changed_by: str
 
 
 class _MoreIsNeededError(Exception):
@@ -97,8 +97,7 @@ class ModelCall:
         keep_output: KeepOutput | None = None,
     ) -> None:
         self._spec = spec
-        self._model = model
-        self._model_name = name_of(spec.model)
+        self._model = BudgetedModel(spec, model, context, name_of(spec.model))
         self._context = context
         self._requests = RequestBuilder(spec, prompt, tools)
         self._recorder = CallRecorder(spec, context)
@@ -162,27 +161,21 @@ class ModelCall:
 
         Its partial events have the id of the complete one.
         """
+        config = self._context.run_config
         replaced = await self._replaced(request, context)
         if replaced is not None:
             return self._replacement(replaced), None
-        model = self._model
-        reply = await self._context.take_llm_call(request, request.model or self._model_name)
-        await tell_of_budgets(self._spec, self._context, reply.warnings)
-        match reply:
-            case AskForMore() as asked:
-                raise _MoreIsNeededError(asked)
-            case MaySpend(model=other, end=told):
-                if other:
-                    request.model, model = other, self._context.model_named(other)
-                request.system_instruction = instructions.join([request.system_instruction, told])
+        allowed = await self._model.allowed(request)
+        if isinstance(allowed, AskForMore):
+            raise _MoreIsNeededError(allowed)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None
-        by_budget = isinstance(reply, MaySpend) and bool(reply.model or reply.end)
         try:
-            response = await self._generate(model, request, event_id)
-            name = response.model_version or request.model or self._model_name
-            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, by_budget)
+            response = await self._generate(allowed, event_id)
+            name = response.model_version or request.model or self._model.name
+            changed_by = BY_BUDGET if allowed.by_budget else BY_RUN_CONFIG if config.model_input_context else ""
+            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, changed_by)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error):
                 raise
@@ -199,7 +192,7 @@ class ModelCall:
         return self._replacement(draft if replaced is None else replaced), answered
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
-        model = request.model or self._model_name
+        model = request.model or self._model.name
         self._context.note_failed_call(FailedCall(self._spec.name, model, type(error).__name__, took_s))
 
     def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
@@ -210,36 +203,36 @@ class ModelCall:
         parts = self._planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
-    async def _generate(self, model: Model, request: LlmRequest, event_id: str) -> LlmResponse:
+    async def _generate(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
-        answer = model_answer.ModelAnswer(self._model_name)
-        told = self._context.telemetry.model_call(request, self._model_name, stream=self._context.streaming)
-        with self._recorder.call(request, event_id) as recorded, told as call:
-            response = await self._answer(model, request, answer, call, event_id)
+        answer = model_answer.ModelAnswer(self._model.name)
+        told = self._context.telemetry.model_call(allowed.request, self._model.name, stream=self._context.streaming)
+        with self._recorder.call(allowed.request, event_id) as recorded, told as call:
+            response = await self._answer(allowed, answer, call, event_id)
             call.answered(response)
             recorded.usage = response.usage
         return response
 
     async def _answer(
-        self, model: Model, request: LlmRequest, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
+        self, allowed: AllowedCall, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
     ) -> LlmResponse:
         pieces = _Pieces()
-        async with Responses(model, request, stream=self._context.streaming) as responses:
+        async with allowed.responses(stream=self._context.streaming) as responses:
             async for response in responses:
                 call.chunk()
                 if getattr(response, "partial", False):
                     answer.add_partial()
-                    content = model_answer.partial_content(response.content, self._model_name, self._spec.limits.max_inline_bytes)
+                    content = model_answer.partial_content(response.content, self._model.name, self._spec.limits.max_inline_bytes)
                     if content is not None and self._planner is not None:
                         content = pieces.planned(content, self._planner)
                     await self._context.emit(Event(id=event_id, content=content, partial=True))
                 else:
                     answer.add_complete(response)
-        return model_answer.checked_response(answer.complete(), self._model_name, logger.warning)
+        return model_answer.checked_response(answer.complete(), self._model.name, logger.warning)
 
     def _replacement(self, given: object) -> LlmResponse:
         """The response that a callback returned in place of another one."""
-        return model_answer.checked_response(as_response(given), self._model_name, logger.warning)
+        return model_answer.checked_response(as_response(given), self._model.name, logger.warning)
 
     async def _with_unique_ids(self, response: LlmResponse) -> LlmResponse:
         """The response with an id on every call that no other call has that the agent sees."""
@@ -303,7 +296,8 @@ def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
     if answered is None:
         return event
     usage = answered.usage if event.usage is None else event.usage
-    metadata = {**(event.custom_metadata or {}), BY_BUDGET: True} if answered.by_budget else event.custom_metadata
+    changed_by = answered.changed_by
+    metadata = {**(event.custom_metadata or {}), changed_by: True} if changed_by else event.custom_metadata
     return msgspec.structs.replace(
         event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None, custom_metadata=metadata
     )

@@ -32,6 +32,8 @@ def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
         try:
             value = agent.output_type.value_of(text)
         except ValueError as error:
+            if agent.keeps_unfit():
+                return
             raise OutputSchemaError(agent.name, str(error)) from error
     if agent.output_key:
         actions.state_delta[agent.output_key] = value

@@ -12,6 +12,7 @@ from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.topology import TASK
 from actors.rules.checks.budget_question import REQUEST_BUDGET
+from actors.rules.routing.transfer import TRANSFER_TOOL
 
 
 def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> dict[str, Tool]:
@@ -29,5 +30,7 @@ def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for
     if asks_for_more:
         by_name[REQUEST_BUDGET] = RequestBudgetTool()
     if spec.targets:
-        by_name.update((tool.name, tool) for tool in transfer_tools(spec.transfer_menu))
+        has_own = TRANSFER_TOOL in by_name
+        given = transfer_tools(spec.transfer_menu)
+        by_name.update((tool.name, tool) for tool in given if not (has_own and tool.name == TRANSFER_TOOL))
     return by_name

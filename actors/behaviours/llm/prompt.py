@@ -15,7 +15,7 @@ from actors.interfaces.context import Context
 from actors.messages.content import Content
 from actors.messages.topology import TASK
 from actors.rules.prompt import instructions
-from actors.rules.prompt.transient import transient_place
+from actors.rules.prompt.transient import place_before, transient_place
 
 
 class Prompt(Protocol):
@@ -49,7 +49,12 @@ class AgentPrompt:
 
     async def contents(self) -> list[Content]:
         """Return as much of the conversation as the agent includes."""
-        return await self._templates.placed_in((await self._context.view()).contents(self._agent.include_contents))
+        view = await self._context.view()
+        contents = view.contents(self._agent.include_contents)
+        if given := self._context.run_config.model_input_context:
+            place = place_before(contents, view.message_of(self._context.invocation_id))
+            contents = [*contents[:place], *given, *contents[place:]]
+        return await self._templates.placed_in(contents)
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""

@@ -10,11 +10,12 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from actors.behaviours.lifecycle import callback_context
 from actors.behaviours.llm.own_tools import own_tools
-from actors.behaviours.llm.prompt import AgentPrompt
+from actors.behaviours.llm.prompt import AgentPrompt, Prompt
 from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.agents.llm import LlmAgent
@@ -35,6 +36,7 @@ from actors.messages.json_types import JsonMapping
 from actors.messages.llm.model import LlmRequest
 from actors.rules.prompt.history import History
 from actors.rules.prompt.instructions import template_names
+from actors.rules.prompt.task_history import TaskHistory
 
 _OURS = "actors."
 """Begins the modules of tools whose declarations are a function of their definition."""
@@ -59,6 +61,8 @@ class PastRun:
         self.run_config = RunConfig()
         self.user_content = Content()
         self.mcp: McpAccess = NoMcp()
+        self.seen_seqs = 0, 0
+        self.llm_calls = 0
         self.artifacts: Any = None
         self.memory: Any = None
         self._history = history
@@ -66,6 +70,10 @@ class PastRun:
     async def view(self) -> History:
         """The log as the agent saw it."""
         return self._history
+
+    async def task_view(self) -> TaskHistory:
+        """The log as the agent saw it in a round of a flow."""
+        return cast(TaskHistory, self._history)
 
 
 def inexact_because(spec: AgentSpec) -> str:
@@ -79,7 +87,12 @@ def inexact_because(spec: AgentSpec) -> str:
         return "an instruction is a function"
     if agent.planner is not None and type(agent.planner) not in (BuiltInPlanner, PlanReActPlanner):
         return f"the planner {type(agent.planner).__name__} may have changed it"
-    for tool in agent.tools:
+    return inexact_tools(agent.tools) or inexact_names(names_in_instructions(spec))
+
+
+def inexact_tools(tools: Sequence[Tool | Toolset]) -> str:
+    """The reason why no request with these tools can be rebuilt; "" where they can."""
+    for tool in tools:
         if isinstance(tool, Toolset):
             return f"the toolset {tool.name!r} says at each run which tools it has"
         kind = type(tool)
@@ -87,7 +100,11 @@ def inexact_because(spec: AgentSpec) -> str:
             return f"the tool {tool.name!r} may have changed it"
         if not kind.declaration.__module__.startswith(_OURS):
             return f"the tool {tool.name!r} declares itself by code of its own"
-    names = names_in_instructions(spec)
+    return ""
+
+
+def inexact_names(names: Sequence[str]) -> str:
+    """The reason why no text can be filled in again that has these names in it; "" where it can."""
     if artifacts := [name for name in names if name.startswith("artifact.")]:
         return f"an instruction names {artifacts[0]!r}, and the artifact may have changed since"
     if shared := [name for name in names if ":" in name]:
@@ -109,8 +126,17 @@ async def rebuilt_request(spec: AgentSpec, past: PastRun) -> LlmRequest:
         spec: an agent for which `inexact_because` gives no reason.
     """
     context = cast(Context, past)
-    tools = ToolCalls(spec, context, own_tools(spec))
-    requests = RequestBuilder(spec, AgentPrompt(spec, context), tools)
+    return await settled_request(spec, context, AgentPrompt(spec, context), own_tools(spec))
+
+
+async def settled_request(spec: AgentSpec, context: Context, prompt: Prompt, by_name: Mapping[str, Tool]) -> LlmRequest:
+    """The request of a prompt, as models get it. Raises TemplateError.
+
+    Args:
+        by_name: the tools.
+    """
+    tools = ToolCalls(spec, context, by_name)
+    requests = RequestBuilder(spec, prompt, tools)
     request = await requests.build(callback_context(context, Actions()))
     requests.settle(request)
     return request

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import msgspec
 
@@ -47,20 +47,22 @@ class CallRecorder:
         mask = self._mask if self._given_mask is not None else None
         self._packer = RequestPacker(spec.limits.max_event_bytes, mask) if spec.recording.covers(context.invocation_id) else None
 
-    @contextmanager
-    def call(self, request: LlmRequest, event_id: str) -> Iterator[CallUnderWay]:
+    def call(self, request: LlmRequest, event_id: str) -> AbstractContextManager[CallUnderWay]:
         """Record the call that is made within the block. One that is cancelled is not recorded: nothing asks for its answer.
 
         Args:
             request: as it is about to go out.
             event_id: of the event that will have the response.
         """
-        under_way = CallUnderWay()
         if self._packer is None:
-            yield under_way
-            return
+            return nullcontext(CallUnderWay())
+        return self._recorded(request, event_id, self._packer)
+
+    @contextmanager
+    def _recorded(self, request: LlmRequest, event_id: str, packer: RequestPacker) -> Iterator[CallUnderWay]:
+        under_way = CallUnderWay()
         call = PackedCall(id=event_id, agent=self._agent, begun_s=now_s(), ended_s=0.0, streamed=self._context.streaming)
-        call, parts = self._with_request(call, request, self._packer)
+        call, parts = self._with_request(call, request, packer)
         error: BaseException | None = None
         with noting_attempts() as attempts:
             try:

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets
+from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets, tell_of_question, telling_of_limits
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
@@ -21,6 +21,7 @@ from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
+from actors.interfaces.telemetry import BudgetTold
 from actors.messages.content import FunctionCall
 from actors.messages.event import Event, new_event_id
 from actors.messages.protocol.log import AskForMore, MaySpend
@@ -223,15 +224,18 @@ class LlmRun:
             return (await self._context.emit_all([together_with, event]))[-1]
 
         if [call.name for call in calls] != [REQUEST_BUDGET]:
-            reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            with telling_of_limits(self._context):
+                reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
             await tell_of_budgets(self._spec, self._context, reply.warnings)
             match reply:
                 case AskForMore(scope=scope, facts=facts):
+                    tell_of_question(self._context, reply)
                     asked = question(scope, new_event_id(), facts)
                     await self._context.emit_all([asked] if together_with is None else [together_with, asked])
                     self._has_asked = True
                     return Paused(call_ids=tuple(asked.long_running_tool_ids))
                 case MaySpend(end=end) if end:
+                    self._context.telemetry.budget(BudgetTold("", "wrap_up"))
                     decided = {call.id or "": {"error": end} for call in calls}
         results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
+from actors.behaviours.graph.tool_runs import CallRuns, ToolRuns
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.behaviours.llm.tool_results import ToolResult
 from actors.definitions.agents.asking_tool import AskingTool
@@ -84,6 +85,7 @@ class ToolCalls:
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
         self._called: Counter[str] = Counter()
+        self._tool_runs: ToolRuns | None = None
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:
         """Ask the tools of these calls whether the user has to agree to them. Raises what a tool raises."""
@@ -213,8 +215,9 @@ class ToolCalls:
             return ToolResult(call, actions, tool.agreed())
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
-                context = self._tool_context(call.id or "", actions, answered)
-                result = await self._call(tool, dict(call.args or {}), context, span)
+                runs = CallRuns(self._runs(), tool.name, call.id or "")
+                context = self._tool_context(call.id or "", actions, answered, runs)
+                result = await self._call(tool, dict(call.args or {}), context, span, runs)
                 if not isinstance(result, Paused):
                     span.answered(result)
             if isinstance(result, Paused):
@@ -239,19 +242,26 @@ class ToolCalls:
         available = ", ".join(self.by_name) if self.by_name else "none"
         return f"there is no tool {name!r}.{did_you_mean(name, self.by_name)} Available tools: {available}"
 
-    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext, span: ToolCallSpan) -> Any:
+    def _runs(self) -> ToolRuns:
+        if self._tool_runs is None:
+            self._tool_runs = ToolRuns(self._spec, self._context)
+        return self._tool_runs
+
+    async def _call(self, tool: Tool, args: JsonObject, context: ToolContext, span: ToolCallSpan, runs: CallRuns) -> Any:
         """Run a tool, with the callbacks around it."""
         hooks = self._spec.hooks
         result = await first_result(hooks("before_tool_callback"), tool, args, context)
         if result is None:
             try:
                 result = await tool.run(args, context)
+                await runs.finish()
             except (FencedError, ActorLostError, NotCarriedOverError):
                 # Not the tool's fault: an agent that it has asked cannot go on here, or the program cannot.
                 raise
             except BaseException as error:  # A tool is the user's code: whatever it raises, the model hears of it and goes on.
                 if is_cancellation(error):
                     raise
+                await runs.stop()
                 span.failed(error)
                 context.actions.forget_questions()
                 result = await first_result(hooks("on_tool_error_callback"), tool, args, context, error)
@@ -276,12 +286,15 @@ class ToolCalls:
         run_id = str(number) if number is not None else call_segment(call_id)
         return await self._context.delegate(name, run_id, call_id, data)
 
-    def _tool_context(self, call_id: str, actions: Actions, answered: UserAnswer | None = None) -> ToolContext:
+    def _tool_context(
+        self, call_id: str, actions: Actions, answered: UserAnswer | None = None, runs: CallRuns | None = None
+    ) -> ToolContext:
         context = self._context
         return ToolContext(
             function_call_id=call_id,
             ask=context.ask_agent,
             delegate=self._delegate,
+            run_node=runs.run if runs is not None else None,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,

@@ -49,12 +49,16 @@ class AskingTool(Tool):
 
     def declaration(self) -> FunctionDeclaration:
         """The agent as the model sees it: a function of its `input_schema`, or of one text."""
+        return FunctionDeclaration(name=self.name, description=self.description, parameters=self.parameters())
+
+    def parameters(self) -> JsonObject:
+        """The schema of its arguments."""
         schema = json_schema(self._input)
         schema.pop("title", None)
         schema.pop("description", None)
         for field in schema.get("properties", {}).values():
             field.pop("title", None)
-        return FunctionDeclaration(name=self.name, description=self.description, parameters=schema)
+        return schema
 
     def checked(self, args: JsonObject, agent: str) -> pydantic.BaseModel:
         """The arguments of a call of an agent. Raises ValueError when one is missing or wrong."""

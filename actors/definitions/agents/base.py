@@ -14,6 +14,7 @@ from actors.definitions.agents.shown import ShownByChanges
 from actors.errors import DefinitionError
 from actors.errors.user_code import UserFunction
 from actors.errors.validation import problems
+from actors.messages.older import add_defaults
 from actors.messages.shown import shown
 
 Callback = UserFunction | list[UserFunction] | None
@@ -114,6 +115,11 @@ class BaseAgent(ShownByChanges, BaseModel):
         # The controller of flows has a name that no agent of a user can have.
         if "name" in fields or self.kind != "flow":
             check_agent_name(self.name)
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Take what was pickled, maybe by an older release: fields that it did not have are as by default."""
+        super().__setstate__(state)
+        add_defaults(self)
 
     @pydantic.field_validator("sub_agents", mode="before")
     @classmethod

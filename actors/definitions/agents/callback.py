@@ -21,6 +21,8 @@ CALLBACK_PARAMETERS: Mapping[str, Sequence[tuple[str, ...]]] = {
     "on_user_message_callback": [("invocation_context", "callback_context"), ("user_message",)],
     "before_run_callback": [("invocation_context", "callback_context")],
     "after_run_callback": [("invocation_context", "callback_context")],
+    "on_run_error_callback": [("invocation_context", "callback_context"), ("error",)],
+    "on_agent_error_callback": [("callback_context",), ("error",)],
     "on_event_callback": [("invocation_context", "callback_context"), ("event",)],
     "on_budget_callback": [("callback_context", "invocation_context"), ("warning",)],
     "instruction": [("readonly_context", "context")],

@@ -10,7 +10,6 @@ import pydantic
 from actors.definitions.agents.asking_tool import AskingTool, TextRequest
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.tools.context import ToolContext
-from actors.errors import DefinitionError
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.messages.topology import SINGLE_TURN, TASK
@@ -32,21 +31,18 @@ class DelegateTool(AskingTool):
     reaches it. LLM agents have one for each child with `mode="task"` or `mode="single_turn"`, and for each graph in `tools`.
 
     Args:
-        agent: the child; the tool takes its name and description. With an `input_schema` the tool takes those arguments; without,
-            one text, `request`.
-
-    Raises:
-        DefinitionError: the `input_schema` is no pydantic model, so it has no arguments.
+        agent: the child; the tool takes its name and description. With a pydantic model as its `input_schema` the tool takes
+            the arguments of that; with another type, one argument `request` of that type; without, one text, `request`.
     """
 
     def __init__(self, agent: BaseAgent) -> None:
         schema = getattr(agent, "input_schema", None)
-        if schema is not None and not (isclass(schema) and issubclass(schema, pydantic.BaseModel)):
-            raise DefinitionError(
-                f"agent {agent.name!r}: a model calls it with arguments, so its input_schema must be a pydantic model"
-            )
-        super().__init__(agent, schema or TextRequest)
-        self._takes_text = schema is None and getattr(agent, "mode", None) != TASK
+        takes_fields = isclass(schema) and issubclass(schema, pydantic.BaseModel)
+        if schema is not None and not takes_fields:
+            super().__init__(agent, pydantic.create_model(agent.name, request=(schema, ...)))
+        else:
+            super().__init__(agent, schema or TextRequest)
+        self._takes_request = not takes_fields and getattr(agent, "mode", None) != TASK
 
     @property
     def counts_calls(self) -> bool:
@@ -66,9 +62,8 @@ class DelegateTool(AskingTool):
             ToolAgentError: the agent was stopped.
         """
         asked = self.checked(args, context.agent_name)
-        data: JsonValue = asked.model_dump(mode="json")
-        if self._takes_text and isinstance(asked, TextRequest):
-            data = asked.request
+        given: JsonObject = asked.model_dump(mode="json")
+        data: JsonValue = given["request"] if self._takes_request else given
         outcome: AnyOutcome = await context.delegate(self.name, data)
         if isinstance(outcome, Paused):
             return outcome

@@ -193,6 +193,10 @@ class LlmAgent(BaseAgent):
         """The agents that work for its calls, and graphs: its children, too."""
         return [tool.agent for tool in self.tools if isinstance(tool, DelegateTool)]
 
+    def keeps_unfit(self) -> bool:
+        """True when an answer that does not fit `output_schema` is an answer still, and False when it fails the turn."""
+        return False
+
     @cached_property
     def output_type(self) -> OutputType | None:
         """The type of the answer, made of `output_schema`; None without one."""
@@ -213,7 +217,7 @@ def check_tools(tools: Sequence[Tool]) -> None:
     for tool in tools:
         if not tool.name:
             raise ValueError(f"a {type(tool).__name__} has no name")
-        if tool.name == TRANSFER_TOOL:
+        if tool.name == TRANSFER_TOOL and not tool.replaces_transfer:
             raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
         if tool.require_confirmation and tool.is_long_running:
             raise ValueError(f"tool {tool.name!r}: the answer to a call is the user's consent or a late result, not both")

@@ -61,6 +61,13 @@ class Plugin:
     def after_run_callback(self, context: CallbackContext) -> UserResult:
         """Called when a turn has finished: not at a pause, and not when it failed or was cancelled. Its result is ignored."""
 
+    def on_run_error_callback(self, context: CallbackContext, error: Exception) -> UserResult:
+        """Called when a turn has failed, with the error that its program gets: not when it was cancelled, or took too long.
+
+        A turn whose process is lost meanwhile may have it called again. Neither its result nor what it writes into the state
+        counts; what it raises is logged, and the turn's own error stays.
+        """
+
     # The hook of an event.
 
     def on_event_callback(self, context: CallbackContext, event: Event) -> UserResult:
@@ -87,6 +94,13 @@ class Plugin:
 
     def after_agent_callback(self, context: CallbackContext) -> UserResult:
         """Called after an agent's run. Returns None, or a Content or text that becomes one more event."""
+
+    def on_agent_error_callback(self, context: CallbackContext, error: Exception) -> UserResult:
+        """Called when the run of an agent has failed, with what its code has raised, in the process of the agent.
+
+        The event of the failure is in the log then. Neither its result nor what it writes into the state counts; what it raises
+        is logged.
+        """
 
     def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> UserResult:
         """Called before a model call; may change the request. Returns None, or a response that replaces the call."""

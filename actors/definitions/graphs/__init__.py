@@ -2,9 +2,10 @@
 
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.edges import Edge
-from actors.definitions.graphs.function_graph import FunctionGraph
-from actors.definitions.graphs.graph import Graph
+from actors.definitions.graphs.function_graph import function_graph
+from actors.definitions.graphs.graph import FunctionGraph, Graph
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode, RetryConfig, node
+from actors.definitions.graphs.parallel_worker import ItemError, PartialResults
 from actors.definitions.graphs.request_input import RequestInput
 from actors.rules.graph.shape import DEFAULT_ROUTE, START
 
@@ -18,10 +19,13 @@ __all__ = [
     "FunctionGraph",
     "FunctionNode",
     "Graph",
+    "ItemError",
     "JoinNode",
     "NodeContext",
+    "PartialResults",
     "RequestInput",
     "RetryConfig",
     "Workflow",
+    "function_graph",
     "node",
 ]

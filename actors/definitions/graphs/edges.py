@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, RetryConfig, TriedAgent
+from actors.definitions.graphs.nodes import FunctionNode, JoinNode, RetryConfig, TriedAgent
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.definitions.graphs.tool_node import ToolNode
 from actors.definitions.tools.base import Tool
 from actors.errors import DefinitionError, GraphValidationError, WorkflowConfigurationError
@@ -33,6 +34,7 @@ class AgentName(NamedTuple):
         retry_config, timeout: see TriedAgent.
         sees_conversation: beside its input it sees what the user has said in the session, and what it has answered itself.
         input_class: the pydantic class that its input has to fit; None: it takes any.
+        wait_for_output: see FunctionNode.
     """
 
     name: str
@@ -41,6 +43,11 @@ class AgentName(NamedTuple):
     retry_config: RetryConfig | None = None
     timeout: float | None = None
     input_class: type[BaseModel] | None = None
+    wait_for_output: bool = False
+
+    def tried(self, retry_config: RetryConfig | None, timeout: float | None) -> AgentName:
+        """The same, tried again and bounded as a node says; as the agent itself does where the node says nothing."""
+        return self._replace(retry_config=retry_config or self.retry_config, timeout=timeout or self.timeout)
 
 
 GraphNode = AgentName | FunctionNode | JoinNode | ParallelWorker

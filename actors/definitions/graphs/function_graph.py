@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any, ClassVar
+from typing import Any
 
 import pydantic
 
+from actors.definitions.agents.base import Placement
 from actors.definitions.agents.delegate_tool import as_delegate
 from actors.definitions.graphs.edges import Edge
-from actors.definitions.graphs.graph import Graph
+from actors.definitions.graphs.graph import FunctionGraph, Graph
 from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode
 from actors.rules.graph.shape import START
-
-
-class FunctionGraph(Graph):
-    """A graph of one node that calls a function: it stands for that node, whose path and name are its own.
-
-    Attributes: see Graph. Made of a FunctionNode in the `tools` of an LlmAgent.
-    """
-
-    is_function: ClassVar[bool] = True
 
 
 @as_delegate.register
@@ -32,18 +24,22 @@ def _of_graph(given: Graph) -> Graph:
 @as_delegate.register
 def _of_function(given: FunctionNode) -> FunctionGraph:
     node = copy.copy(given)
-    node.parameter_binding = INPUT_BINDING
+    node.parameter_binding, node.placement = INPUT_BINDING, None
     description = inspect.getdoc(node.func) or ""
-    return function_graph(Graph(name=node.name, edges=[Edge(START, node)]), arguments_of(given), description)
+    graph = Graph(name=node.name, edges=[Edge(START, node)])
+    return function_graph(graph, arguments_of(given), description, given.placement)
 
 
-def function_graph(graph: Graph, arguments: type[pydantic.BaseModel] | None, description: str) -> FunctionGraph:
+def function_graph(
+    graph: Graph, arguments: type[pydantic.BaseModel] | None, description: str, placement: Placement | None = None
+) -> FunctionGraph:
     """The graph that stands for its only node.
 
     Args:
         graph: of one node that calls a function, with the agents that the function may run.
         arguments: of a call, as the model is shown them; the node gets them as its input. None: one text.
         description: of the tool.
+        placement: where it runs; None: in a process of the pool.
     """
     return FunctionGraph(
         name=graph.name,
@@ -51,6 +47,7 @@ def function_graph(graph: Graph, arguments: type[pydantic.BaseModel] | None, des
         input_schema=arguments,
         edges=graph.edges,
         sub_agents=list(graph.sub_agents),
+        placement=placement or Placement(),
     )
 
 

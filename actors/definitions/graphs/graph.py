@@ -9,14 +9,22 @@ from typing import Any, ClassVar, Literal, Never
 from pydantic import Field
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.agents.custom import CustomAgent
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.agents.output_type import OutputType
 from actors.definitions.graphs.edges import AgentName, Edge, EdgeReader, name_of_end
-from actors.definitions.graphs.nodes import FunctionNode, JoinNode, ParallelWorker, TriedAgent, checked_type
+from actors.definitions.graphs.nodes import (
+    FunctionNode,
+    JoinNode,
+    RetryConfig,
+    TriedAgent,
+    check_attempts,
+    checked_type,
+)
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.definitions.graphs.state_schema import StateSchema
-from actors.errors import DefinitionError, GraphValidationError
+from actors.errors import GraphValidationError
 from actors.messages.graph import Arrow, GraphShape
+from actors.messages.shown import shown
 from actors.messages.topology import CHAT, TASK
 from actors.rules.graph.shape import START, Shape, flaws
 
@@ -24,8 +32,8 @@ from actors.rules.graph.shape import START, Shape, flaws
 class Graph(BaseAgent):
     """Runs its nodes along edges: agents, functions and joins; one after the other, side by side, by routes, in circles.
 
-    An agent that is a node is asked what the node before has given, sees nothing else of the conversation, and its answer is its
-    output. The output of the graph is that of the last of its terminal nodes. A graph may be a node of another one.
+    Agents of all kinds may be nodes: one is asked what the node before has given, sees nothing else of the conversation, and its
+    answer is its output. The output of the graph is that of the last of its terminal nodes. A graph may be a node of another one.
 
     Attributes:
         edges: as they were written, one by one: see EdgeReader.read.
@@ -34,12 +42,16 @@ class Graph(BaseAgent):
             None.
         output_schema: a type that the output has to fit; default None.
         state_schema: a pydantic model of the state: its functions read and write no other key; default None.
+        one_output: it fails with a SeveralOutputsError when several of its terminal nodes have given one, as a Workflow of
+            google-adk does; default False: the last one counts.
+        retry_config: tries it again when it fails: what has ended stays so; default None.
+        timeout: seconds for one attempt; default None, for no limit.
         sub_agents: the agents among the nodes, which need not be given; and others, for functions that `ctx.run_node`.
 
     Raises:
         AgentTreeError: no agent can have that name.
         GraphValidationError: the nodes and edges form no graph that can run; the message says why.
-        DefinitionError: something that is no node stands in it, or an agent that cannot be one.
+        DefinitionError: something that is no node stands in it.
     """
 
     kind: ClassVar[Literal["graph"]] = "graph"
@@ -50,9 +62,14 @@ class Graph(BaseAgent):
     input_schema: Any = None
     output_schema: Any = None
     state_schema: Any = None
+    one_output: bool = False
+    retry_config: RetryConfig | None = None
+    timeout: float | None = None
 
     def __init__(self, *unnamed: Never, **fields: Any) -> None:
         edges = EdgeReader().read(fields.get("edges", ()))
+        if not self.is_function:
+            edges = _placed(edges, fields.get("state_schema"))
         agents = {id(each): each for each in map(_agent_of, _distinct(edges)) if each is not None}
         given = fields.get("sub_agents", ())
         if isinstance(given, list | tuple):
@@ -62,14 +79,13 @@ class Graph(BaseAgent):
         self._check_schemas()
 
     def _check(self) -> None:
+        check_attempts(f"graph {self.name!r}", self.retry_config, self.timeout)
         named: dict[str, object] = {}
         for each in _distinct(self.edges):
             if named.setdefault(name_of_end(each), each) is not each:
                 raise GraphValidationError(
                     f"graph {self.name!r} has two nodes called {name_of_end(each)!r}: names are unique, so rename one"
                 )
-        for agent in self.sub_agents:
-            self._check_agent(agent)
         for arrow in self.shape.arrows:
             behind = () if arrow.source == START else (arrow.target,)
             for end in (arrow.source, *behind):
@@ -85,11 +101,12 @@ class Graph(BaseAgent):
         # Made here, and sent as they are: see OutputType.
         _ = self.input_type, self.output_type
         for edge in self.edges:
-            given, wanted = getattr(edge.from_node, "output_schema", None), getattr(edge.to_node, "input_schema", None)
-            if given is not None and wanted is not None and given is not wanted:
+            given, wanted = _given_by(edge.from_node), _wanted_by(edge.to_node)
+            if given is not None and wanted is not None and not _fits(given, wanted):
                 raise GraphValidationError(
                     f"graph {self.name!r}: {edge.to_node.name!r} has another input_schema than the output_schema of "
-                    f"{edge.from_node.name!r}: give both the same"
+                    f"{edge.from_node.name!r}, {shown(wanted)} and not {shown(given)}: give both the same, of a function as the "
+                    "type of `node_input` and as what it returns"
                 )
         if self.state is not None:
             for each in _distinct(self.edges):
@@ -111,20 +128,6 @@ class Graph(BaseAgent):
         """The keys of the state that its functions may use, made of `state_schema`; None: all."""
         return StateSchema(self.state_schema) if self.state_schema is not None else None
 
-    def _check_agent(self, agent: BaseAgent) -> None:
-        where = f"graph {self.name!r}: agent {agent.name!r}"
-        if not isinstance(agent, LlmAgent | CustomAgent | Graph):
-            raise DefinitionError(
-                f"{where} is a {type(agent).__name__}, which cannot be a node: its nodes are LlmAgents, CustomAgents and Graphs. "
-                "Give its agents edges of their own"
-            )
-        if isinstance(agent, CustomAgent) and agent.sub_agents:
-            raise DefinitionError(f"{where} has sub_agents, which a node of its kind cannot run: make them nodes")
-        for below in agent.sub_agents if isinstance(agent, LlmAgent) else ():
-            if not isinstance(below, LlmAgent):
-                kind = type(below).__name__
-                raise DefinitionError(f"{where} has the sub-agent {below.name!r}, a {kind}: it hands over to LlmAgents only")
-
     @cached_property
     def shape(self) -> Shape:
         """The graph without what its nodes do."""
@@ -133,7 +136,7 @@ class Graph(BaseAgent):
 
     def told_shape(self) -> GraphShape:
         """Its edges and nodes by their names, as others than its own actor know it."""
-        waits = (name for name, each in self.nodes.items() if isinstance(each, FunctionNode) and each.wait_for_output)
+        waits = (name for name, each in self.nodes.items() if getattr(_function_of(each), "wait_for_output", False))
         return GraphShape(arrows=self.shape.arrows, joins=tuple(self.shape.joins), patient=tuple(waits))
 
     @cached_property
@@ -152,9 +155,9 @@ class Graph(BaseAgent):
 
         def end(node: object) -> object:
             if isinstance(node, ParallelWorker):
-                return ParallelWorker(end(node.node), max_parallel_workers=node.max_parallel_workers)
+                return node.of(end(node.node))
             if isinstance(node, TriedAgent):
-                return names[node.name]._replace(retry_config=node.retry_config, timeout=node.timeout)
+                return names[node.name].tried(node.retry_config, node.timeout)
             return names[node.name] if isinstance(node, BaseAgent) else node
 
         known: dict[int, object] = {}
@@ -170,9 +173,46 @@ class Graph(BaseAgent):
         return alone
 
 
+class FunctionGraph(Graph):
+    """A graph of one node that calls a function: it stands for that node, whose path and name are its own.
+
+    Attributes: see Graph. Made of a FunctionNode in the `tools` of an LlmAgent, and of one in edges that has a `placement`.
+    """
+
+    is_function: ClassVar[bool] = True
+
+    @property
+    def function(self) -> FunctionNode:
+        """The only node."""
+        node: FunctionNode = self.edges[0].to_node
+        return node
+
+
+def _placed(edges: Sequence[Edge], state_schema: Any) -> tuple[Edge, ...]:
+    """The edges, with agents for those functions that run in processes of their own."""
+    made: dict[int, Any] = {}
+
+    def end(node: Any) -> Any:
+        if id(node) in made:
+            return made[id(node)]
+        found = node
+        if isinstance(node, FunctionNode) and node.placement is not None:
+            found = FunctionGraph(name=node.name, edges=[Edge(START, node)], placement=node.placement, state_schema=state_schema)
+        elif isinstance(node, ParallelWorker) and (inner := end(node.node)) is not node.node:
+            found = node.of(inner)
+        made[id(node)] = found
+        return found
+
+    return tuple(Edge(end(edge.from_node), end(edge.to_node), edge.route) for edge in edges)
+
+
 def _named(agent: BaseAgent) -> AgentName:
     input_class = agent.input_schema if isinstance(agent, LlmAgent) else None
-    return AgentName(agent.name, _sees_conversation(agent), agent.kind == "graph", input_class=input_class)
+    waits = False
+    if isinstance(agent, FunctionGraph):
+        input_class, waits = agent.function.input_class, agent.function.wait_for_output
+    retry, timeout = (agent.retry_config, agent.timeout) if isinstance(agent, Graph) else (None, None)
+    return AgentName(agent.name, _sees_conversation(agent), agent.kind == "graph", retry, timeout, input_class, waits)
 
 
 def _sees_conversation(agent: BaseAgent) -> bool:
@@ -189,6 +229,28 @@ def _agent_of(node: object) -> BaseAgent | None:
     while isinstance(inner, ParallelWorker | TriedAgent):
         inner = inner.node
     return inner if isinstance(inner, BaseAgent) else None
+
+
+def _function_of(node: object) -> object:
+    """The function that a node calls, also in a process of its own; any other node, without what tries it again."""
+    inner = node.node if isinstance(node, TriedAgent) else node
+    return inner.function if isinstance(inner, FunctionGraph) else inner
+
+
+def _given_by(node: object) -> Any:
+    """The schema of what a node says that it gives; None: it says nothing."""
+    inner = _function_of(node)
+    return inner.output_class if isinstance(inner, FunctionNode) else getattr(inner, "output_schema", None)
+
+
+def _wanted_by(node: object) -> Any:
+    inner = _function_of(node)
+    return inner.input_class if isinstance(inner, FunctionNode) else getattr(inner, "input_schema", None)
+
+
+def _fits(given: Any, wanted: Any) -> bool:
+    is_below = isinstance(given, type) and isinstance(wanted, type) and issubclass(given, wanted)
+    return is_below or bool(given == wanted)
 
 
 def _distinct(edges: Sequence[Edge]) -> Iterator[Any]:

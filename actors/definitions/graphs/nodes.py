@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from typing import Any, Final, Literal, Never, overload
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.definitions.agents.base import BaseAgent, wrongly_defined
+from actors.definitions.agents.base import BaseAgent, Placement, wrongly_defined
 from actors.definitions.agents.fields import refuse_unnamed
 from actors.definitions.agents.output_type import OutputType, output_type
 from actors.definitions.agents.shown import ShownByChanges
 from actors.definitions.graphs.context import NodeContext
+from actors.definitions.graphs.parallel_worker import ParallelWorker
+from actors.definitions.graphs.parameter import NodeParameter
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext
 from actors.errors import DefinitionError, WorkflowConfigurationError
@@ -70,18 +72,6 @@ class RetryConfig(ShownByChanges, BaseModel):
         return max(0.0, delay * (1 + self.jitter * (2 * chance - 1)))
 
 
-class NodeParameter(typing.NamedTuple):
-    """A parameter of a node's function that is filled from the input or from the state.
-
-    Attributes:
-        annotation: its type; Any without one.
-        is_required: it has no default.
-    """
-
-    annotation: Any
-    is_required: bool
-
-
 ParameterBinding = Literal["state", "node_input"]
 
 INPUT_BINDING: Final = "node_input"
@@ -96,19 +86,25 @@ class FunctionNode:
     None is no output, a Content is shown and is no output. A generator yields outputs, at most one, and Events.
 
     Args:
-        func: the function. It runs in the graph's actor; one that is sync, and no generator, in a thread.
+        func: the function. It runs in the graph's actor, or in its own; one that is sync, and no generator, in a thread.
         name: of the node; by default the function's name.
         retry_config: tries it again when it fails; default None.
         timeout: seconds for one attempt; default None, for no limit.
         rerun_on_resume: it is called again when the user has answered its RequestInput, with `ctx.resume_inputs`; False, the
             default: the answer is its output.
         require_confirmation: the user is asked before it is called; without consent its output says that it was rejected.
-        wait_for_output: a run that gives neither an output nor a route leads to no other node; default False.
+        wait_for_output: a run that gives neither an output nor a route leads to no other node, and one
+            below `run_node` runs again when the function that asked for it does; default False.
         parameter_binding: "state", the default, or "node_input": all parameters are taken from the input, a dictionary.
+        placement: it runs in an actor of its own, as an agent does; default None: in that of the graph. It can run no agents.
 
     Raises:
         DefinitionError: it cannot be called so; the message says why.
     """
+
+    # Nodes that older releases have pickled lack these.
+    placement: Placement | None = None
+    output_class: type[BaseModel] | None = None
 
     @explains_wrong_calls
     def __init__(
@@ -122,12 +118,13 @@ class FunctionNode:
         require_confirmation: bool = False,
         wait_for_output: bool = False,
         parameter_binding: ParameterBinding = "state",
+        placement: Placement | None = None,
     ) -> None:
         if not callable(func) or isinstance(func, type):
             raise DefinitionError(f"FunctionNode needs a function, not {shown(func)}")
         self.func = func
         self.name = check_node_name(name if name is not None else str(getattr(func, "__name__", "")))
-        _check_options(self.name, retry_config, timeout)
+        check_attempts(f"node {self.name!r}", retry_config, timeout)
         self.retry_config = retry_config
         self.timeout = timeout
         if require_confirmation and rerun_on_resume is False:
@@ -139,9 +136,13 @@ class FunctionNode:
         self.wait_for_output = wait_for_output
         if parameter_binding not in ("state", INPUT_BINDING):
             raise DefinitionError(f"node {self.name!r}: parameter_binding is 'state' or 'node_input', not {parameter_binding!r}")
+        if placement is not None and not isinstance(placement, Placement):
+            raise DefinitionError(f"node {self.name!r}: placement is a Placement, not {shown(placement)}")
+        self.placement = placement
         self.parameter_binding = parameter_binding
         self.form = _form(func)
-        self._returns = _returned_class(func)
+        # The pydantic class that the function says that it returns, or yields; None: it says none.
+        self.output_class = _returned_class(func)
         self.context_parameter, self.parameters = _parameters(self.name, func)
         # The pydantic class of the parameter `node_input`; None: it has another type, or none.
         given = self.parameters.get("node_input")
@@ -149,9 +150,9 @@ class FunctionNode:
 
     def checked_output(self, output: object) -> object:
         """The output, as the pydantic class that the function says that it returns. Raises ValidationError (pydantic)."""
-        if self._returns is None:
+        if self.output_class is None:
             return output
-        return self._returns.model_validate(output).model_dump(exclude_none=True)
+        return self.output_class.model_validate(output).model_dump(exclude_none=True)
 
     def __repr__(self) -> str:
         return f"FunctionNode({self.name})"
@@ -193,7 +194,7 @@ class TriedAgent:
     def __init__(self, node: BaseAgent, *, retry_config: RetryConfig | None = None, timeout: float | None = None) -> None:
         if not isinstance(node, BaseAgent):
             raise DefinitionError(f"TriedAgent needs an agent, not {shown(node)}")
-        _check_options(node.name, retry_config, timeout)
+        check_attempts(f"node {node.name!r}", retry_config, timeout)
         self.node = node
         self.name = node.name
         self.retry_config = retry_config
@@ -203,36 +204,12 @@ class TriedAgent:
         return f"TriedAgent({self.name})"
 
 
-def _check_options(name: str, retry_config: object, timeout: float | None) -> None:
+def check_attempts(owner: str, retry_config: object, timeout: float | None) -> None:
+    """Check how often something is tried, and how long. Raises DefinitionError."""
     if retry_config is not None and not isinstance(retry_config, RetryConfig):
-        raise DefinitionError(f"node {name!r}: retry_config is a RetryConfig, not {shown(retry_config)}")
+        raise DefinitionError(f"{owner}: retry_config is a RetryConfig, not {shown(retry_config)}")
     if timeout is not None and not timeout > 0:
-        raise DefinitionError(f"node {name!r}: timeout is a number of seconds above 0, not {shown(timeout)}")
-
-
-class ParallelWorker:
-    """A node that runs another one for each item of its input, which is a list; its output is the list of theirs.
-
-    Args:
-        node: an agent, an TriedAgent, or a FunctionNode.
-        max_parallel_workers: so many items at a time; default None: all.
-
-    Raises:
-        WorkflowConfigurationError: `max_parallel_workers` is less than 1.
-    """
-
-    @explains_wrong_calls
-    def __init__(self, node: Any, *, max_parallel_workers: int | None = None) -> None:
-        if max_parallel_workers is not None and max_parallel_workers < 1:
-            raise WorkflowConfigurationError(
-                f"node {node.name!r}: max_parallel_workers is at least 1, not {max_parallel_workers}"
-            )
-        self.node = node
-        self.name: str = node.name
-        self.max_parallel_workers = max_parallel_workers
-
-    def __repr__(self) -> str:
-        return f"ParallelWorker({self.name})"
+        raise DefinitionError(f"{owner}: timeout is a number of seconds above 0, not {shown(timeout)}")
 
 
 @overload
@@ -246,8 +223,10 @@ def node(
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
     parameter_binding: ParameterBinding = ...,
+    placement: Placement | None = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
+    partial_results: bool = ...,
 ) -> Any: ...
 @overload
 def node(
@@ -258,8 +237,10 @@ def node(
     rerun_on_resume: bool | None = ...,
     require_confirmation: bool = ...,
     parameter_binding: ParameterBinding = ...,
+    placement: Placement | None = ...,
     parallel_worker: bool = ...,
     max_parallel_workers: int | None = ...,
+    partial_results: bool = ...,
 ) -> Callable[[UserFunction], FunctionNode | ParallelWorker]: ...
 @explains_wrong_calls
 def node(
@@ -272,8 +253,10 @@ def node(
     rerun_on_resume: bool | None = None,
     require_confirmation: bool = False,
     parameter_binding: ParameterBinding = "state",
+    placement: Placement | None = None,
     parallel_worker: bool = False,
     max_parallel_workers: int | None = None,
+    partial_results: bool = False,
 ) -> Any:
     """Make a node of a function, as `@node`, `@node(name=…)` or `node(function, retry_config=…)`: see FunctionNode.
 
@@ -281,6 +264,7 @@ def node(
         given: a function; or an agent, with `retry_config`, `timeout` or `parallel_worker`: see TriedAgent.
         parallel_worker: the node runs once for each item of its input: see ParallelWorker. The other options are an item's.
         max_parallel_workers: so many items at a time; default None: all.
+        partial_results: see ParallelWorker.
 
     Returns:
         A FunctionNode, a TriedAgent or a ParallelWorker; an agent without options as it is. Without `given` a function that
@@ -289,18 +273,19 @@ def node(
     Raises:
         DefinitionError: it can be none.
     """
-    if max_parallel_workers is not None and not parallel_worker:
-        raise WorkflowConfigurationError("max_parallel_workers is for nodes with parallel_worker=True")
+    if (max_parallel_workers is not None or partial_results) and not parallel_worker:
+        option = "partial_results" if partial_results else "max_parallel_workers"
+        raise WorkflowConfigurationError(f"{option} is for nodes with parallel_worker=True")
 
     def made(of: Any) -> Any:
         inner = of
         if isinstance(of, BaseAgent):
-            if name is not None or rerun_on_resume is not None or require_confirmation:
+            if name is not None or rerun_on_resume is not None or require_confirmation or placement is not None:
                 raise DefinitionError(f"node() takes retry_config and timeout for an agent: {shown(of)} has its own ways")
             if retry_config is not None or timeout is not None:
                 inner = TriedAgent(of, retry_config=retry_config, timeout=timeout)
         elif isinstance(of, FunctionNode | TriedAgent):
-            if require_confirmation or any(value is not None for value in (name, retry_config, timeout, rerun_on_resume)):
+            if require_confirmation or any(v is not None for v in (name, retry_config, timeout, rerun_on_resume, placement)):
                 raise DefinitionError(f"{shown(of)} is a node already, and has its own options")
         elif isinstance(of, Tool | JoinNode):
             raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
@@ -313,8 +298,11 @@ def node(
                 rerun_on_resume=rerun_on_resume,
                 require_confirmation=require_confirmation,
                 parameter_binding=parameter_binding,
+                placement=placement,
             )
-        return ParallelWorker(inner, max_parallel_workers=max_parallel_workers) if parallel_worker else inner
+        if not parallel_worker:
+            return inner
+        return ParallelWorker(inner, max_parallel_workers=max_parallel_workers, partial_results=partial_results)
 
     return made if given is None else made(given)
 
@@ -348,9 +336,12 @@ def _form(function: UserFunction) -> Literal["async generator", "generator", "co
 
 def _returned_class(function: UserFunction) -> type[BaseModel] | None:
     try:
-        return model_class(typing.get_type_hints(function).get("return"))
+        returned = typing.get_type_hints(function).get("return")
     except (NameError, TypeError):
         return None
+    if typing.get_origin(returned) in (Generator, AsyncGenerator, Iterator, AsyncIterator):
+        returned = typing.get_args(returned)[0]
+    return model_class(returned)
 
 
 def model_class(given: object) -> type[BaseModel] | None:

@@ -24,6 +24,9 @@ class Tool(ABC):
         shows_result: where a call ends the agent's run by `skip_summarization`, its result is the text of that answer; default
             False, for tools whose result is not for users.
         hides: names of the agent's other tools that its model sees only when this tool adds them to a request; default none.
+        runs_nodes: its code runs nodes, with `tool_context.run_node`: the events of its agent say their path then; default False.
+        replaces_transfer: it may be called `transfer_to_agent`, and an agent that has it gets no other one of that name: it hands
+            the conversation over by `context.actions.transfer_to_agent`; default False.
     """
 
     name: str = ""
@@ -32,6 +35,8 @@ class Tool(ABC):
     require_confirmation: bool = False
     only_decides: bool = False
     shows_result: bool = False
+    runs_nodes: bool = False
+    replaces_transfer: bool = False
     hides: Collection[str] = ()
 
     def __repr__(self) -> str:

@@ -26,6 +26,9 @@ from actors.messages.session import SessionKey
 Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 """`Context.ask_agent`: called with the agent's name, the id of the call, and the request."""
 
+RunNode = Callable[..., Awaitable[JsonValue]]
+"""Runs a node below a call: see ToolContext.run_node."""
+
 Delegate = Callable[[str, str, JsonValue], Awaitable[AnyOutcome]]
 """`Context.delegate`: called with the child's name, the id of the call, and the arguments."""
 
@@ -284,6 +287,7 @@ class ToolContext(CallbackContext):
         offload: Offload,
         ask: Ask | None = None,
         delegate: Delegate | None = None,
+        run_node: RunNode | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
         schedules: ScheduleAccess | None = None,
@@ -297,6 +301,7 @@ class ToolContext(CallbackContext):
         self.offload = offload
         self._ask = ask
         self._delegate = delegate
+        self._run_node = run_node
 
     def request_input(self, question: JsonObject, memo: JsonObject | None = None) -> None:
         """Ask the user something in the middle of the call: return None then, and the turn is paused.
@@ -336,6 +341,35 @@ class ToolContext(CallbackContext):
         if self._ask is None:
             raise UnknownAgentError(name, " No agent can be asked outside of a run.")
         return await self._ask(name, self.function_call_id, content)
+
+    async def run_node(
+        self,
+        node: Any,
+        node_input: Any = None,
+        *,
+        run_id: str | None = None,
+        use_sub_branch: bool = False,
+        override_branch: str | None = None,
+    ) -> JsonValue:
+        """Run a node below this call, and return its output; the model sees nothing of it but the result of the call.
+
+        A call that is made again after a loss runs the tool from its start, and a run that was over gives what it gave. A run
+        that waits for the user fails: a function that is a node itself among the tools may ask.
+
+        Args:
+            node: a function, a FunctionNode; or a child of the agent, itself or by its name.
+            node_input: the input: plain data, or a Content.
+            run_id, use_sub_branch, override_branch: see NodeContext.run_node.
+
+        Raises:
+            DynamicNodeFailError: the run has failed.
+            ValueError: `run_id` is a number; or this is no call of an LLM agent.
+            UnknownAgentError: the agent has no such child.
+        """
+        if self._run_node is None:
+            raise ValueError("only the call of a tool of an LLM agent runs nodes: a node has ctx.run_node")
+        options = {"run_id": run_id, "use_sub_branch": use_sub_branch, "override_branch": override_branch}
+        return await self._run_node(node, node_input, **options)
 
     async def delegate(self, name: str, data: JsonValue) -> AnyOutcome:
         """Have a delegate of the running agent work for this call; a call that is made again goes on where it was.

@@ -59,6 +59,7 @@ class FunctionTool(Tool):
         if not callable(func):
             raise DefinitionError(f"{type(self).__name__} needs a function, not {type(func).__name__}")
         self.func = func
+        self.runs_nodes = names_run_node(func)
         self.require_confirmation = require_confirmation
         self.needs = dict(needs or {})
         self.name = name if name is not None else str(getattr(func, "__name__", ""))
@@ -265,3 +266,10 @@ def _docstring(text: str) -> tuple[str, dict[str, str]]:
             elif current and line.strip():
                 descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
     return "\n".join(summary).strip(), descriptions
+
+
+def names_run_node(function: Callable[..., Any]) -> bool:
+    """True for code that names `run_node`."""
+    called = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(called, "__code__", None) or getattr(type(called).__call__, "__code__", None)
+    return code is not None and "run_node" in code.co_names

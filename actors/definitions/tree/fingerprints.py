@@ -1,22 +1,23 @@
 """Fingerprints of what users write: equal for equal definitions, in any process, and different when code of a user differs.
 
-Definitions are data, functions and objects. Data counts by its value, a function by its code, and by all that the code refers to:
-constants, closures, globals, functions of other modules of the user. What is installed, and what belongs to Python, counts by its
-name. No code of a user is called. An object that tells nothing of itself counts by its class.
+Definitions are data, functions and objects. Data counts by its value, a function by its code, and by all that the code refers
+to: constants, closures, globals, functions of other modules of the user. What belongs to Python or to this project counts by its
+name, and what is installed by what a model may be shown of it as well: its text and its annotations. No code of a user is called.
+An object that tells nothing of itself counts by its class.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
 from re import Pattern
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import msgspec
@@ -32,8 +33,35 @@ MAX_PARTS = 20_000
 MAX_DEPTH = 60
 """So deep a value is looked into: what is nested deeper counts by what is around it."""
 
+ATTRIBUTE_DEPTH = 2
+"""So much further away than what a list holds are the attributes of an object: what objects know of each other has no end."""
+
 _SHOWN = (date, time, timedelta, tzinfo, Decimal, Pattern, UUID, complex, range)
 """Classes whose values their text tells."""
+
+_SIMPLE: dict[type, bytes] = {kind: kind.__name__.encode() + b" " for kind in (type(None), bool, int, float, str, bytes)}
+_SIMPLE_BASES = (int, float, str, bytes)
+_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
+_SPECIAL = (
+    *(
+        Enum,
+        tuple,
+        list,
+        dict,
+        set,
+        frozenset,
+        type,
+        FunctionType,
+        CodeType,
+        MethodType,
+        functools.partial,
+        ModuleType,
+        BaseAgent,
+    ),
+    *(classmethod, staticmethod, property),
+)
+"""Classes whose objects, and those of their subclasses, count in ways of their own."""
+
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -56,6 +84,9 @@ class Fingerprints:
         kept = self._kept.get(id(value))
         if kept is not None:
             return kept[1]
+        if value.__class__ is dict and not value:
+            # Each agent has empty ones of its own.
+            return _NOTHING
         if isinstance(value, tuple | list):
             # Lists are made for each agent, and their tools are shared.
             key = tuple(map(id, value))
@@ -77,21 +108,36 @@ def _hashed(*parts: bytes) -> bytes:
     return blake2b(_encode(parts), digest_size=PRINT_BYTES).digest()
 
 
-class _Walk:
-    """One walk over all that a value is made of. What was met before counts by the number of its first place."""
+_NOTHING = _hashed(b"dict")
 
-    def __init__(self) -> None:
-        self._met: dict[int, int] = {}
+
+class _Walk:
+    """One walk over all that a value is made of. What was met before counts by the number of its first place.
+
+    Args:
+        around: the walk that has come to a set, for one of its members. It knows what it is in, so that no walk goes in circles.
+    """
+
+    def __init__(self, around: _Walk | None = None) -> None:
+        self._met: dict[int, int] = dict(around._met) if around is not None else {}
         self._alive: list[object] = []
-        self._depth = 0
+        self._depth: int = around._depth if around is not None else 0
+        self._parts: Iterator[int] = around._parts if around is not None else iter(range(MAX_PARTS))
 
     def of(self, value: object) -> bytes:
-        if value is None or (isinstance(value, bool | int | float | str | bytes) and not isinstance(value, Enum)):
-            return _hashed(type(value).__name__.encode(), repr(value).encode(errors="surrogatepass"))
+        kind = type(value)
+        if (name := _SIMPLE.get(kind)) is not None:
+            # Not hashed by itself: a tree of a hundred thousand models has a million of them.
+            return name + repr(value).encode(errors="surrogatepass")
+        if isinstance(value, _SIMPLE_BASES) and not isinstance(value, Enum):
+            return _hashed(kind.__name__.encode(), repr(value).encode(errors="surrogatepass"))
+        if issubclass(kind, type) and not _is_users(value) and not _is_installed(value.__module__):
+            # Its name is all that counts of it.
+            return _hashed(b"class", self._name(value))
         place = self._met.get(id(value))
         if place is not None:
             return _hashed(b"met", place.to_bytes(8))
-        if len(self._met) >= MAX_PARTS or self._depth >= MAX_DEPTH:
+        if self._depth >= MAX_DEPTH or next(self._parts, None) is None:
             return b""
         self._met[id(value)] = len(self._met)
         # Two objects in turn may have one id.
@@ -103,15 +149,21 @@ class _Walk:
             self._depth -= 1
 
     def _of_new(self, value: object) -> bytes:
+        if value.__class__ is not type(value):
+            # It only claims a class, as mocks do that stand for a function.
+            return self._of_object(value)
+        kind: Any = type(value)
+        if kind in _CONTAINERS:
+            return self._of_container(value)
+        if _is_plain(kind):
+            return self._of_object(value)
         match value:
             case Enum():
                 return _hashed(b"enum", self._name(type(value)), value.name.encode())
             case tuple() | list():
                 return _hashed(b"list", self.of(type(value)) if _is_users(type(value)) else b"", *map(self.of, value))
-            case set() | frozenset():
-                return _hashed(b"set", *sorted(_Walk().of(each) for each in value))
-            case dict():
-                return _hashed(b"dict", *(self.of(part) for item in value.items() for part in item))
+            case set() | frozenset() | dict():
+                return self._of_container(value)
             case type():
                 return self._of_class(value)
             case FunctionType():
@@ -134,9 +186,19 @@ class _Walk:
                 return _hashed(b"property", self.of(value.fget), self.of(value.fset))
         return self._of_object(value)
 
+    def _of_container(self, value: object) -> bytes:
+        match value:
+            case dict():
+                return _hashed(b"dict", *(self.of(part) for item in value.items() for part in item))
+            case set() | frozenset():
+                # Each by itself, since they come in any order.
+                return _hashed(b"set", *sorted((self if type(each) in _SIMPLE else _Walk(self)).of(each) for each in value))
+            case _:
+                return _hashed(b"list", b"", *map(self.of, cast(Iterable[object], value)))
+
     def _of_function(self, function: FunctionType) -> bytes:
         if not _is_users(function):
-            return _hashed(b"function", self._name(function))
+            return _hashed(b"function", self._name(function), *self._face(function))
         code = function.__code__
         cells = [_content(cell) for cell in function.__closure__ or ()]
         names = _names(code)
@@ -167,7 +229,7 @@ class _Walk:
 
     def _of_class(self, kind: type) -> bytes:
         if not _is_users(kind):
-            return _hashed(b"class", self._name(kind))
+            return _hashed(b"class", self._name(kind), *self._face(kind))
         members = [(name, each) for name, each in sorted(vars(kind).items()) if _tells(name, each)]
         parts: list[object] = [kind.__qualname__, kind.__doc__, list(kind.__bases__), _annotations(kind), members]
         if issubclass(kind, BaseModel):
@@ -182,7 +244,25 @@ class _Walk:
         if state is None and not _is_users(kind):
             named = getattr(value, "__qualname__", "")
             return _hashed(b"object", self._name(kind), named.encode() if isinstance(named, str) else b"")
-        return _hashed(b"object", self.of(kind), self.of(state))
+        if state is None:
+            return _hashed(b"object", self.of(kind))
+        parts = [self.of(kind)]
+        self._depth += ATTRIBUTE_DEPTH
+        for name, each in state:
+            parts += name.encode(), self.of(each)
+        self._depth -= ATTRIBUTE_DEPTH
+        return _hashed(b"object", *parts)
+
+    def _face(self, value: FunctionType | type) -> tuple[bytes, ...]:
+        """The part of an installed function or class that a model may be shown: another release of its package may change it."""
+        if not _is_installed(value.__module__):
+            return ()
+        found = vars(value).get("__annotations__") if isinstance(value, type) else value.__annotations__
+        shown: list[object] = [value.__doc__, [(name, _plain(each)) for name, each in (found or {}).items()]]
+        if isinstance(value, FunctionType):
+            shown += [value.__code__.co_varnames[: value.__code__.co_argcount + value.__code__.co_kwonlyargcount]]
+            shown += [[_plain(each) for each in value.__defaults__ or ()]]
+        return tuple(map(self.of, shown))
 
     @staticmethod
     def _name(value: Any) -> bytes:
@@ -218,30 +298,55 @@ def _tells(name: str, member: object) -> bool:
     return not name.startswith("_") and isinstance(member, _VALUES)
 
 
-def _state(value: object) -> object:
+def _state(value: object) -> list[tuple[str, object]] | None:
     """The attributes of an object; None when it tells nothing."""
     if isinstance(value, msgspec.Struct):
         return [(name, getattr(value, name)) for name in value.__struct_fields__]
     found: dict[str, object] = {}
-    kept = getattr(value, "__dict__", None)
+    kind: Any = type(value)
+    kept, shape = getattr(value, "__dict__", None), _shape(kind)
     if isinstance(kept, dict):
-        found.update({name: each for name, each in kept.items() if not _is_computed(type(value), name)})
-        if hasattr(type(value), "adopt") and hasattr(type(value), "state"):
-            # A model with a state of its own, which changes with each call.
+        if shape.has_own_state:
             return [(name, kept[name]) for name in sorted(kept) if not name.startswith("_")]
+        found.update({name: each for name, each in kept.items() if name not in shape.computed} if shape.computed else kept)
     if isinstance(value, BaseModel):
         for name in ("__pydantic_extra__", "__pydantic_private__"):
             found[name] = getattr(value, name, None)
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if _is_users(kind) and not name.startswith("__") and hasattr(value, name):
-                found[name] = getattr(value, name)
+    for name in shape.slots:
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
     return [(name, found[name]) for name in sorted(found)] if found or isinstance(kept, dict) else None
 
 
-def _is_computed(kind: type, name: str) -> bool:
-    return any(isinstance(vars(each).get(name), functools.cached_property) for each in kind.__mro__)
+@functools.lru_cache(1_024)
+def _is_plain(kind: type) -> bool:
+    """True for a class whose objects count by their attributes: most of what there is many of."""
+    return not issubclass(kind, _SPECIAL)
+
+
+class _Shape(NamedTuple):
+    """What all objects of a class have in common.
+
+    Attributes:
+        has_own_state: it is a model with a state of its own, which changes with each call.
+        computed: the names of cached properties, whose values stand among the attributes.
+        slots: those of classes of the user.
+    """
+
+    has_own_state: bool
+    computed: frozenset[str]
+    slots: tuple[str, ...]
+
+
+@functools.lru_cache(1_024)
+def _shape(kind: type) -> _Shape:
+    computed: set[str] = set()
+    slots: list[str] = []
+    for each in kind.__mro__:
+        computed.update(name for name, member in vars(each).items() if isinstance(member, functools.cached_property))
+        own = vars(each).get("__slots__", ())
+        slots += [name for name in ((own,) if isinstance(own, str) else own) if _is_users(each) and not name.startswith("__")]
+    return _Shape(hasattr(kind, "adopt") and hasattr(kind, "state"), frozenset(computed), tuple(slots))
 
 
 def _is_users(value: Any) -> bool:
@@ -256,4 +361,22 @@ def _is_users_module(name: str) -> bool:
     if top in sys.stdlib_module_names and top != "__main__":
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not (is_own_file(file) or "site-packages" in file or "dist-packages" in file)
+    return file is None or not (is_own_file(file) or _is_in_packages(file))
+
+
+@functools.lru_cache(4_096)
+def _is_installed(name: str | None) -> bool:
+    """True for a module of a package that is neither Python's nor this project's."""
+    file = getattr(sys.modules.get(name or ""), "__file__", None)
+    return file is not None and _is_in_packages(file) and not is_own_file(file)
+
+
+def _is_in_packages(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _plain(value: object) -> object:
+    """A value, if its text is the same in every process; of a class its name."""
+    if isinstance(value, type):
+        return value.__qualname__
+    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__

@@ -63,9 +63,10 @@ class AgentSpec:
         return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
 
     @cached_property
-    def has_delegates(self) -> bool:
-        """Agents below it work for its calls."""
-        return bool(self.definition.delegates)
+    def has_runs_below(self) -> bool:
+        """Agents below it work for its calls, or its tools run nodes."""
+        tools = self.definition.tools if isinstance(self.definition, LlmAgent) else ()
+        return bool(self.definition.delegates) or any(getattr(tool, "runs_nodes", False) for tool in tools)
 
     @cached_property
     def transfer_menu(self) -> TransferMenu:

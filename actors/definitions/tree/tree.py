@@ -23,7 +23,7 @@ from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import TreeVersion
-from actors.messages.topology import GRAPH, LLM, AgentNode, Topology
+from actors.messages.topology import GRAPH, LLM, TASK, AgentNode, Topology
 from actors.rules.compaction.summarisers import summarises
 from actors.rules.flow.tool_names import refuse_other_question
 from actors.rules.routing.transfer import FIND_TOOL, transfer_targets
@@ -38,6 +38,7 @@ class AgentTree:
         limits: how large events may be, and how many transfer targets a model gets by name.
         recording: which model calls are recorded.
         compaction: when conversations are summarised; None: they never are.
+        is_resumable: clients of ADK get events that say how far agents are, as of an App with `resumability_config`.
 
     Attributes:
         topology: the shape of the tree, without the definitions.
@@ -55,6 +56,8 @@ class AgentTree:
         limits: Limits = DEFAULT_LIMITS,
         recording: Recording = NO_RECORDING,
         compaction: EventsCompactionConfig | None = None,
+        *,
+        is_resumable: bool = False,
     ) -> None:
         if root is None:
             raise DefinitionError("root agent is required")
@@ -65,6 +68,7 @@ class AgentTree:
         self.limits = limits
         self.recording = recording
         self.compaction = with_model_of(root, compaction)
+        self.is_resumable = is_resumable
         self._index = AgentIndex(root)
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
@@ -128,7 +132,8 @@ class AgentTree:
         name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
         parent = self._index.parents[name]
         above = self._index.agents[parent].kind if parent is not None else ""
-        if llm is not None and llm.mode in DELEGATED and above not in (GRAPH, LLM):
+        is_root_task = llm is not None and llm.mode == TASK and agent is self.root
+        if llm is not None and llm.mode in DELEGATED and above not in (GRAPH, LLM) and not is_root_task:
             raise AgentTreeError(
                 f"agent {name!r} has mode={llm.mode!r}, which says how it works as a node of a graph, or for the calls of an "
                 "LlmAgent: put it into the edges of a Graph, or below an LlmAgent, or leave the mode out"
@@ -147,15 +152,16 @@ class AgentTree:
             tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
             mode=(llm.mode or "") if llm is not None else "",
-            graph=agent.told_shape() if isinstance(agent, Graph) else None,
+            graph=agent.told_shape() if isinstance(agent, Graph) and not agent.is_function else None,
             input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
+            is_resumable=self.is_resumable and agent is self.root,
         )
 
     @cached_property
     def version(self) -> TreeVersion:
         """The fingerprints that tell this tree from others. Raises DefinitionError when an LLM agent has no model."""
         agents = (Defined(agent, self.model(agent.name), self.global_instruction(agent.name)) for agent in self)
-        return version_of(self.topology, agents, self.plugins, self.recording)
+        return version_of(self.topology, agents, self.plugins, self.recording, self.limits)
 
     def spec(self, name: str) -> AgentSpec:
         """All that the actor of that agent is given."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import compress
+from operator import is_not, itemgetter
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -15,6 +17,8 @@ from actors.definitions.agents.plugin import Plugin
 from actors.definitions.tree.fingerprints import Fingerprints, combined
 from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
+from actors.messages.limits import Limits
+from actors.messages.operating.release import this_version
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import AgentNode, Topology
 
@@ -30,11 +34,14 @@ class Defined(NamedTuple):
     global_instruction: Instruction
 
 
-def version_of(topology: Topology, agents: Iterable[Defined], plugins: Sequence[Plugin], recording: Recording) -> TreeVersion:
-    """The version of a tree.
+def version_of(
+    topology: Topology, agents: Iterable[Defined], plugins: Sequence[Plugin], recording: Recording, limits: Limits
+) -> TreeVersion:
+    """The version of a tree: one name stands for equal requests to models, also after a deployment was started again.
 
     Args:
         agents: in the order of the topology's nodes.
+        limits: how many transfer targets a model gets by name counts, too.
     """
     prints, nodes = Fingerprints(), list(topology.nodes)
     shared = combined([prints.of(plugins), prints.of(recording.mask)])
@@ -45,7 +52,9 @@ def version_of(topology: Topology, agents: Iterable[Defined], plugins: Sequence[
     for node, defined in zip(nodes, agents, strict=True):
         definitions.append(own := _of_definition(prints, defined, node))
         actors.append(combined([own, shared, prints.of(defined.global_instruction), *_neighbours(node, faces, menus)]))
-    name, is_masked = combined(actors).hex()[:ID_LETTERS], recording.mask is not None
+    # Another release may ask models in another way.
+    around = [this_version().encode(), str(limits.max_listed_targets).encode()]
+    name, is_masked = combined([*actors, *around]).hex()[:ID_LETTERS], recording.mask is not None
     return TreeVersion(name, topology, b"".join(definitions), b"".join(actors), len(plugins), is_masked)
 
 
@@ -53,9 +62,8 @@ def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> b
     """The fingerprint of an agent without the agents below it."""
     agent = defined.agent
     values, parts = agent.__dict__, [prints.of(type(agent)), (node.parent or "").encode(), prints.of(defined.model)]
-    for name, default in _fields(type(agent)):
-        value = values[name]
-        if value is not default and not _is_copy(value, default):
+    for name, default in _fields(type(agent)).changed(values):
+        if not _is_copy(value := values[name], default):
             parts += [name.encode(), prints.of(value)]
     for more in (agent.__pydantic_extra__, agent.__pydantic_private__):
         if more:
@@ -77,12 +85,18 @@ def _is_copy(value: object, default: object) -> bool:
     return type(value) is type(default) and isinstance(value, BaseModel) and value.__dict__ == default.__dict__
 
 
-@cache
-def _fields(kind: type[BaseAgent]) -> list[tuple[str, object]]:
+class _Fields:
     """The fields of a class of definitions with their defaults, without those that stand elsewhere."""
-    left_out = {"name", "sub_agents"} | ({"model"} if issubclass(kind, LlmAgent) else set())
-    return [
-        (name, None if field.default is PydanticUndefined else field.default)
-        for name, field in kind.model_fields.items()
-        if name not in left_out
-    ]
+
+    def __init__(self, kind: type[BaseAgent]) -> None:
+        left_out = {"name", "sub_agents"} | ({"model"} if issubclass(kind, LlmAgent) else set())
+        found = {name: field.default for name, field in kind.model_fields.items() if name not in left_out}
+        self._defaults = {name: None if default is PydanticUndefined else default for name, default in found.items()}
+        self._values = itemgetter(*self._defaults)
+
+    def changed(self, values: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+        """The fields whose value is not the default object itself, with their defaults. Its loop is in C: agents are many."""
+        return compress(self._defaults.items(), map(is_not, self._values(values), self._defaults.values()))
+
+
+_fields = cache(_Fields)

@@ -17,6 +17,7 @@
     │   ├── SessionBusyError
     │   ├── OverloadedError          as much waits as may: ask again after `retry_after_s`
     │   │   └── DrainingError        the deployment is to be stopped, and takes no new turns
+    │   │       └── UpgradingError
     │   ├── UnknownFunctionCallError
     │   ├── UnknownAgentError
     │   ├── InvocationNotFoundError
@@ -28,7 +29,8 @@
     │   ├── ScheduleNotFoundError
     │   ├── TooManySchedulesError
     │   ├── UpdateConflictError
-    │   └── UpdateRefusedError
+    │   ├── UpdateRefusedError
+    │   └── UpgradeRefusedError
     ├── TurnError                    a turn ran and failed, was cancelled or took too long
     │   ├── AgentFailedError
     │   ├── LlmCallsLimitExceededError
@@ -47,6 +49,7 @@
     │   ├── NodeTimeoutError
     │   ├── StateSchemaError
     │   ├── StarvedJoinError
+    │   ├── SeveralOutputsError
     │   ├── FlowLimitExceededError
     │   ├── FlowStalledError
     │   ├── TaskFailedError
@@ -63,6 +66,8 @@
     │   ├── StoreRevertedError
     │   ├── EventsLostError
     │   ├── StoreInUseError
+    │   ├── UserElsewhereError
+    │   ├── UserArrivingError
     │   ├── WriterReplacedError
     │   ├── SchemaVersionError
     │   ├── ArtifactError
@@ -75,6 +80,7 @@
         ├── PlacementError
         ├── DeploymentExistsError
         ├── DeploymentNotFoundError
+        ├── ProtocolMismatchError
         └── RuntimeClosedError
             └── ForkedProcessError
 

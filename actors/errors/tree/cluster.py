@@ -50,6 +50,15 @@ class DeploymentNotFoundError(ClusterError, LookupError):
     sentence = "app {0!r} is not deployed in Ray namespace {1!r}. {2}"
 
 
+class ProtocolMismatchError(ClusterError):
+    """The app runs on a release that speaks otherwise. Arguments: app, then release and protocol, its and ours."""
+
+    sentence = (
+        "app {0!r} runs on {1}, which speaks version {2} of the protocol, and this program has {3}, which speaks version {4}: "
+        "start this program with the other release, or upgrade the app"
+    )
+
+
 class RuntimeClosedError(ClusterError):
     """The runtime was not started, or is closed. Arguments: app, which of both: "was not started" or "is closed"."""
 

@@ -44,9 +44,12 @@ class SessionExistsError(RequestError):
 
 
 class SessionBusyError(RequestError):
-    """Another turn is running, and this one has on_concurrent_turn="reject". Arguments: session, id of the running turn."""
+    """A turn runs, and the next one has on_concurrent_turn="reject", or the session has to rest. Arguments: session, turn."""
 
-    sentence = "session {0!r} is busy with turn {1!r}: wait for it, or use on_concurrent_turn='enqueue' or 'interrupt'"
+    sentence = (
+        "session {0!r} is busy with turn {1!r}: wait for it, or cancel it. "
+        "A new turn waits in line with on_concurrent_turn='enqueue', and takes its place with 'interrupt'"
+    )
 
 
 class OverloadedError(RequestError):
@@ -69,6 +72,12 @@ class DrainingError(OverloadedError):
     def retry_after_s(self) -> float:
         """Seconds to wait before the same is asked again."""
         return float(str(self.args[1]))
+
+
+class UpgradingError(DrainingError):
+    """The deployment was stopped for another version of raygrove, which starts just now. Arguments: app, seconds to wait."""
+
+    sentence = "app {0!r} is being upgraded, and starts again just now: ask again in {1} s"
 
 
 class UnknownFunctionCallError(RequestError, LookupError):
@@ -144,3 +153,9 @@ class UpdateRefusedError(RequestError):
     """The deployment cannot be given another tree. Arguments: app, reason, what to do."""
 
     sentence = "app {0!r} cannot be updated: {1}. {2}"
+
+
+class UpgradeRefusedError(RequestError):
+    """Another version of raygrove cannot go on with the deployment. Arguments: app, reason, what to do."""
+
+    sentence = "app {0!r} cannot be upgraded: {1}. {2}"

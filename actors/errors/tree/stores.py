@@ -45,6 +45,28 @@ class StoreInUseError(StoreError):
     sentence = "app {0!r} runs already {2}, and owns {1}: {3}"
 
 
+class UserElsewhereError(StoreError):
+    """A request came to a store in which the user is not; it goes to the other one by itself. Arguments: user, its number."""
+
+    sentence = "user {0!r} is kept in store {1} of this deployment, counted from 0"
+
+    @property
+    def store(self) -> int:
+        """The number of the store in which the user is, from 0."""
+        return int(self.args[1])
+
+
+class UserArrivingError(StoreError):
+    """A request came to a store to which its user is being moved. Arguments: user, numbers of the store before and this one."""
+
+    sentence = "user {0!r} is on the way from store {1} of this deployment to store {2}, counted from 0"
+
+    @property
+    def store(self) -> int:
+        """The number of the store that keeps the parts, from 0."""
+        return int(self.args[2])
+
+
 class WriterReplacedError(StoreError):
     """A process wrote to the store although another one had taken its place. Arguments: the writer."""
 

@@ -29,7 +29,7 @@ class BudgetExceededError(TurnError):
 
     sentence = (
         "agent {0!r} would go beyond the budget of {5}, {1}={2}: {3} are used, and {4} more would be, with what is under way. "
-        "Give a larger Budget in RunConfig"
+        "Give a larger Budget in RunConfig, or in Settings(daily_budget=…) where it is that of the deployment"
     )
 
 
@@ -117,6 +117,15 @@ class StarvedJoinError(TurnError):
     sentence = (
         "join {1!r} of graph {0!r} can never run: it waits for {2}, and no more node runs. Lead every route to it, or give the "
         "nodes after a route a way of their own"
+    )
+
+
+class SeveralOutputsError(TurnError, ValueError):
+    """Several terminal nodes of a graph with one_output gave an output. Arguments: graph, names of these nodes."""
+
+    sentence = (
+        "graph {0!r} has one_output, and multiple terminal nodes gave an output: {1}. Join them, or lead them to a node "
+        "that makes one output of theirs"
     )
 
 

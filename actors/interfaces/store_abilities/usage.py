@@ -55,19 +55,34 @@ class UsagePlace(NamedTuple):
     invocation_id: str
 
 
+TurnId = tuple[int, str]
+"""A turn, by the number that the store has given its session, and its invocation id."""
+
+
+class TurnName(NamedTuple):
+    """A turn, as a report names it."""
+
+    user: str
+    session: str
+    invocation_id: str
+    begun_s: float
+
+
 class UsagePage(NamedTuple):
     """Some of the turns that a filter wants.
 
     Attributes:
-        turns: what those have used whose sums are stored, packed, by user, by version, by day as `day_of` names it, by turn as
-            `turn_group` names it, or all under "".
+        turns: what those have used whose sums are stored, packed, by user, by version, by day as `day_of` names it, or all under
+            "".
         unsummed: the others.
         next: where the next page begins; None: there are no more.
+        ids: of the turns under "", in their order, if the filter wants them by turn.
     """
 
     turns: Mapping[str, Sequence[bytes]]
     unsummed: Sequence[UnsummedTurn] = ()
     next: UsagePlace | None = None
+    ids: Sequence[TurnId] = ()
 
 
 @runtime_checkable
@@ -80,6 +95,18 @@ class ReportsUsage(Protocol):
         Args:
             wanted: which turns. Those of one user come on one page.
             after: the `next` of the page before.
+
+        Raises:
+            StoreUnavailableError: the store is away or locked.
+            StoreError: the store failed.
+        """
+        ...
+
+    def turn_names(self, ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
+        """The names of some hundred turns; those are left out that were deleted meanwhile.
+
+        Args:
+            ids: from a page of usage.
 
         Raises:
             StoreUnavailableError: the store is away or locked.

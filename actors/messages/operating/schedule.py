@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.session import SessionKey
 from actors.messages.shown import Shown
@@ -52,7 +52,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     timing: Timing
     missed: MissedPolicy = "once"
     content: Content
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     agent: str = ""
 
 

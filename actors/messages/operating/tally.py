@@ -9,10 +9,11 @@ import msgspec
 BOUNDS_S = tuple(0.01 * 2**exponent for exponent in range(14))
 """Bounds of the buckets of times, in seconds; a time that is equal belongs to the bucket."""
 
-TURN, MODEL_CALL, TOOL_CALL, SCHEDULE = "turn", "model_call", "tool_call", "schedule"
+TURN, VERSION, MODEL_CALL, TOOL_CALL, SCHEDULE = "turn", "version", "model_call", "tool_call", "schedule"
 
 LABELS = {
     TURN: ("agent", "outcome", "error_type"),
+    VERSION: ("version", "outcome"),
     MODEL_CALL: ("agent", "model", "error_type"),
     TOOL_CALL: ("agent", "tool", "outcome"),
     SCHEDULE: ("outcome",),

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
+from actors.messages.operating.usage import UsedBudget
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall, TurnInfo
 
@@ -105,6 +106,9 @@ class TurnDescription(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="
         losses: how many processes were lost in the turn, by the agents that ran there; `turn.lost` has each.
         transfers, llm_calls: transfers and model calls of a turn that runs, since its Runner began it.
         traceback: of the code that has failed; "" where there is none.
+        budgets: how far each limit of its budgets is used, of a turn that runs, is paused, or has failed.
+        money: what it has cost so far; None where none of its models has a price.
+        currency: of `money`; "" where no model has a price.
     """
 
     turn: TurnInfo
@@ -120,3 +124,6 @@ class TurnDescription(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="
     transfers: int = 0
     llm_calls: int = 0
     traceback: str = ""
+    budgets: Sequence[UsedBudget] = ()
+    money: float | None = None
+    currency: str = ""

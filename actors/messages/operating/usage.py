@@ -98,6 +98,26 @@ class BudgetWarning(Shown, CheckedStruct, frozen=True, kw_only=True, rename="cam
     used: float
 
 
+class UsedBudget(Shown, CheckedStruct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How far one limit of a budget is used.
+
+    Attributes:
+        whose: whose budget it is, in words, such as "user 'ada' today".
+        field: the field of Budget that is the limit.
+        limit: that field, with what was given besides.
+        used: how much of it is used, without what is under way.
+        at_limit: what happens to a call for which there is no room: see Budget.
+        model: the name of the model that is called instead; "": none is.
+    """
+
+    whose: str
+    field: str
+    limit: float
+    used: float
+    at_limit: str = "stop"
+    model: str = ""
+
+
 PER = 1_000_000
 """Prices are for so many tokens."""
 

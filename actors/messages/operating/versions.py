@@ -21,7 +21,8 @@ class TreeVersion(msgspec.Struct, frozen=True, dict=True):
     """A tree, as far as it takes to tell it from another one.
 
     Attributes:
-        id: the version's name, made of the fingerprints: equal trees have one name, in whichever deployment.
+        id: the version's name, made of the fingerprints: equal trees have one name, in whichever deployment of one release of
+            raygrove.
         topology: the parent map.
         definitions: a fingerprint of each agent's definition, in the order of the topology's nodes.
         actors: a fingerprint of all that each agent's actor is given: its definition, what it inherits, and what

@@ -23,6 +23,8 @@ from actors.messages.protocol import (
     users,
 )
 from actors.messages.protocol.base import Message
+from actors.messages.protocol.operating import batches
+from actors.messages.protocol.placing import moves, seats
 from actors.messages.protocol.schedules import changes, due
 
 _MODULES = (
@@ -36,9 +38,12 @@ _MODULES = (
     turn_queries,
     sessions,
     users,
+    seats,
+    moves,
     retention,
     changes,
     due,
+    batches,
     rate_limits,
     mcp,
 )

@@ -9,8 +9,15 @@ import msgspec
 from actors.messages.json_types import JsonValue
 from actors.messages.operating.tally import Tally
 from actors.messages.operating.versions import VersionRecord
-from actors.messages.session import SessionKey
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.shown import Shown
+
+PROTOCOL = 1
+"""The version of the protocol: programs and deployments that have the same one understand each other, whatever their releases.
+
+It is raised when a program of before would be misunderstood: a message or a field of one is gone, or means something else. A
+message may get fields that have defaults, and a deployment may get messages that it did not know, without that.
+"""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
@@ -116,16 +123,22 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
     Attributes:
         actor: its name; on Ray the name for `ray.get_actor`. An agent has the name of the process in which it lives.
         agent: the agent whose actor it is, "" for other actors. Replicas after the first are `agent/1`, `agent/2` …
-        pid: its process; 0: the sums of several actors.
+        pid: its process; 0, which must not be sent a signal: the sums of several actors, each of which is in `parts`.
         counts: figures by name.
         agents: from a Runner, the statistics of every live agent.
+        activations: from a Runner, how often each agent was activated, by the names that `agents` has; those that live no more
+            included.
         models: from the actor that limits models, figures by name for each model.
         parts: of sums, the statistics of each actor.
         spare_pids: from a Runner, the processes that are ready for agents.
+        standby_pids: from a Runner, the process that stands by for it, and those that this has ready for agents.
         host_limit: from a Runner, why it may have `counts["max_hosts"]` processes with agents; "" without a limit.
         log_file: of an agent, the file on its node in which its process logs what the agent says; "" when it logs elsewhere.
         tallies: of a Session actor, how often things have happened, and how long they took.
         connections: of the actor's process; None where all actors are in one process, and of sums.
+        node: of an agent, the address of the machine of its process; "" on the local engine, and of sums.
+        memory_bytes: of an agent, the memory of its process, which other agents may share; 0 where that is not known, and of
+            sums.
     """
 
     actor: str
@@ -133,13 +146,17 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
     pid: int
     counts: dict[str, int] = {}
     agents: Sequence[Statistics] = ()
+    activations: dict[str, int] = {}
     models: dict[str, dict[str, int]] = {}
     parts: Sequence[Statistics] = ()
     spare_pids: Sequence[int] = ()
+    standby_pids: Sequence[int] = ()
     host_limit: str = ""
     log_file: str = ""
     tallies: Sequence[Tally] = ()
     connections: ConnectionFigures | None = None
+    node: str = ""
+    memory_bytes: int = 0
 
 
 class Stop(Message, frozen=True, kw_only=True):
@@ -215,3 +232,22 @@ class UseVersions(Message, frozen=True, kw_only=True):
 
 class GetDrain(Message, frozen=True, kw_only=True):
     """A Runner that was started again asks a Session actor whether the deployment drains. The reply is Drain."""
+
+
+class AnnounceRunner(Message, frozen=True, kw_only=True):
+    """A Runner that was started again takes the place of the one before. The reply is Ack or AnnounceFirst.
+
+    Messages of the one before may still be on their way when its successor runs turns already. They do no harm: until it has
+    announced itself a Runner opens, resumes and lists nothing, and the dead do not.
+
+    Attributes:
+        runner: the id of the Runner: the name of the actor, a slash, and what only this process of it is called.
+        shard: the sessions whose turns it runs. Those that others have left open are lost until they are resumed.
+        number: of AnnounceFirst. With another number than the newest, someone else has announced itself meanwhile.
+        term: of a Runner that has a standby: each that takes the place of another has a later one. 0: it has none.
+    """
+
+    runner: str
+    shard: Shard = ONLY_SHARD
+    number: int
+    term: int = 0

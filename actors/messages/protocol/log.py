@@ -75,13 +75,15 @@ class Appended(Message, frozen=True, kw_only=True):
 class ReserveSpending(Message, frozen=True, kw_only=True):
     """Ask whether the turn's budgets have room for a model call, or for calls of tools.
 
-    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore.
+    What the model call is likely to take is reserved until the run appends. The reply is MaySpend or AskForMore; for an optional
+    call it is MaySpend or DoWithout.
 
     Attributes:
         branch: of the run.
         model: the one that the run is about to call; "": tools are about to be run.
         input_tokens: about how many the request has.
         tool_calls: so many of the calls are not in the log yet.
+        is_optional: the run can do without the model call.
     """
 
     turn: TurnRef
@@ -90,6 +92,7 @@ class ReserveSpending(Message, frozen=True, kw_only=True):
     model: str = ""
     input_tokens: int = 0
     tool_calls: int = 0
+    is_optional: bool = False
 
 
 class MaySpend(Message, frozen=True, kw_only=True):
@@ -117,6 +120,18 @@ class AskForMore(Message, frozen=True, kw_only=True):
 
     scope: str
     facts: JsonObject
+    warnings: Sequence[BudgetWarning] = ()
+
+
+class DoWithout(Message, frozen=True, kw_only=True):
+    """A budget has no room for an optional call, which is not made.
+
+    Attributes:
+        whose: whose budget it is, in words.
+        warnings: see MaySpend.
+    """
+
+    whose: str
     warnings: Sequence[BudgetWarning] = ()
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from actors.messages.flow import FlowMark
+from actors.messages.graph import Route
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.shown import Shown
@@ -39,10 +40,12 @@ class Finished(Outcome, frozen=True, kw_only=True):
     Attributes:
         closed: its last event has closed the turn, too.
         output: of a graph, or an agent that is a node of one: what it gives to the nodes after it; None for nothing.
+        routes: of a node that calls a function: what it has said.
     """
 
     closed: bool = False
     output: JsonValue = None
+    routes: tuple[Route, ...] = ()
 
 
 class Transfer(Outcome, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class TurnProgress(Message, frozen=True, kw_only=True):
             since an agent that is a tool may run for several calls.
         transfers: its transfers, in order.
         waiting: its calls that wait for the user, apart from those of flows.
-        model_calls: by agent, how many model responses the log has; tool results do not count.
+        model_calls: by agent, how many model calls the log has, summaries among them; tool results do not count.
         losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
             with their Runner do not count.
         retried_seq: failures up to this seq do not count: the turn was retried after them.

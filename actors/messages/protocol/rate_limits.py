@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.messages.operating.limited_model import LimitedModel
 from actors.messages.operating.turn_description import ModelWait
 from actors.messages.protocol.base import Message
 from actors.messages.session import SessionKey
@@ -65,3 +66,24 @@ class WaitingCallsReply(Message, frozen=True, kw_only=True):
     """The calls that wait, in the order in which they came."""
 
     calls: Sequence[ModelWait] = ()
+
+
+class GetModelLimits(Message, frozen=True, kw_only=True):
+    """Ask which limits models have. The reply is ModelLimitsReply."""
+
+
+class ChangeModelLimits(Message, frozen=True, kw_only=True):
+    """Change the limits of a model or of a pattern. The reply is ModelLimitsReply.
+
+    Attributes:
+        change: fields of ModelLimits by name; None: those of the settings hold again.
+    """
+
+    model: str
+    change: dict[str, float | None] | None = None
+
+
+class ModelLimitsReply(Message, frozen=True, kw_only=True):
+    """The limits of models."""
+
+    limits: Sequence[LimitedModel] = ()

@@ -43,6 +43,8 @@ class PruneSessions(Message, frozen=True, kw_only=True):
         before_s: sessions to which nothing was written from this time on, in seconds since the epoch.
         after: where the batch before has ended; None: this is the first.
         done: sessions that were removed before, and whose artifacts are deleted.
+        pruner: tells those apart that prune at the same time.
+        is_given_up: it has failed: it removes nothing, and deletes no further artifacts.
     """
 
     app: str
@@ -50,6 +52,8 @@ class PruneSessions(Message, frozen=True, kw_only=True):
     before_s: float
     after: SessionPlace | None = None
     done: Sequence[SessionKey] = ()
+    pruner: str = ""
+    is_given_up: bool = False
 
 
 class SessionsPruned(Message, frozen=True, kw_only=True):

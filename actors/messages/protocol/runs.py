@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.flow import Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import Progress
@@ -17,7 +17,7 @@ from actors.messages.protocol.base import Message, Note, StoredEvent, TurnRef
 
 
 class Invoke(Message, frozen=True, kw_only=True):
-    """Run an agent in a turn. The reply is the run's Outcome.
+    """Run an agent in a turn. The reply is the run's Outcome; with `tells_begun` an Ack comes before.
 
     Attributes:
         turn: the turn, its epoch, and the number of this run.
@@ -29,8 +29,9 @@ class Invoke(Message, frozen=True, kw_only=True):
         fresh: the log ends with `user_event` and `after`, and `state` is current.
         before: the events before `user_event` that the agent may have missed; not all that it has, if these are many.
         after: with `fresh`, all events after `user_event`: those of the runs that have transferred the turn.
-        state: the session's state, all scopes, encoded; empty unless `fresh`.
-        state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner.
+        state: the session's state, all scopes, encoded; empty unless `fresh`, or known to the run that asks for this one.
+        state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner; with `state` of a run
+            that asks, that up to which all changes are in it.
         config: the options of the turn.
         llm_calls: model calls that this run may make by itself; None: it asks the Runner for each.
         resume_at: where the run goes on after a pause: see Context.
@@ -43,6 +44,7 @@ class Invoke(Message, frozen=True, kw_only=True):
         notes: of the supervisors above, as far as these do not know yet that they are stored: they go with all that the run
             stores, until one of its appends is acknowledged.
         traceparent: the run's span, under which the process tells what it does; "" without telemetry.
+        tells_begun: the Runner, for which others wait, wants to know when the run is under way.
     """
 
     turn: TurnRef
@@ -56,7 +58,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     after: Sequence[StoredEvent] = ()
     state: bytes = b""
     state_seq: int = 0
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     llm_calls: int | None = None
     resume_at: tuple[str, ...] = ()
     progress: Progress = msgspec.field(default_factory=dict)
@@ -68,6 +70,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     node: NodeTask | None = None
     notes: Sequence[Note] = ()
     traceparent: str = ""
+    tells_begun: bool = False
 
 
 class StopRun(Message, frozen=True, kw_only=True):
@@ -87,6 +90,7 @@ class RunChild(Message, frozen=True, kw_only=True):
         work: the round of a flow that the child does; it may stand anywhere in the tree.
         node: the run of a node of a graph that the child does.
         notes: see Invoke. The last one says that the child begins, if that is noted.
+        state, state_seq: the session's state and the place up to which it has all changes, where the asking run knows them.
         traceparent: of the tool call that asks for the run; "" without one.
         place: tells the runs apart that the asking run wants of one child; the same when it asks again after a loss.
     """
@@ -103,6 +107,8 @@ class RunChild(Message, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
     place: str = ""
     traceparent: str = ""
+    state: bytes = b""
+    state_seq: int = 0
 
 
 class StopBranch(Message, frozen=True, kw_only=True):

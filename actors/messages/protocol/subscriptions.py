@@ -16,12 +16,17 @@ WHOLE_SESSION = " *"
 
 
 class Subscribe(Message, frozen=True, kw_only=True):
-    """Deliver a turn's events, or those of the WHOLE_SESSION, after `after_seq` to a subscriber. The reply is Subscribed."""
+    """Deliver a turn's events, or those of the WHOLE_SESSION, after `after_seq` to a subscriber. The reply is Subscribed.
+
+    Attributes:
+        store: the number of the store whose Session actor the subscriber polls; None: the one that gets this.
+    """
 
     subscriber: str
     key: SessionKey
     invocation_id: str
     after_seq: int = 0
+    store: int | None = None
 
 
 TurnStatus = Literal["waiting", "running", "lost", "ended"]

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.operating.turn_description import LiveRun
-from actors.messages.operating.usage import UsageReport
+from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.protocol.base import Message, StoredEvent
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, PendingCall, TurnInfo, TurnMatch
@@ -105,10 +105,12 @@ class PendingReply(Message, frozen=True, kw_only=True):
     """The calls that wait.
 
     Attributes:
+        begun_s: of each call when its turn began, where the calls of all of a user's sessions, or of all users, were asked for.
         next: where to ask on, as `before`; None when there are no more turns.
     """
 
     calls: Sequence[PendingCall] = ()
+    begun_s: Sequence[float] = ()
     next: tuple[float, str] | None = None
 
 
@@ -129,6 +131,19 @@ class GetUsage(Message, frozen=True, kw_only=True):
     invocation_id: str = ""
     since_s: float = 0.0
     by: str = ""
+
+
+class GetTurnBudgets(Message, frozen=True, kw_only=True):
+    """Ask how far the budgets of a turn are used. The reply is TurnBudgetsReply; a turn that is over has none."""
+
+    key: SessionKey
+    invocation_id: str
+
+
+class TurnBudgetsReply(Message, frozen=True, kw_only=True):
+    """The limits of the budgets that bound a turn."""
+
+    budgets: Sequence[UsedBudget] = ()
 
 
 class UsageReply(Message, frozen=True, kw_only=True):
@@ -200,7 +215,7 @@ class RebuildRequests(Message, frozen=True, kw_only=True):
 
     Attributes:
         agent: the agent.
-        begun_s: when the turn began.
+        begun_s: when the turn began: deployments of earlier releases look at it.
         seqs: positions of the events that have the answers, in order; at least one.
         version: of the tree, by which the turn ran; "" where that is not known.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.operating.schedule import ScheduledTime
@@ -24,7 +24,7 @@ class StartTurn(Message, frozen=True, kw_only=True):
         sent_s: when it was sent to a Runner that was lost before its reply, and may have accepted it, in Unix seconds; else 0.
         event_id: the id for the user's event, the same in a retry; "" leaves it to the Runner.
         only_waiting: the calls that `content` answers have to wait for it when the turn goes on, or the request is refused.
-        subscriber: follows the turn from its opening on; "": no subscriber does.
+        subscriber: follows the turn from its opening on, and polls in the store with the number `store`; "": no subscriber does.
         fingerprint: of the whole request, as the user's event keeps it; no turn that began with another one is joined. "": any.
         flow: the name of the definition of the flow that the turn carries out; "": an agent is selected for it.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
@@ -37,11 +37,12 @@ class StartTurn(Message, frozen=True, kw_only=True):
     sent_s: float = 0.0
     event_id: str = ""
     content: Content
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
     only_waiting: bool = False
     subscriber: str = ""
+    store: int = 0
     fingerprint: str = ""
     flow: str = ""
     traceparent: str = ""
@@ -64,7 +65,13 @@ class TurnStarted(Message, frozen=True, kw_only=True):
 
 
 class RecoverTurns(Message, frozen=True, kw_only=True):
-    """Resume the turns that were open. A Runner whose process was lost and started again sends it to itself."""
+    """Resume the turns that were open. A process that takes the place of a lost Runner sends it to its own.
+
+    Attributes:
+        term: of the Runner from now on: see AnnounceRunner. 0: as it was built.
+    """
+
+    term: int = 0
 
 
 class RecoverTurn(Message, frozen=True, kw_only=True):
@@ -75,12 +82,14 @@ class RecoverTurn(Message, frozen=True, kw_only=True):
 
 
 class RetryTurn(Message, frozen=True, kw_only=True):
-    """Run a turn that has failed on from its last stored step.
+    """Run a turn that has failed on from its last stored step; or any turn that has ended again from a step of it.
 
     The Runner replies with TurnRetried; the Session actor, which gives the turn to the Runner that asks, as to ResumeTurn.
 
     Attributes:
         config: the options of the turn from now on; None: those with which it was opened last.
+        from_event: the id of the event after which it runs again; "": after the last one.
+        request: names the request, if it takes events back: sent again, it does not do so twice.
         runner: of a Runner that asks the Session actor: its id.
         running: see ResumeTurn.
     """
@@ -88,6 +97,8 @@ class RetryTurn(Message, frozen=True, kw_only=True):
     key: SessionKey
     invocation_id: str
     config: RunConfig | None = None
+    from_event: str = ""
+    request: str = ""
     runner: str = ""
     running: TurnRef | None = None
 
@@ -165,9 +176,8 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     """Begin a turn, or with `answers` or `awaits` continue a paused one. The reply is one of OpenTurnReply.
 
     Attributes:
-        repeatable, only_waiting, subscriber: see StartTurn.
-        event: the user's event, encoded.
-        answers: the ids of the calls that it answers.
+        repeatable, only_waiting, subscriber, store: see StartTurn.
+        event: the user's event, encoded. `answers`: the ids of the calls that it answers.
         takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
         fingerprint: see StartTurn; `event` has it, too.
         runner: the id of the Runner that will run the turn: see AnnounceRunner.
@@ -187,8 +197,9 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     only_waiting: bool = False
     state_delta: StateDelta = msgspec.field(default_factory=dict)
     auto_create: bool = False
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     subscriber: str = ""
+    store: int = 0
     fingerprint: str = ""
     runner: str = ""
     interrupting: str = ""
@@ -270,26 +281,11 @@ class AnnounceFirst(Message, frozen=True, kw_only=True):
 
     Attributes:
         number: how many have announced themselves in its place so far.
+        term: of the last one. A Runner with an older term was replaced while it lived, and ends.
     """
 
     number: int
-
-
-class AnnounceRunner(Message, frozen=True, kw_only=True):
-    """A Runner that was started again takes the place of the one before. The reply is Ack or AnnounceFirst.
-
-    Messages of the one before may still be on their way when its successor runs turns already. They do no harm: until it has
-    announced itself a Runner opens, resumes and lists nothing, and the dead do not.
-
-    Attributes:
-        runner: the id of the Runner: the name of the actor, a slash, and what only this process of it is called.
-        shard: the sessions whose turns it runs. Those that others have left open are lost until they are resumed.
-        number: of AnnounceFirst. With another number than the newest, someone else has announced itself meanwhile.
-    """
-
-    runner: str
-    shard: Shard = ONLY_SHARD
-    number: int
+    term: int = 0
 
 
 class ResumeTurn(Message, frozen=True, kw_only=True):
@@ -325,7 +321,7 @@ class TurnResumed(Message, frozen=True, kw_only=True):
     epoch: int
     seq: int
     event: bytes
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     caller: str = ""
     generation: str
     authors: tuple[str, ...] = ()
@@ -373,8 +369,7 @@ class ListOpenTurns(Message, frozen=True, kw_only=True):
     The reply is OpenTurnsReply or AnnounceFirst.
 
     Attributes:
-        runner: the id of the new Runner.
-        shard: the sessions whose turns it runs.
+        runner, shard: the id of the new Runner, and the sessions whose turns it runs.
     """
 
     app: str

@@ -20,10 +20,17 @@ class CancelWaitingTurns(Message, frozen=True, kw_only=True):
 
 
 class HoldUser(Message, frozen=True, kw_only=True):
-    """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on."""
+    """Let what would write data of a user wait, and cancel the turns of the user that wait in queues. Sent again, it holds on.
+
+    Attributes:
+        moves: the user is to be moved: nothing is cancelled, and a user who has turns that run or wait is not held.
+        renews: hold on if the user is held still, and else do nothing: something may have happened since.
+    """
 
     app: str
     user: str
+    moves: bool = False
+    renews: bool = False
 
 
 class UserHeld(Message, frozen=True, kw_only=True):

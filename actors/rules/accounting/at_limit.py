@@ -5,6 +5,8 @@ Rules of this file:
 - Where a budget names another model, that one is called. The other budgets have to have room for it.
 - What no budget would let happen is refused before anybody is asked: an answer would change nothing.
 - One question at a time: an agent asks for more of the first budget that is used up, and of the next one when it goes on.
+- A call that its run can do without, as that of a summary, is made where all budgets have room for it, by the model that one of
+  them names for it. Else it is left out: no question is asked for it, no run fails, and no agent has had its last answer with it.
 - A model has to end where budgets say "wrap_up", and answers once more: what its agent does after that is refused.
 """
 
@@ -74,7 +76,15 @@ class Questioned(NamedTuple):
     excess: Excess
 
 
+class LeftOut(NamedTuple):
+    """It is not done, and the run goes on."""
+
+    account: Account
+    excess: Excess
+
+
 Decision = Allowed | Refused | Questioned
+"""About a call that a run cannot do without."""
 
 
 def decide_call(
@@ -108,6 +118,15 @@ def decide_tools(accounts: Sequence[Account], wanted: int) -> Decision:
     """
     found = ((each, excess_of_tools(each.budget, each.spent, wanted)) for each in accounts)
     return _decided(tuple((each, excess) for each, excess in found if excess is not None), None)
+
+
+def if_room(decision: Decision) -> Allowed | LeftOut:
+    """The decision about the same call, if the run can do without it."""
+    match decision:
+        case Allowed(wraps_up=[(account, excess), *_]) | Refused(account, excess) | Questioned(account, excess):
+            return LeftOut(account, excess)
+        case Allowed():
+            return decision
 
 
 def _decided(exceeded: Sequence[tuple[Account, Excess]], call: LikelyCall | None) -> Decision:

@@ -20,12 +20,18 @@ def cost(used: Amounts, price: Price) -> float:
     """The cost of tokens of one model, in the price's currency."""
     cached = price.input if price.cached_input is None else price.cached_input
     reasoning = price.output if price.reasoning is None else price.reasoning
-    return (
-        (used.input_tokens - used.cached_tokens) * price.input
-        + used.cached_tokens * cached
-        + used.output_tokens * price.output
-        + used.reasoning_tokens * reasoning
-    ) / PER
+    _, _, given, from_cache, output, thought, _ = used
+    return ((given - from_cache) * price.input + from_cache * cached + output * price.output + thought * reasoning) / PER
+
+
+def weights(price: Price) -> Mapping[str, float]:
+    """By how much each field of Amounts adds to the cost, in millionths of the price's currency: see `cost`."""
+    return {
+        "input_tokens": price.input,
+        "cached_tokens": 0.0 if price.cached_input is None else price.cached_input - price.input,
+        "output_tokens": price.output,
+        "reasoning_tokens": price.output if price.reasoning is None else price.reasoning,
+    }
 
 
 def currency_of(prices: Mapping[str, Price]) -> str:

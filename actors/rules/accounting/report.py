@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from heapq import heappush, heappushpop
-
-import msgspec
+from functools import cache, partial
 
 from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
 from actors.rules.accounting.prices import cost, currency_of, price_of
-from actors.rules.accounting.turn_usage import US, Amounts, models_of_packed, sum_of_packed
+from actors.rules.accounting.turn_usage import (
+    US,
+    Amounts,
+    Kind,
+    by_first_part,
+    models_of_kinds,
+    models_of_turn,
+    sum_of,
+    sum_of_packed,
+)
 
 DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
@@ -29,11 +36,6 @@ def groups_of(by: str) -> str:
     return by if by in ("user", "day", "version", "turn") else ""
 
 
-def turn_group(user: str, session: str, invocation_id: str, begun_s: float) -> str:
-    """The name of a turn as a group of its own."""
-    return msgspec.json.encode((user, session, invocation_id, begun_s)).decode()
-
-
 class UsageCollector:
     """Adds up turns for a report.
 
@@ -46,8 +48,7 @@ class UsageCollector:
         self._by = by
         self._prices = prices
         self._by_model: dict[str, dict[str, Amounts]] = {}
-        # Those that cost most, the least of them first: by money, by tokens, and by name.
-        self._turns: list[tuple[float, int, str, UsageSums]] = []
+        self._price_of = cache(partial(price_of, prices=prices))
 
     def add(self, group: str, turns: Sequence[bytes]) -> None:
         """Add what turns of one group have used, each in packed form: see `groups_of`."""
@@ -55,59 +56,52 @@ class UsageCollector:
             for (agent, model), amounts in sum_of_packed(turns).items():
                 self._add(agent, model, amounts)
             return
-        models = models_of_packed(turns)
-        if self._by == "turn":
-            self._add_turn(group, models)
-            group = ""
-        for model, amounts in models.items():
+        self.add_kinds(group, by_first_part(turns))
+
+    def add_kinds(self, group: str, kinds: Iterable[Kind]) -> None:
+        """The same of turns by their first parts, for reports by anything but "agent"."""
+        for model, amounts in models_of_kinds(kinds).items():
             self._add(model if self._by == "model" else group, model, amounts)
+
+    def sums(self, turn: bytes) -> UsageSums:
+        """The sums of one turn, given in packed form."""
+        return self._sums(models_of_turn(turn))
 
     def _add(self, name: str, model: str, amounts: Amounts) -> None:
         models = self._by_model.setdefault(name, {})
         before = models.get(model)
         models[model] = amounts if before is None else before.plus(amounts)
 
-    def _add_turn(self, group: str, models: Mapping[str, Amounts]) -> None:
-        sums = self._sums(models)
-        entry = (sums.money or 0.0, sums.tokens, group, sums)
-        if len(self._turns) < MOST_TURNS:
-            heappush(self._turns, entry)
-        else:
-            heappushpop(self._turns, entry)
-
     def _total(self) -> Mapping[str, Amounts]:
-        total: dict[str, Amounts] = {}
+        by_model: dict[str, list[Amounts]] = {}
         for models in self._by_model.values():
             for model, amounts in models.items():
-                before = total.get(model)
-                total[model] = amounts if before is None else before.plus(amounts)
-        return total
+                by_model.setdefault(model, []).append(amounts)
+        return {model: sum_of(found) for model, found in by_model.items()}
 
-    def report(self) -> UsageReport:
-        """The report of all that was added so far."""
+    def report(self, turns: Sequence[UsedTurn] = ()) -> UsageReport:
+        """The report of all that was added so far, with turns that are listed."""
         total = self._total()
         has_groups = self._by not in ("", "turn")
         groups = {name: self._sums(self._by_model[name]) for name in sorted(self._by_model)} if has_groups else {}
-        costly = sorted(self._turns, key=lambda each: (-each[0], -each[1], each[2]))
         unpriced = [
             model
             for model, amounts in sorted(total.items())
-            if amounts.input_tokens + amounts.output_tokens + amounts.reasoning_tokens and price_of(model, self._prices) is None
+            if amounts.input_tokens + amounts.output_tokens + amounts.reasoning_tokens and self._price_of(model) is None
         ]
         return UsageReport(
             total=self._sums(total),
             groups=groups,
-            turns=[_used_turn(name, sums) for _, _, name, sums in costly],
+            turns=list(turns),
             currency=currency_of(self._prices),
             unpriced=unpriced,
         )
 
     def _sums(self, models: Mapping[str, Amounts]) -> UsageSums:
-        whole = Amounts()
+        whole = sum_of(models.values())
         money: float | None = None
         for model, amounts in models.items():
-            whole = whole.plus(amounts)
-            price = price_of(model, self._prices) if amounts.llm_calls else None
+            price = self._price_of(model) if amounts.llm_calls else None
             if price is not None:
                 money = (money or 0.0) + cost(amounts, price)
         return UsageSums(
@@ -122,6 +116,21 @@ class UsageCollector:
         )
 
 
-def _used_turn(group: str, sums: UsageSums) -> UsedTurn:
-    user, session, invocation_id, begun_s = msgspec.json.decode(group)
-    return UsedTurn(user_id=user, session_id=session, invocation_id=invocation_id, begun_s=begun_s, sums=sums)
+def merged_reports(reports: Sequence[UsageReport]) -> UsageReport:
+    """One report of what several stores have, each without the turns of the others."""
+    names = sorted({name for report in reports for name in report.groups})
+    turns = [turn for report in reports for turn in report.turns]
+    turns.sort(key=lambda turn: (-(turn.sums.money or 0.0), -turn.sums.tokens, turn.user_id, turn.session_id, turn.invocation_id))
+    return UsageReport(
+        total=_together([report.total for report in reports]),
+        groups={name: _together([report.groups[name] for report in reports if name in report.groups]) for name in names},
+        turns=turns[:MOST_TURNS],
+        currency=next((report.currency for report in reports if report.currency), ""),
+        unpriced=sorted({model for report in reports for model in report.unpriced}),
+    )
+
+
+def _together(sums: Sequence[UsageSums]) -> UsageSums:
+    counted = {field: sum(getattr(each, field) for each in sums) for field in UsageSums.__struct_fields__ if field != "money"}
+    priced = [each.money for each in sums if each.money is not None]
+    return UsageSums(**counted, money=sum(priced) if priced else None)

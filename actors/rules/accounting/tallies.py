@@ -4,6 +4,8 @@ Rules of this file:
 
 - What is counted is in the log, or on its way there: so it is counted once, whichever agents' processes are lost, and stays when
   an agent leaves its process. It begins anew with the Session actor.
+- Versions of the tree stay apart as agents do: an update is judged by how its turns end, and how long they take. Where there are
+  too many, the one that was seen first becomes part of OTHERS.
 - A tree may have ten thousand agents, and code may raise any number of classes. Beyond MAX_SERIES of a kind the agent of a
   new one is OTHERS; beyond twice as many everything is that can be anything, and only outcomes stay apart.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, Tally
+from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Paused
 
 MAX_SERIES = 200
@@ -32,21 +34,25 @@ class Tallies:
     def __init__(self) -> None:
         self._kinds: dict[str, dict[tuple[str, ...], _Series]] = {kind: {} for kind in LABELS}
 
-    def note_turn(self, agent: str, outcome: AnyOutcome, took_s: float) -> None:
+    def note_turn(self, agent: str, outcome: AnyOutcome, took_s: float, version: str = "") -> None:
         """A turn has ended, or was paused.
 
         Args:
             agent: the agent that was selected for it. It counts where the outcome names none: the agent that the turn came to, or
                 that failed.
             took_s: how long it ran, in seconds, since it began or went on after a pause.
+            version: of the tree, by which it ran; "" where that is not known.
         """
         agent = outcome.agent or agent
         if isinstance(outcome, Failed):
-            self._add(TURN, (agent, FAILED, outcome.error_code or "_OTHER"), took_s)
+            state, error = FAILED, outcome.error_code or "_OTHER"
         elif isinstance(outcome, Cancelled):
-            self._add(TURN, (agent, "cancelled", "timeout" if outcome.timeout_s is not None else ""), took_s)
+            state, error = "cancelled", "timeout" if outcome.timeout_s is not None else ""
         else:
-            self._add(TURN, (agent, "paused" if isinstance(outcome, Paused) else "finished", ""), took_s)
+            state, error = "paused" if isinstance(outcome, Paused) else "finished", ""
+        self._add(TURN, (agent, state, error), took_s)
+        if version:
+            self._add(VERSION, (version, state), took_s)
 
     def note_model_call(self, agent: str, model: str, error: str = "", took_s: float | None = None) -> None:
         """A model has answered, or its call has failed with an error of this class, or the model has told this code of one."""
@@ -77,15 +83,11 @@ class Tallies:
         series = self._kinds[kind]
         found = series.get(labels)
         if found is None:
+            while kind == VERSION and len(series) >= MAX_SERIES:
+                _merge_first(series)
             labels = _narrowed(labels, LABELS[kind], len(series))
             found = series.setdefault(labels, _Series())
-        found.count += 1
-        if took_s is not None:
-            if not found.buckets:
-                found.buckets = [0] * (len(BOUNDS_S) + 1)
-            took_s = max(took_s, 0.0)
-            found.buckets[bisect_left(BOUNDS_S, took_s)] += 1
-            found.total_s += took_s
+        found.add(took_s)
 
 
 class _Series:
@@ -95,6 +97,31 @@ class _Series:
         self.count = 0
         self.total_s = 0.0
         self.buckets: list[int] = []
+
+    def add(self, took_s: float | None) -> None:
+        self.count += 1
+        if took_s is not None:
+            took_s = max(took_s, 0.0)
+            self._count_at(bisect_left(BOUNDS_S, took_s), 1)
+            self.total_s += took_s
+
+    def add_all(self, other: _Series) -> None:
+        self.count += other.count
+        self.total_s += other.total_s
+        for place, number in enumerate(other.buckets):
+            self._count_at(place, number)
+
+    def _count_at(self, place: int, number: int) -> None:
+        if not self.buckets:
+            self.buckets = [0] * (len(BOUNDS_S) + 1)
+        self.buckets[place] += number
+
+
+def _merge_first(series: dict[tuple[str, ...], _Series]) -> None:
+    """Make what is counted of the version that was seen first part of OTHERS."""
+    first = next(version for version, *_ in series if version != OTHERS)
+    for labels in [each for each in series if each[0] == first]:
+        series.setdefault((OTHERS, *labels[1:]), _Series()).add_all(series.pop(labels))
 
 
 def _narrowed(labels: tuple[str, ...], names: tuple[str, ...], known: int) -> tuple[str, ...]:

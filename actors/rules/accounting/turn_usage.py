@@ -14,10 +14,11 @@ Rules of this file:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
+from itertools import repeat
 from operator import add, or_
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -41,7 +42,7 @@ _LARGE = 2**44
 """Numbers from here on are added up one by one: 200 days in microseconds."""
 
 _ADDED_AT_ONCE = 2**18
-"""Turns whose sums cannot overflow: 63 bits less those of `_LARGE`, and one more since an agent comes in several first parts."""
+"""Spenders of turns whose sums cannot overflow: 63 bits less those of `_LARGE`, and one more for good measure."""
 
 
 class Amounts(NamedTuple):
@@ -58,6 +59,11 @@ class Amounts(NamedTuple):
     def plus(self, other: Amounts) -> Amounts:
         """The sums of both."""
         return Amounts._make(map(add, self, other))
+
+
+def sum_of(amounts: Collection[Amounts]) -> Amounts:
+    """The sums of several."""
+    return Amounts._make(map(sum, zip(*amounts, strict=True))) if amounts else Amounts()
 
 
 Spender = tuple[str, str]
@@ -139,27 +145,58 @@ def sum_of_packed(turns: Sequence[bytes]) -> Spent:
 
 def models_of_packed(turns: Sequence[bytes]) -> Mapping[str, Amounts]:
     """The sums of many turns in packed form by models alone, in less time."""
-    return _sums(turns, _models)
+    return _sums(turns, models_of)
 
 
 Key = TypeVar("Key", bound=Hashable)
 
+_LITTLE: Iterable[Literal["little"]] = repeat("little")
+_number: Callable[[bytes, Literal["little"]], int] = int.from_bytes
+
+Kind = tuple[bytes, Sequence[bytes]]
+"""A first part, and the turns in packed form that have it."""
+
 
 def _sums(turns: Sequence[bytes], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
+    return _sums_of_kinds(by_first_part(turns), keys)
+
+
+def models_of_kinds(kinds: Iterable[Kind]) -> Mapping[str, Amounts]:
+    """The sums by models of what `by_first_part` finds."""
+    return _sums_of_kinds(kinds, models_of)
+
+
+def _sums_of_kinds(kinds: Iterable[Kind], keys: Callable[[bytes], Sequence[Key]]) -> Mapping[Key, Amounts]:
     sums: dict[Key, Amounts] = {}
-    for start in range(0, len(turns), _ADDED_AT_ONCE):
-        lanes: dict[Key, int] = {}
-        for who, numbers in _by_first_part(turns[start : start + _ADDED_AT_ONCE]):
-            named = keys(who)
-            if reduce(or_, numbers) & _too_large(len(named)):
+    lanes: dict[Key, int] = {}
+    added = 0
+    for who, same in kinds:
+        named = keys(who)
+        bits = 8 * len(who)
+        for part in _parts(same, len(named)):
+            # The first part is the lowest digits of each, and is taken off the sum: that takes less time than to cut each.
+            numbers = list(map(_number, part, _LITTLE))
+            added += len(part) * len(named)
+            if added > _ADDED_AT_ONCE:
+                _unpack(sums, lanes)
+                lanes, added = {}, len(part) * len(named)
+            if reduce(or_, numbers) & _too_large(len(named), bits):
                 for number in numbers:
                     single: dict[Key, int] = {}
-                    _add_lanes(single, named, number)
+                    _add_lanes(single, named, number >> bits)
                     _unpack(sums, single)
             else:
-                _add_lanes(lanes, named, sum(numbers))
-        _unpack(sums, lanes)
+                _add_lanes(lanes, named, (sum(numbers) - len(part) * _number(who, "little")) >> bits)
+    _unpack(sums, lanes)
     return sums
+
+
+def _parts(same: Sequence[bytes], spenders: int) -> Sequence[Sequence[bytes]]:
+    """Turns by so many as may be added up at once."""
+    if len(same) * spenders <= _ADDED_AT_ONCE:
+        return [same]
+    at_once = max(1, _ADDED_AT_ONCE // spenders)
+    return [same[start : start + at_once] for start in range(0, len(same), at_once)]
 
 
 def _add_lanes(lanes: dict[Key, int], named: Sequence[Key], total: int) -> None:
@@ -170,25 +207,38 @@ def _add_lanes(lanes: dict[Key, int], named: Sequence[Key], total: int) -> None:
 
 def _unpack(sums: dict[Key, Amounts], lanes: Mapping[Key, int]) -> None:
     for key, lane in lanes.items():
-        _add(sums, key, Amounts(*_AMOUNTS.unpack(lane.to_bytes(_AMOUNTS.size, "little"))))
+        _add(sums, key, Amounts._make(_AMOUNTS.unpack(lane.to_bytes(_AMOUNTS.size, "little"))))
 
 
-def _by_first_part(turns: Sequence[bytes]) -> Iterator[tuple[bytes, Sequence[int]]]:
-    """The second parts of turns with equal first parts, each as one number. Of thousands of turns most have one of few."""
-    who = turns[0][: _end(turns[0])]
-    end = len(who)
-    yield who, [int.from_bytes(raw[end:], "little") for raw in turns if raw.startswith(who)]
-    rest: dict[bytes, list[int]] = {}
+def by_first_part(turns: Sequence[bytes]) -> Iterator[Kind]:
+    """Turns in packed form with equal first parts, and that part."""
+    by_length: dict[int, list[bytes]] = {}
     for raw in turns:
-        if not raw.startswith(who):
-            end = _end(raw)
-            rest.setdefault(raw[:end], []).append(int.from_bytes(raw[end:], "little"))
-    yield from rest.items()
+        by_length.setdefault(len(raw), []).append(raw)
+    for rest in by_length.values():
+        # Of thousands of turns most have one of few first parts, and each length one: it is cut off none but the first of them.
+        who = _first_part_of(rest[0])
+        same = [raw for raw in rest if raw.startswith(who)]
+        yield who, same
+        if len(same) < len(rest):
+            others: dict[bytes, list[bytes]] = {}
+            for raw in rest:
+                if not raw.startswith(who):
+                    others.setdefault(_first_part_of(raw), []).append(raw)
+            yield from others.items()
 
 
-def _end(raw: bytes) -> int:
-    """Where the first part of a packed turn ends."""
-    return _LENGTH.size + int.from_bytes(raw[: _LENGTH.size], "little")
+def _first_part_of(raw: bytes) -> bytes:
+    return raw[: _LENGTH.size + int.from_bytes(raw[: _LENGTH.size], "little")]
+
+
+def models_of_turn(raw: bytes) -> Mapping[str, Amounts]:
+    """The sums of one turn in packed form by models."""
+    sums: dict[str, Amounts] = {}
+    who = _first_part_of(raw)
+    for model, numbers in zip(models_of(who), _AMOUNTS.iter_unpack(raw[len(who) :]), strict=True):
+        _add(sums, model, Amounts._make(numbers))
+    return sums
 
 
 @lru_cache(1_000)
@@ -197,14 +247,15 @@ def _spenders(who: bytes) -> Sequence[Spender]:
 
 
 @lru_cache(1_000)
-def _models(who: bytes) -> Sequence[str]:
+def models_of(who: bytes) -> Sequence[str]:
+    """The models of a first part, in the order in which the second part has their amounts."""
     return [model for _, model in _spenders(who)]
 
 
 @lru_cache(100)
-def _too_large(spenders: int) -> int:
-    """The bits that are set in no second part whose numbers are small enough to be added up side by side."""
-    return int.from_bytes(struct.pack("<q", -_LARGE) * (_NUMBERS * spenders), "little")
+def _too_large(spenders: int, bits: int) -> int:
+    """The bits that are set in no second part whose numbers are small enough to be added up, after so many of the first part."""
+    return int.from_bytes(struct.pack("<q", -_LARGE) * (_NUMBERS * spenders), "little") << bits
 
 
 def together(*spents: Spent) -> Spent:
@@ -224,6 +275,11 @@ def minus(spent: Spent, before: Spent) -> Spent:
         if less != amounts:
             found[spender] = Amounts(*map(int.__sub__, amounts, less))
     return found
+
+
+def negated(spent: Spent) -> Spent:
+    """The sums with which these add up to nothing."""
+    return {spender: Amounts(*map(int.__neg__, amounts)) for spender, amounts in spent.items()}
 
 
 def _add(sums: dict[Key, Amounts], key: Key, amounts: Amounts) -> None:

@@ -22,8 +22,9 @@ MIN_RETRY_S, MAX_RETRY_S = 1.0, 60.0
 
 
 class _Bound(NamedTuple):
-    """How much may wait in a line, and the settings that say so; no bytes: any number."""
+    """How much may wait in a line, whose line that is, and the settings that say so; no bytes: any number."""
 
+    whose: str
     turns: int
     setting: str
     bytes: int | None = None
@@ -54,14 +55,24 @@ class Backlog:
     """The lines of one Runner."""
 
     def __init__(self, limits: Limits) -> None:
-        self._of_session = _Bound(limits.max_waiting_session_turns, "max_waiting_session_turns")
-        self._of_user = _Bound(
+        of_user = _Bound(
+            "user {0.user!r}",
             limits.max_waiting_user_turns,
             "max_waiting_user_turns",
             limits.max_waiting_user_bytes,
             "max_waiting_user_bytes",
         )
-        self._of_all = _Bound(limits.max_waiting_turns, "max_waiting_turns", limits.max_waiting_bytes, "max_waiting_bytes")
+        self._bounds = (
+            _Bound("session {0.session!r}", limits.max_waiting_session_turns, "max_waiting_session_turns"),
+            of_user,
+            _Bound(
+                "this deployment",
+                limits.max_waiting_turns,
+                "max_waiting_turns",
+                limits.max_waiting_bytes,
+                "max_waiting_bytes",
+            ),
+        )
         self._lines: dict[Hashable, _Line] = {}
         self._requests: dict[TurnKey, int] = {}
 
@@ -80,19 +91,17 @@ class Backlog:
         """
         if turn in self._requests:
             return None
-        key = turn[0]
-        for owner, bound, whose in (
-            (key, self._of_session, f"session {key.session!r}"),
-            (key.user, self._of_user, f"user {key.user!r}"),
-            (None, self._of_all, "this deployment"),
-        ):
+        for owner, bound in zip(_owners(turn), self._bounds, strict=True):
             line = self._lines.get(owner)
             if line is None:
                 continue
             if len(line.turns) >= bound.turns:
-                return OverloadedError(whose, f"{len(line.turns)} turns", bound.setting, retry_after_s(now_s - line.oldest_s))
-            if bound.bytes is not None and line.size + size > bound.bytes:
-                return OverloadedError(whose, f"{line.size} bytes", bound.setting_of_bytes, retry_after_s(now_s - line.oldest_s))
+                full, setting = f"{len(line.turns)} turns", bound.setting
+            elif bound.bytes is not None and line.size + size > bound.bytes:
+                full, setting = f"{line.size} bytes", bound.setting_of_bytes
+            else:
+                continue
+            return OverloadedError(bound.whose.format(turn[0]), full, setting, retry_after_s(now_s - line.oldest_s))
         return None
 
     def add(self, turn: TurnKey, size: int, now_s: float) -> None:
@@ -100,7 +109,9 @@ class Backlog:
         self._requests[turn] = self._requests.get(turn, 0) + 1
         if self._requests[turn] == 1:
             for owner in _owners(turn):
-                line = self._lines.setdefault(owner, _Line())
+                line = self._lines.get(owner)
+                if line is None:
+                    line = self._lines[owner] = _Line()
                 line.turns[turn] = _Waiting(now_s, size)
                 line.size += size
 

@@ -51,6 +51,10 @@ class CacheEviction(Generic[K]):
         self.weight += heavy if before is None else heavy - before.weight
         self._uses_to_rest -= 1
 
+    def used_s(self, key: K) -> float:
+        """When the use of an entry was noted last."""
+        return self._entries[key].used_s
+
     def drop_key(self, key: K) -> None:
         """Note that an entry is no longer in the cache."""
         entry = self._entries.pop(key, None)

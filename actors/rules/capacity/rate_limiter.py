@@ -144,6 +144,11 @@ class RateLimiter:
         self._too_many_in_a_row = 0
         self.counts = {"granted": 0, "retried": 0, "retries_refused": 0}
 
+    def change(self, limits: ModelLimits) -> None:
+        """Go by other limits from now on. Calls that run go on, and count; what was used in the last minute does, too."""
+        self._budget = max(0.0, self._budget + limits.retry_reserve - self._limits.retry_reserve)
+        self._limits = limits
+
     def enqueue(self, permit: str, session: SessionKey) -> None:
         """Have a call wait for its permit. One that waits already keeps its place."""
         if permit not in self._running and permit not in self._session_of:
@@ -248,8 +253,8 @@ class RateLimiter:
             self._running.discard(permit)
             if answered:
                 self._too_many_in_a_row = 0
-                if self._limits.tokens_per_minute is not None:
-                    self._usage.add(now_s, tokens)
+                # Also without a limit of tokens: it may get one.
+                self._usage.add(now_s, tokens)
         else:
             self.withdraw(permit)
 

@@ -8,9 +8,12 @@ from datetime import timedelta
 from actors.errors import RequestError
 from actors.rules.checks.ids import printable
 
+MAX_INTEGER = 2**63 - 1
+"""The largest whole number that stores can compare with."""
+
 
 def checked_number(what: str, value: object, least: int = 0) -> int:
-    """The value, if it is a whole number that is not less than `least`.
+    """The value, if it is a whole number that is not less than `least`, and that stores can hold.
 
     Args:
         what: the name of the argument, for the error: "after_seq".
@@ -20,6 +23,8 @@ def checked_number(what: str, value: object, least: int = 0) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RequestError(f"{what} must be a whole number from {least} on, not {printable(value)!r}")
+    if value > MAX_INTEGER:
+        raise RequestError(f"{what} must be at most {MAX_INTEGER}, not {printable(value)!r}")
     return int(value)
 
 

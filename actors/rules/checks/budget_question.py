@@ -22,6 +22,8 @@ REQUEST_BUDGET = "raygrove_request_budget"
 """The name of the call."""
 
 _PREFIX = "budget-"
+_FIELDS = (CONFIRMED, PAYLOAD, "hint")
+"""The fields of an answer: those of ADK's ToolConfirmation."""
 
 
 def scope_of(call_id: str | None) -> str:
@@ -52,17 +54,43 @@ def checked_answer(part: Part) -> Part:
     response = part.function_response
     if response is None or not scope_of(response.id):
         return part
-    answer = response.response
+    full = full_answer(response.id or "", response.response)
+    return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=full))
+
+
+def full_answer(call_id: str, answer: JsonObject, field: str = "") -> JsonObject:
+    """An answer to such a question in its full form.
+
+    Args:
+        field: the field of the budget that is used up, where it is known: the answer has to give more of it.
+
+    Raises:
+        InvalidMessageError: it is none, and says what an answer is.
+    """
     full: JsonObject = answer if CONFIRMED in answer else {CONFIRMED: True, PAYLOAD: answer}
     try:
-        if not isinstance(full[CONFIRMED], bool):
-            raise ValueError(f"{CONFIRMED} is true or false")
-        if full[CONFIRMED]:
-            more_of(full)
+        _check_full(full, field)
     except (TypeError, ValueError) as error:
-        right = f'{{"{CONFIRMED}": false}}, {{"{CONFIRMED}": true}} for as much again, or so much more: {{"tokens": 5000}}'
-        raise InvalidMessageError(f"the answer to {response.id!r} is none: {error}. It has to be {right}") from None
-    return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=full))
+        more = f'{{"{field or "tokens"}": 5000}}'
+        right = f'{{"{CONFIRMED}": false}}, {{"{CONFIRMED}": true}} for as much again, or so much more: {more}'
+        raise InvalidMessageError(f"the answer to {call_id!r} is none: {error}. It has to be {right}") from None
+    return full
+
+
+def _check_full(full: JsonObject, field: str) -> None:
+    """Raises ValueError, TypeError."""
+    if not isinstance(full[CONFIRMED], bool):
+        raise ValueError(f"{CONFIRMED} is true or false")
+    beside = [name for name in full if name not in _FIELDS]
+    if beside:
+        raise ValueError(f"{beside[0]!r} stands beside {CONFIRMED}, and not in {PAYLOAD}")
+    more = more_of(full) if full[CONFIRMED] else None
+    if more is None:
+        return
+    if not any(more.limits.values()):
+        raise ValueError("it gives nothing")
+    if field and not more.limits.get(field):
+        raise ValueError(f"it gives no more of {field}, which is used up")
 
 
 def more_of(answer: JsonObject) -> Budget | None:

@@ -15,7 +15,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ from actors.messages.content import Content
 from actors.messages.graph import Arrow, Route
 from actors.messages.json_types import JsonValue
 from actors.rules.graph.shape import START, Shape
+
+NOT_STORED = 2**62
+"""The place in the log of an event that is being stored: behind all that is known."""
 
 Given = Content | JsonValue
 """What a node is given: the user's message behind START, else what the node before has given."""
@@ -36,12 +39,14 @@ class NodeRun(NamedTuple):
         number: from 1, among the runs of the node in this run of the graph.
         branch: on which its events are; None outside of any.
         given: its input.
+        since: the place in the log of what led to it, or of the end of the run before it if that is later: its events come after.
     """
 
     node: str
     number: int
     branch: str | None
     given: Given
+    since: int = 0
 
     @property
     def name(self) -> str:
@@ -52,6 +57,7 @@ class NodeRun(NamedTuple):
 class _Trigger(NamedTuple):
     branch: str | None
     given: Given
+    seq: int
 
 
 class GraphProgress:
@@ -61,13 +67,14 @@ class GraphProgress:
         branch: on which the graph runs.
         given: what the graph was given.
         max_running: so many nodes run at a time; None: any number.
+        since: the place in the log after which the run of the graph began.
 
     Attributes:
         running: the runs that have begun and not ended, by name.
-        output: of the last terminal node that gave one; None so far.
+        outputs: of the terminal nodes that gave one, by node; the newest is the last.
     """
 
-    def __init__(self, shape: Shape, branch: str | None, given: Given, max_running: int | None = None) -> None:
+    def __init__(self, shape: Shape, branch: str | None, given: Given, max_running: int | None = None, *, since: int = 0) -> None:
         self._shape = shape
         self._max_running = max_running
         self._numbers: Counter[str] = Counter()
@@ -76,9 +83,15 @@ class GraphProgress:
         self._ready: dict[str, None] = {}
         self._busy: set[str] = set()
         self._arrived: dict[str, dict[str, _Trigger]] = {}
+        self._ended_seq: dict[str, int] = {}
         self.running: dict[str, NodeRun] = {}
-        self.output: JsonValue = None
-        self._end(START, _Trigger(branch, given), ())
+        self.outputs: dict[str, JsonValue] = {}
+        self._end(START, _Trigger(branch, given, since), ())
+
+    @property
+    def output(self) -> JsonValue:
+        """The output of the last terminal node that gave one; None so far."""
+        return next(reversed(self.outputs.values()), None)
 
     def begin(self) -> list[NodeRun]:
         """The nodes that begin to run now, in order."""
@@ -91,6 +104,16 @@ class GraphProgress:
         """The names of the runs that begin next, as many as there are: those that a lost graph may have begun."""
         return [f"{node}@{self._numbers[node] + 1}" for node in self._ready]
 
+    @property
+    def has_next(self) -> bool:
+        """True when some node is to begin, now or when there is room."""
+        return bool(self._ready)
+
+    def has_only_next(self, nodes: Collection[str]) -> bool:
+        """True when all nodes that are next can begin now, and all are among these; False when none is next."""
+        has_room = self._max_running is None or len(self.running) + len(self._ready) <= self._max_running
+        return bool(self._ready) and has_room and all(node in nodes for node in self._ready)
+
     def pause(self, name: str) -> None:
         """A run waits for the user: it has not ended, and another node may run in its place."""
         del self.running[name]
@@ -99,13 +122,21 @@ class GraphProgress:
         del self._ready[node]
         trigger = self._triggers[node].popleft()
         self._numbers[node] += 1
-        run = NodeRun(node, self._numbers[node], trigger.branch, trigger.given)
+        since = max(trigger.seq, self._ended_seq.get(node, 0))
+        run = NodeRun(node, self._numbers[node], trigger.branch, trigger.given, since)
         self._busy.add(node)
         self.running[run.name] = run
         return run
 
     def end(
-        self, name: str, output: JsonValue, routes: Sequence[Route], branch: str | None = None, *, leads_on: bool = True
+        self,
+        name: str,
+        output: JsonValue,
+        routes: Sequence[Route],
+        branch: str | None = None,
+        *,
+        leads_on: bool = True,
+        seq: int = NOT_STORED,
     ) -> None:
         """A run has ended.
 
@@ -115,17 +146,20 @@ class GraphProgress:
             routes: what the node has said.
             branch: to which it has moved all that comes after it; None: it stays where it was.
             leads_on: no node runs because of this end where it is False.
+            seq: the place in the log of the event that says so.
         """
         if name not in self.running:
             self._begin(name.rpartition("@")[0])
         run = self.running.pop(name)
         self._busy.discard(run.node)
+        self._ended_seq[run.node] = seq
         if self._triggers.get(run.node):
             self._ready[run.node] = None
         if self._shape.is_terminal(run.node) and output is not None:
-            self.output = output
+            self.outputs.pop(run.node, None)
+            self.outputs[run.node] = output
         if leads_on:
-            self._end(run.node, _Trigger(branch or run.branch, output), routes)
+            self._end(run.node, _Trigger(branch or run.branch, output, seq), routes)
 
     def led_to(self, node: str) -> int:
         """The number of the last run of a node that has begun, or will: so many have been led to."""
@@ -145,7 +179,7 @@ class GraphProgress:
             if arrow.target in self._shape.joins:
                 self._arrive(arrow.target, node, given)
             else:
-                self._trigger(arrow.target, _Trigger(branch, given.given))
+                self._trigger(arrow.target, given._replace(branch=branch))
 
     def _branches(self, arrows: Sequence[Arrow], branch: str | None) -> Iterator[str | None]:
         """The branch of each node that is led to: of its own where there are several."""
@@ -166,7 +200,7 @@ class GraphProgress:
             return
         self._arrived[join] = {}
         outputs: JsonValue = {node: _data(arrived[node].given) for node in sources}
-        self._trigger(join, _Trigger(_common([arrived[node].branch for node in sources]), outputs))
+        self._trigger(join, _Trigger(_common([arrived[node].branch for node in sources]), outputs, given.seq))
 
     def _trigger(self, node: str, trigger: _Trigger) -> None:
         self._triggers.setdefault(node, deque()).append(trigger)

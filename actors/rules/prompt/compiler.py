@@ -8,6 +8,7 @@ import msgspec
 
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event
+from actors.messages.graph import is_of_tool
 from actors.rules.checks.budget_question import scope_of
 from actors.rules.checks.credentials import asks_credential
 from actors.rules.compaction.shown import place_of
@@ -94,6 +95,8 @@ class Compiler:
             return None
         if event.node_info is not None and self._is_of_delegate(event):
             self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
+            return None
+        if event.node_info is not None and is_of_tool(event.node_info.path):
             return None
         if event.author == self._agent:
             return self._own(event, content)

@@ -291,6 +291,16 @@ class History:
             return []
         return [UserReply(call, by_user[call.id], by_agent.get(call.id), self._asked.get(call.id or "")) for call in replied]
 
+    def message_of(self, invocation_id: str) -> Content | None:
+        """The user's message that began a turn, as the agent is shown it; None where it is not shown it, or not any more."""
+        found = None
+        for entry in reversed(self._entries):
+            if entry.invocation_id == invocation_id and entry.by_user and entry.opens:
+                found = entry.content
+            elif found is not None and entry.invocation_id != invocation_id:
+                break
+        return found
+
     def has_call(self, call_id: str) -> bool:
         """True when the agent has made a call with that id that it can see."""
         return call_id in self._compiler.own_calls

@@ -18,3 +18,9 @@ def transient_place(contents: Sequence[Content]) -> int:
         if content.role != USER or any(content.function_responses()):
             return index + 1
     return 0
+
+
+def place_before(contents: Sequence[Content], message: Content | None) -> int:
+    """The index of a message among the contents; 0 where they do not have it, as with include_contents="none"."""
+    places = (index for index in range(len(contents) - 1, -1, -1) if contents[index] is message)
+    return next(places, 0)

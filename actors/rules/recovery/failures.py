@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from actors.errors import NotEncodableError, RaygroveError
+import builtins
+
+from actors.errors import AgentFailedError, NotEncodableError, RaygroveError
+from actors.errors.encoding import rebuild
+from actors.errors.tracebacks import with_traceback
 from actors.errors.user_code import MAX_ERROR_TEXT, code_of, error_text
 from actors.messages.codec import encode
 from actors.messages.event import Event
@@ -28,6 +32,22 @@ def failure_event(failed: Failed, branch: str | None = None) -> Event:
         error_message=failed.error_message,
         error_traceback=failed.error_traceback or None,
     )
+
+
+def error_of(failed: Failed) -> RaygroveError:
+    """The error of a failed turn: one of this project as it was raised, or AgentFailedError in place of a foreign one."""
+    if failed.error_args is not None:
+        return rebuild(failed.error_code, failed.error_args, failed.error_traceback)
+    return with_traceback(AgentFailedError(failed.agent, failed.error_code, failed.error_message), failed.error_traceback)
+
+
+def classes_of(failed: Failed) -> list[str]:
+    """Names of the class of a run's error and, of Python's own and this project's, of those above it."""
+    known = getattr(builtins, failed.error_code, None)
+    if failed.error_args is not None:
+        known = type(error_of(failed))
+    above = known.__mro__ if isinstance(known, type) and issubclass(known, BaseException) else ()
+    return [failed.error_code, *(each.__name__ for each in above if each.__name__ != failed.error_code)]
 
 
 def _arguments(error: RaygroveError) -> list[JsonValue] | None:

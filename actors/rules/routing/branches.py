@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from actors.messages.graph import OF_CALL
+
 TOOL_MARK = "@"
 """Begins the last segment of a tool branch: the branch of an agent that runs as a tool."""
 
@@ -17,6 +19,11 @@ def tool_branch(branch: str | None, agent: str, call_id: str) -> str:
 def call_segment(call_id: str) -> str:
     """A call in the segment of a branch, and in that of a path: without the signs that part these."""
     return call_id.translate(_PARTING)
+
+
+def tool_run(tool: str, call_id: str) -> str:
+    """The run in paths that stands for a call of a tool: the nodes that the tool runs are below it."""
+    return f"{tool}@{OF_CALL}{call_segment(call_id)}"
 
 
 def delegate_branch(branch: str | None, agent: str, call_id: str) -> str:
@@ -40,10 +47,20 @@ def speaker(author: str, branch: str | None) -> str:
     return author if tool_root(branch) is None else TOOL_MARK + author
 
 
-def state_key(agent: str, branch: str | None) -> str:
-    """Names what an agent on a branch stores of its progress: an agent that is asked by several calls has a run for each."""
+def state_key(agent: str, branch: str | None, path: str = "") -> str:
+    """Names what an agent on a branch stores of its progress: an agent that is asked by several calls has a run for each.
+
+    Args:
+        path: of the run of the node that it is, or is part of; an agent may be several nodes at a time.
+    """
     root = tool_root(branch)
-    return agent if root is None else f"{root}/{agent}"
+    key = agent if root is None else f"{root}/{agent}"
+    return f"{key} {path}" if path else key
+
+
+def agent_of_key(key: str) -> str:
+    """The agent of a key; of one on a tool branch a text that is no name."""
+    return key.partition(" ")[0]
 
 
 def is_below_branch(branch: str | None, above: str) -> bool:

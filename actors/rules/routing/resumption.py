@@ -13,7 +13,7 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonMapping, Progress
 from actors.messages.protocol.progress import TransferRecord, TurnProgress
 from actors.messages.topology import Topology
-from actors.rules.routing.branches import state_key
+from actors.rules.routing.branches import agent_of_key, state_key
 
 
 def entry(topology: Topology, caller: str, scope: str | None = None) -> str:
@@ -51,7 +51,7 @@ def child_towards(topology: Topology, parent: str, caller: str) -> str | None:
 def through_flows(callers: Sequence[str], progress: TurnProgress) -> list[str]:
     """The callers, each agent of a flow replaced by the flow's controller, which lists those that wait as `agents`."""
     # A flow that is asked as a tool waits for no answer, so its key, which is no name, does no harm.
-    flows = {agent: controller for controller, (_, state) in progress.agent_states.items() for agent in state.get("agents", ())}
+    flows = {agent: agent_of_key(key) for key, (_, state) in progress.agent_states.items() for agent in state.get("agents", ())}
     return list(dict.fromkeys(flows.get(caller, caller) for caller in callers))
 
 
@@ -76,13 +76,14 @@ def child_after_seq(state: tuple[int, JsonMapping] | None, child: str, after_seq
     return max(after_seq, int(begun))
 
 
-def agent_state(progress: TurnProgress, agent: str, branch: str | None, after_seq: int) -> tuple[int, Progress]:
+def agent_state(progress: TurnProgress, agent: str, branch: str | None, after_seq: int, path: str = "") -> tuple[int, Progress]:
     """The state that the agent stored last after `after_seq`, with its seq; `(0, {})` when it stored nothing there.
 
     Args:
         branch: of its run.
+        path: see state_key.
     """
-    seq, stored = progress.agent_states.get(state_key(agent, branch), (0, {}))
+    seq, stored = progress.agent_states.get(state_key(agent, branch, path), (0, {}))
     return (seq, stored) if seq > after_seq else (0, {})
 
 

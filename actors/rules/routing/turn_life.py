@@ -25,9 +25,9 @@ What is not in the table changes nothing. Rules that explain it:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 Phase = Literal["launched", "running", "cancelled", "replaced", "ending", "ending, cancelled", "ending, replaced"]
 """Where a turn is in its life. One that is over stays in the last three."""
@@ -88,8 +88,14 @@ class TurnLife:
         """
         phase = TABLE.get((self.phase, happening), self.phase)
         interrupts = self.phase == "running" and phase in ("cancelled", "replaced")
-        return replace(self, phase=phase), interrupts
+        return _LIVES[phase, self.is_stored], interrupts
 
     def stored(self) -> TurnLife:
         """Its life once its message is on disk."""
-        return replace(self, is_stored=True)
+        return _LIVES[self.phase, True]
+
+
+_LIVES: Mapping[tuple[Phase, bool], TurnLife] = {
+    (phase, is_stored): TurnLife(phase, is_stored) for phase in get_args(Phase) for is_stored in (False, True)
+}
+"""All lives that there are: each turn goes through three of them."""

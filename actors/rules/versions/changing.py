@@ -1,4 +1,7 @@
-"""What updates and rollbacks make of the record of versions. Each gives a record with the next number."""
+"""What updates and rollbacks make of the record of versions. Each gives a record with the next number.
+
+It keeps what new turns got by the record before: a turn may begin by that after it was asked which versions are in use.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,26 @@ def rolled_back(record: VersionRecord, in_use: Collection[str] = ()) -> VersionR
     return _kept(record, record.previous, record.current, None, in_use)
 
 
+def taken_over(record: VersionRecord, version: KeptVersion, trees: Collection[str]) -> VersionRecord:
+    """The record with which a deployment begins that goes on with another one's turns.
+
+    Args:
+        record: that of the other one.
+        version: with which this one is started.
+        trees: versions whose trees it takes over. Turns that began with any other go on with the one that new turns get.
+    """
+    there, is_same = {version.id, *trees}, version.id == record.current
+    previous = record.previous if is_same else record.current
+    kept = tuple(each for each in record.kept if each.id in there)
+    return VersionRecord(
+        number=record.number + 1,
+        current=version.id,
+        previous=previous if previous in there else "",
+        share=record.share if is_same and record.share is not None and record.share.version in there else None,
+        kept=kept if version.id in record.ids else (*kept, version),
+    )
+
+
 def _kept(
     record: VersionRecord,
     current: str,
@@ -45,7 +68,7 @@ def _kept(
     in_use: Collection[str],
     new: KeptVersion | None = None,
 ) -> VersionRecord:
-    wanted = {current, previous, *in_use} | ({share.version} if share is not None else set())
+    wanted = {current, previous, *in_use, *record.given} | ({share.version} if share is not None else set())
     kept = tuple(version for version in record.kept if version.id in wanted)
     if new is not None and new.id not in record.ids:
         kept = (*kept, new)

@@ -38,6 +38,11 @@ def marks_of(version: TreeVersion, known: Sequence[MarkedVersion], leaders: Mapp
     return found
 
 
+def known_still(known: Sequence[MarkedVersion], loaded: Collection[str]) -> list[MarkedVersion]:
+    """The versions that are remembered when only some are loaded: these, and the first one, which unmarked agents are of."""
+    return [known[0], *(each for each in known[1:] if each.version.id in loaded)]
+
+
 def serves_any(versions: Iterable[MarkedVersion], agent: str, mark: str) -> bool:
     """Whether the actor of an agent with that mark serves one of some versions."""
     return any(agent in each.version.actor_prints and each.marks.get(agent, "") == mark for each in versions)

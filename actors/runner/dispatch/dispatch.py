@@ -46,7 +46,7 @@ class Dispatch:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []
         turn.may_end_early = len(agents) == 1 and all(call.agent == agents[0] for call in turn.waiting)
-        runs = [Run(agent, None, turn.message.stored, parent=None) for agent in agents]
+        runs = [Run(agent, None, turn.message.stored, parent=None, node=self._routing.own_task(agent)) for agent in agents]
         return await self._run_each(turn, runs, scope=None, resume=is_resumed)
 
     async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
@@ -55,7 +55,16 @@ class Dispatch:
         user_event = message.user_event or turn.message.stored
         if message.work is not None:
             place = f"{message.work.run}/{message.work.round}"
-            run = Run(message.child, message.branch, user_event, parent, notes=message.notes, asked=message.child, place=place)
+            run = Run(
+                message.child,
+                message.branch,
+                user_event,
+                parent,
+                notes=message.notes,
+                asked=message.child,
+                place=place,
+                node=message.node,
+            )
             return await self._invoker.invoke(turn, run, resume=False, work=message.work)
         # The answers of the user are for the tree: an agent that is asked as a tool has no part in them.
         agents = [message.child] if is_asked else self._routing.entries(turn, message.child, scope=message.child)
@@ -70,6 +79,8 @@ class Dispatch:
                 place=message.place,
                 traceparent=message.traceparent,
                 node=message.node,
+                state=message.state,
+                state_seq=message.state_seq,
             )
             for agent in agents
         ]

@@ -51,7 +51,7 @@ class RunnerEvents:
         event = failure_event(outcome, branch)
         if node is not None:
             event = msgspec.structs.replace(event, node_info=NodeInfo(path=node.path))
-        await self.append(turn, node.graph if node is not None else agent, event)
+        await self.append(turn, node.graph or agent if node is not None else agent, event)
         if not isinstance(error, PluginFailedError):
             # A plugin's failure is in the log already, with its traceback.
             key, invocation_id = turn.key

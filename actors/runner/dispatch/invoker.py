@@ -128,7 +128,7 @@ class Invoker:
         message = self._message(turn, run, order)
         # Nothing may be awaited between these two lines: see Directory.link.
         run.link = await self._directory.link(run.agent, turn.ref.key)
-        return await AgentRef(run.link).invoke(message)
+        return await AgentRef(run.link).invoke(message, turn.leave_gate)
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
@@ -148,8 +148,8 @@ class Invoker:
             fresh=is_fresh,
             before=turn.before if is_fresh and node.is_llm else (),
             after=turn.after if is_fresh else (),
-            state=turn.state if is_fresh else b"",
-            state_seq=turn.state_seq,
+            state=turn.state if is_fresh else run.state,
+            state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
             config=turn.config,
             llm_calls=self._allowance(turn, run, order),
             resume_at=order.resume_at if is_custom or not order.resume else (),
@@ -162,6 +162,7 @@ class Invoker:
             node=run.node,
             notes=run.notes,
             traceparent=turn.trace.traceparent(run),
+            tells_begun=turn.leave_gate is not None,
         )
 
     def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:

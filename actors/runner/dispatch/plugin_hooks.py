@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from actors.behaviours.callbacks import as_content, first_result
 from actors.behaviours.failure_log import log_failure
+from actors.behaviours.lifecycle import tell_of_failure
 from actors.definitions.agents.plugin import hooks
 from actors.definitions.tools.context import Actions, CallbackContext
-from actors.errors import InvalidMessageError, PluginFailedError, SessionNotFoundError
+from actors.errors import InvalidMessageError, PluginFailedError, RaygroveError, SessionNotFoundError
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
 from actors.interfaces.run_facts import RunFacts, in_run
@@ -26,13 +27,14 @@ from actors.messages.session import SessionKey, TurnKey
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.checks.user_message import checked
+from actors.rules.recovery.failures import error_of
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.running.running_turn import RunningTurn
 
 logger = logging.getLogger(__name__)
 
 
-_HOOKS = ("on_user_message_callback", "before_run_callback", "after_run_callback")
+_HOOKS = ("on_user_message_callback", "before_run_callback", "after_run_callback", "on_run_error_callback")
 """The hooks that the Runner calls."""
 
 
@@ -78,7 +80,11 @@ class PluginHooks:
             return content, Actions()
         state = {**await self._state(turn[0]), **message.state_delta}
         asked = _Asked(turn, agent, content, message.config)
-        replaced, actions = await self._call("on_user_message_callback", asked, state, content)
+        try:
+            replaced, actions = await self._call("on_user_message_callback", asked, state, content)
+        except PluginFailedError as error:
+            await self._tell_of_failure(asked, error)
+            raise
         if replaced is None:
             return content, actions
         left = checked(replaced)
@@ -109,6 +115,18 @@ class PluginHooks:
         _, actions = await self._call("after_run_callback", _asked(turn), state)
         return Event(actions=actions.freeze()) if actions.freeze() != NO_ACTIONS else None
 
+    async def run_failed(self, turn: RunningTurn, outcome: p.Failed) -> None:
+        """Tell the plugins that a turn has failed."""
+        if self._hooks["on_run_error_callback"]:
+            await self._tell_of_failure(_asked(turn), error_of(outcome))
+
+    async def _tell_of_failure(self, asked: _Asked, error: RaygroveError) -> None:
+        found = self._hooks["on_run_error_callback"]
+        if found:
+            context = self._context(asked, await self._state(asked.turn[0]), Actions())
+            with in_run(_facts(asked)):
+                await tell_of_failure(found, context, error)
+
     async def _state(self, key: SessionKey) -> JsonObject:
         """The session's state; empty when the session is still to be created."""
         with suppress(SessionNotFoundError):
@@ -128,9 +146,24 @@ class PluginHooks:
         return events
 
     async def _call(self, hook: str, asked: _Asked, state: JsonMapping, *args: Content) -> tuple[Content | None, Actions]:
-        key, invocation_id = asked.turn
         actions = Actions()
-        context = CallbackContext(
+        context = self._context(asked, state, actions)
+        try:
+            with in_run(_facts(asked)):
+                result = await first_result(self._hooks[hook], context, *args)
+            content = as_content(result) if result is not None and hook != "after_run_callback" else None
+            actions.state_delta = stored_delta(actions.state_delta)
+        except BaseException as error:
+            # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
+            if is_cancellation(error):
+                raise
+            log_failure(logger, logging.ERROR, f"plugin hook {hook}", context, error, foreign_traceback(error))
+            raise PluginFailedError(hook, code_of(error), error_text(error)) from error
+        return content, actions
+
+    def _context(self, asked: _Asked, state: JsonMapping, actions: Actions) -> CallbackContext:
+        key, invocation_id = asked.turn
+        return CallbackContext(
             artifacts=SessionArtifacts(self._artifacts, key),
             memory=UserMemory(self._session, key),
             actions=actions,
@@ -142,15 +175,8 @@ class PluginHooks:
             user_content=asked.content,
             state=state,
         )
-        try:
-            with in_run(RunFacts(asked.agent, key.user, key.session, invocation_id, key.app)):
-                result = await first_result(self._hooks[hook], context, *args)
-            content = as_content(result) if result is not None and hook != "after_run_callback" else None
-            actions.state_delta = stored_delta(actions.state_delta)
-        except BaseException as error:
-            # A plugin is the user's code: whatever it raises, this turn fails with it and the Runner goes on.
-            if is_cancellation(error):
-                raise
-            log_failure(logger, logging.ERROR, f"plugin hook {hook}", context, error, foreign_traceback(error))
-            raise PluginFailedError(hook, code_of(error), error_text(error)) from error
-        return content, actions
+
+
+def _facts(asked: _Asked) -> RunFacts:
+    key, invocation_id = asked.turn
+    return RunFacts(asked.agent, key.user, key.session, invocation_id, key.app)

@@ -17,15 +17,15 @@ class RebuiltRequests:
 
     Args:
         versions: of the agent tree.
-        defined_s: since when the agents are as they are now, in seconds since the epoch; 0: always.
     """
 
-    def __init__(self, versions: TurnVersions, defined_s: float) -> None:
+    def __init__(self, versions: TurnVersions) -> None:
         self._versions = versions
-        self._defined_s = defined_s
 
     async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
         """Ask the agent whose calls they were. Raises ActorLostError, ClusterError, SessionNotFoundError, StoreError."""
+        if not message.version:
+            return _omitted(message, "the store does not say with which tree the turn began")
         try:
             version = await self._versions.load(message.version)
         except ClusterError:
@@ -35,8 +35,6 @@ class RebuiltRequests:
             return _omitted(message, f"there is no agent {message.agent!r} any more")
         if not node.is_llm:
             return _omitted(message, f"{message.agent!r} is no LLM agent")
-        if message.begun_s < self._defined_s:
-            return _omitted(message, "the turn began before this deployment, whose agents may be others")
         for left in reversed(range(TRIES)):
             link = await version.directory.link(message.agent, message.key)
             try:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from actors.errors import RaygroveError, TransferLimitExceededError, TransferTargetError
 from actors.messages import protocol as p
-from actors.messages.topology import GRAPH, Topology
+from actors.messages.graph import NodeTask, root_path
+from actors.messages.topology import GRAPH, TASK, Topology
 from actors.refs.session import SessionRef
 from actors.rules.routing import resumption
 from actors.rules.routing.selection import select_agent
@@ -83,6 +84,11 @@ class Routing:
     def is_in_graph(self, agent: str) -> bool:
         """True for a graph, and for what is below one."""
         return any(node.kind == GRAPH for node in self.topology.lineage(agent))
+
+    def own_task(self, agent: str) -> NodeTask | None:
+        """The task of a root that works on its message with the user, as a node does on its input; None for any other agent."""
+        node = self.topology[agent]
+        return NodeTask(path=root_path(agent), graph=agent, is_root=True) if node.mode == TASK and node.parent is None else None
 
     def is_awaited(self, turn: RunningTurn, entry: str, scope: str | None) -> bool:
         """True when a caller that has not been resumed yet is reached by running `entry`."""

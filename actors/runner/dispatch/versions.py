@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from actors.errors import ClusterError
@@ -47,6 +45,10 @@ class TurnVersions:
         environment: the tree with which the deployment was started, and where later ones are.
         events: leaves the events of failures.
         counts: the Runner's figures.
+
+    Attributes:
+        current: the version that new turns get: it decides what is done with a message before its turn is open.
+        has_tasks: an agent of some version works on tasks with the user: turns of older ones may wait for words.
     """
 
     def __init__(self, environment: RunnerEnvironment, events: RunnerEvents, counts: Counter[str]) -> None:
@@ -57,17 +59,13 @@ class TurnVersions:
         self._base = self._parts(environment, environment.directory, Routing(environment.session, environment.topology))
         self._loaded = {environment.version: self._base}
         self._loading = asyncio.Lock()
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
+        self._choose()
 
-    @property
-    def current(self) -> VersionParts:
-        """The version that new turns get: it decides what is done with a message before its turn is open."""
-        return self._loaded.get(self._record.current, self._base)
-
-    @property
-    def has_tasks(self) -> bool:
-        """An agent of some version works on tasks with the user: turns of older ones may wait for words."""
-        return self._base.routing.topology.has_tasks or self._record.has_tasks
+    def _choose(self) -> None:
+        # Each turn asks several times, and the answer changes with an update only.
+        self.current = self._loaded.get(self._record.current, self._base)
+        self.has_tasks = self._base.routing.topology.has_tasks or self._record.has_tasks
 
     def find(self, version: str) -> VersionParts | None:
         """A version, if it is loaded. "" is the one with which the deployment was started."""
@@ -79,13 +77,16 @@ class TurnVersions:
 
     async def load(self, version: str = "") -> VersionParts:
         """A version, loaded if need be. Raises ClusterError when it is not kept, or cannot be loaded."""
-        await self._base.routing.load()
+        if not self._base.routing.topology.nodes:
+            await self._base.routing.load()
+            self._choose()
         if (found := self.find(version)) is not None:
             return found
         async with self._loading:
             found = self.find(version)
             if found is None:
                 found = self._loaded[version] = await self._load(version)
+                self._choose()
             return found
 
     async def load_version(self, message: p.LoadVersion) -> p.Ack:
@@ -99,21 +100,22 @@ class TurnVersions:
             await self.load(version)
         if message.record.number > self._record.number:
             self._record = message.record
+            self._choose()
             self._give_up()
         return p.Ack()
 
-    @contextmanager
-    def held(self, version: str) -> Iterator[VersionParts]:
-        """The version of a turn that runs inside of the block."""
-        self._held[version] += 1
-        try:
-            yield self.of(version)
-        finally:
-            self._held[version] -= 1
-            if not self._held[version]:
-                del self._held[version]
-                if self._record.number and version not in self._record.given:
-                    self._give_up()
+    def hold(self, version: str) -> VersionParts:
+        """The version of a turn that begins to run, and runs until `release`."""
+        self._held[version] = self._held.get(version, 0) + 1
+        return self.of(version)
+
+    def release(self, version: str) -> None:
+        """A turn that runs by the version has ended."""
+        self._held[version] -= 1
+        if not self._held[version]:
+            del self._held[version]
+            if self._record.number and version not in self._record.given:
+                self._give_up()
 
     def _give_up(self) -> None:
         """Give up the processes of versions by which no turn runs, nor will; and those versions that are kept no more."""
@@ -124,7 +126,7 @@ class TurnVersions:
             if self._loaded[version] is not self._base:
                 del self._loaded[version]
         if self._environment.trees is not None:
-            self._environment.trees.retain(used)
+            self._environment.trees.retain(used, self._loaded)
 
     async def _load(self, version: str) -> VersionParts:
         if self._environment.trees is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +70,7 @@ class RunningTurn:
         runs: its runs.
         trace: its spans.
         task: runs it, and knows where it is in its life.
+        leave_gate: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class RunningTurn:
         self.runs = Runs()
         self.trace = TurnTrace(traceparent, answerer)
         self.task = TurnTask()
+        self.leave_gate: Callable[[], None] | None = None
 
     @property
     def key(self) -> TurnKey:
@@ -181,9 +183,10 @@ class RunningTurn:
         if tool_root(run.branch) != tool_root(run.parent.branch):
             # An agent that is asked as a tool begins with what it is asked.
             return run.user_event.seq
-        parent = state_key(run.parent.agent, run.parent.branch)
+        parent = state_key(run.parent.agent, run.parent.branch, run.parent.node_path)
         state = self.progress.agent_states.get(parent) if self.progress is not None else None
-        return resumption.child_after_seq(state, run.agent, self.after_seq(run.parent))
+        after_seq = resumption.child_after_seq(state, run.agent, self.after_seq(run.parent))
+        return max(after_seq, run.node.since) if run.node is not None else after_seq
 
     def recorded_transfer(self, run: Run) -> p.TransferRecord | None:
         """The transfer with which the run has ended already, as far as the log has been read."""
@@ -210,7 +213,7 @@ class RunningTurn:
         """The state that the run's agent stored last after `after_seq`, with its seq."""
         if self.progress is None:
             return 0, {}
-        return resumption.agent_state(self.progress, run.agent, run.branch, after_seq)
+        return resumption.agent_state(self.progress, run.agent, run.branch, after_seq, run.node_path)
 
     def apply_progress(self, progress: p.TurnProgress, llm_calls: int, waiting: Sequence[p.WaitingCall] = ()) -> None:
         """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""

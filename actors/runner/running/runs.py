@@ -23,7 +23,7 @@ class Run:
         user_event: what the agent is asked.
         parent: the run that asked for it; None: the Runner itself.
         asked: the agent that `parent` has asked for: this one, or one that has transferred to it; "" without a parent.
-        place, traceparent, node: see RunChild.
+        place, traceparent, node, state, state_seq: see RunChild. A run that is repeated reads the state itself.
         before: the run that has transferred to this one; None: it is the first for what was asked.
         transfer_seq: the seq of the transfer by which the agent got the floor; None: it had it from the beginning.
         notes: see RunChild.
@@ -47,6 +47,8 @@ class Run:
         traceparent: str = "",
         before: Run | None = None,
         node: NodeTask | None = None,
+        state: bytes = b"",
+        state_seq: int = 0,
     ) -> None:
         self.agent = agent
         self.branch = branch
@@ -59,11 +61,18 @@ class Run:
         self.traceparent = traceparent
         self.before = before
         self.node = node
+        self.state = state
+        self.state_seq = state_seq
         self.span_id = ""
         self.number = 0
         self.begun_s = 0.0
         self.link: Link | None = None
         self.stopped: asyncio.Event | None = None
+
+    @property
+    def node_path(self) -> str:
+        """The path of the run of the node that it is, or is part of; "" for any other run."""
+        return self.node.path if self.node is not None else ""
 
     @property
     def is_tool(self) -> bool:

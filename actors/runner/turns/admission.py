@@ -70,7 +70,8 @@ class TurnAdmission:
 
     def leave(self, turn: TurnKey, place: GatePlace, since_s: float, *, has_begun: bool) -> None:
         """The turn was opened, or cannot be."""
-        place.leave()
+        if not (has_begun and place.is_kept):
+            place.leave()
         if has_begun:
             self._telemetry.turn_waited(asyncio.get_running_loop().time() - since_s)
         self._backlog.remove(turn)

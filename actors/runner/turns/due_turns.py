@@ -66,7 +66,7 @@ class DueTurns:
     def begin_watch(self) -> None:
         """Start turns from now on when schedules are due, if that has not begun yet."""
         if not self._watches:
-            watches = [_Watch(self, shard) for shard in self._session.shards]
+            watches = [_Watch(self, session) for session in self._session.sharing(self._place.shard)]
             self._watches = [asyncio.create_task(watch.run()) for watch in watches]
 
     async def end_watch(self) -> None:

@@ -1,7 +1,8 @@
 """The gate through which turns come to be opened: a few at a time, and the users take turns.
 
 All that is asked for at once would otherwise be worked on at once, step by step, and the turn of one user would be as slow as
-the thousands that another one has asked for.
+the thousands that another one has asked for. While others wait a turn stays inside until its agent has begun: the agent's process
+is the next that would work on all of them at once.
 """
 
 from __future__ import annotations
@@ -20,13 +21,24 @@ HOLD_S = 0.25
 
 
 class GatePlace:
-    """The place that a turn has inside while it is being opened."""
+    """The place that a turn has inside while it is being opened.
 
-    __slots__ = ("_gate", "since_s")
+    Attributes:
+        since_s: when the turn has come in.
+        is_kept: the turn stays inside when it is open, until its first run is under way.
+    """
+
+    __slots__ = ("_gate", "is_kept", "since_s")
 
     def __init__(self, gate: TurnGate, since_s: float) -> None:
         self._gate = gate
         self.since_s = since_s
+        self.is_kept = False
+
+    def keep(self) -> bool:
+        """Stay inside when the turn is open, if others wait: else its run would stand in line with those of all that are open."""
+        self.is_kept = len(self._gate) > 0
+        return self.is_kept
 
     def leave(self) -> None:
         """Let the next turn in, unless that was done."""

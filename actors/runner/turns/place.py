@@ -18,15 +18,29 @@ class RunnerPlace:
     Args:
         runner_id: the Runner's, as Session actors know it.
         shard: the sessions whose turns it runs.
+        term: see AnnounceRunner.
+        on_replaced: called when a Runner with a later term has taken the place of this one.
+
+    Attributes:
+        runner_id, shard: as given.
+        term: grows when a standby becomes the Runner.
+        on_announced: called when a Session actor has given this Runner its place, and dropped the turns of the one before.
     """
 
-    def __init__(self, runner_id: str, shard: Shard) -> None:
+    def __init__(self, runner_id: str, shard: Shard, term: int = 0, on_replaced: Callable[[], None] | None = None) -> None:
         self.runner_id = runner_id
         self.shard = shard
+        self.term = term
+        self._on_replaced = on_replaced
+        self.on_announced: Callable[[SessionRef], None] = lambda session: None
 
     async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
-        await session.announce_runner(p.AnnounceRunner(runner=self.runner_id, shard=self.shard, number=asked.number))
+        if asked.term > self.term and self._on_replaced is not None:
+            self._on_replaced()
+        message = p.AnnounceRunner(runner=self.runner_id, shard=self.shard, number=asked.number, term=self.term)
+        await session.announce_runner(message)
+        self.on_announced(session)
 
     async def heard(self, session: SessionRef, ask: Callable[[], Awaitable[T | p.AnnounceFirst]]) -> T:
         """Ask a Session actor until it listens to this Runner, and return the reply. Raises what `ask` raises."""

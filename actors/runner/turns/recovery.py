@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 
+from actors.errors import RaygroveError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.refs.session import SessionRef
+from actors.rules.recovery.backoff import Backoff
 from actors.rules.schedules.turn_ids import is_turn_of_schedule
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import Recovered
@@ -19,6 +24,14 @@ from actors.runner.turns.draining import TurnDrain
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
+
+logger = logging.getLogger(__name__)
+
+AGAIN = Backoff(0.1, 1.0)
+"""Times between two attempts to recover the turns of a Runner that had this one's place."""
+
+AT_ONCE = 64
+"""Turns that are taken up at the same time: the store writes what comes together in one transaction."""
 
 OPENING_S = 5.0
 """A request that takes longer to open a turn which was lost is not waited for."""
@@ -54,12 +67,24 @@ class TurnResumer:
         self._table = table
         self._tasks = tasks
         self._drain = drain
+        self._recovered: set[SessionRef] = set()
+        self._recovering: dict[SessionRef, asyncio.Task[None]] = {}
+        self._announced: set[SessionRef] = set()
+        place.on_announced = self._recover_again
+        # No other Session actor has a turn of this Runner.
+        self._sessions = session.sharing(place.shard)
+
+    async def prepare(self) -> None:
+        """Load the tree, and connect to this shard's Session actors: whatever fails is tried again when turns are resumed."""
+        await self._versions.load()
+        asked = (session.get_drain(p.GetDrain()) for session in self._sessions)
+        await asyncio.gather(*asked, return_exceptions=True)
 
     async def recover_turns(self, _: p.RecoverTurns) -> p.Ack:
         """Resume the turns that this Runner ran when its process was lost."""
         await self._versions.load()
         # Ask the shards independently: one that is down must not delay turns held by the others.
-        await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
+        await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
         self._drain.note_recovered()
         return p.Ack()
 
@@ -69,16 +94,45 @@ class TurnResumer:
         if refusal is not None:
             raise refusal
         await self._versions.load()
-        await asyncio.gather(*(self._recover_from(session) for session in self._session.shards))
+        await asyncio.gather(*(self._recover_from(session) for session in self._sessions))
         return p.Ack()
 
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
         message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
         listed = await self._place.heard(session, lambda: session.list_open_turns(message))
+        self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
-        for turn in sorted(listed.turns, key=self._table.is_opening):
-            await self.take_up(turn)
+        await self._take_up_all(sorted(listed.turns, key=self._table.is_opening))
+
+    def _recover_again(self, session: SessionRef) -> None:
+        """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
+        if session in self._recovered:
+            self._announced.add(session)
+            if session not in self._recovering:
+                self._recovering[session] = asyncio.create_task(self._recover_surely(session))
+
+    async def _recover_surely(self, session: SessionRef) -> None:
+        try:
+            for attempt in count(1):
+                self._announced.discard(session)
+                try:
+                    await self._recover_from(session)
+                except RaygroveError as error:
+                    logger.warning("turns that another Runner has begun could not be resumed, and are tried again: %s", error)
+                    await asyncio.sleep(AGAIN.after_attempts(attempt))
+                else:
+                    if session not in self._announced:
+                        return
+        finally:
+            del self._recovering[session]
+
+    async def leave(self) -> None:
+        """Resume no more turns."""
+        recovering = list(self._recovering.values())
+        for task in recovering:
+            task.cancel()
+        await asyncio.gather(*recovering, return_exceptions=True)
 
     async def take_up_scheduled(self, session: SessionRef) -> None:
         """Resume the turns that schedules have begun in a deployment that is gone: no program comes to ask for them.
@@ -88,9 +142,20 @@ class TurnResumer:
         await self._versions.load()
         message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
         listed = await self._place.heard(session, lambda: session.list_open_turns(message))
-        for turn in listed.turns:
-            if is_turn_of_schedule(turn[1]):
+        await self._take_up_all([turn for turn in listed.turns if is_turn_of_schedule(turn[1])])
+
+    async def _take_up_all(self, turns: Sequence[TurnKey]) -> None:
+        """Take up turns, a few at a time. Raises the first error, after all others were taken up as well."""
+        left = iter(turns)
+
+        async def take_up_next() -> None:
+            for turn in left:
                 await self.take_up(turn)
+
+        workers = (take_up_next() for _ in range(min(AT_ONCE, len(turns))))
+        ends = await asyncio.gather(*workers, return_exceptions=True)
+        if errors := [end for end in ends if end is not None]:
+            raise errors[0]
 
     async def recover_turn(self, message: p.RecoverTurn) -> p.Ack:
         """See that a turn runs, if it has not ended. Raises DrainingError: see `resume`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from functools import partial
 
 import msgspec
 
-from actors.errors import ActorRestartsError
+from actors.errors import ActorRestartsError, UserElsewhereError
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.config import Budget
@@ -87,7 +87,21 @@ class TurnStarter:
         key = (message.key, message.invocation_id)
         with self._table.opening(key):
             async with self._admission.admitted(message) as place:
-                return await self._start_admitted(message, place)
+                if message.subscriber:
+                    # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
+                    self._session.note_store(message.key.app, message.key.user, message.store)
+                    return await self._start_admitted(message, place)
+                return await self._start_anywhere(message, place)
+
+    async def _start_anywhere(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+        """Start a turn that no driver follows, in whichever store its user is."""
+        while True:
+            store = self._session.store_of(message.key.app, message.key.user)
+            try:
+                return await self._start_admitted(msgspec.structs.replace(message, store=store), place)
+            except UserElsewhereError as error:
+                if error.store == store:
+                    raise
 
     async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
         with ExitStack() as saving:
@@ -124,7 +138,7 @@ class TurnStarter:
         key = (message.key, message.invocation_id)
         # Subscribe instead of opening: if the turn is rewound right now, opening would store the raw data again.
         status = await self._session.subscribe(
-            p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id)
+            p.Subscribe(subscriber=message.subscriber, key=message.key, invocation_id=message.invocation_id, store=message.store)
         )
         if status == "lost":
             await self._recovery.resume(key)
@@ -167,10 +181,18 @@ class TurnStarter:
                 # One of a version that is to be loaded begins when it is stored.
                 if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
                     early.append(begin(reply, version))
+                    if place.keep():
+                        early[-1].leave_gate = place.leave
+                        return
                 place.leave()
 
-            with _given_up_after_error(early):
+            try:
                 opened = await self._open(self._request(message, invocation_id, content, raw, found.awaits), take_early)
+            except BaseException:
+                # It is not stored: nothing runs on of what has begun.
+                for turn in early:
+                    turn.task.give_up()
+                raise
             match opened:
                 case p.FindAgain():
                     return opened
@@ -203,6 +225,7 @@ class TurnStarter:
             auto_create=message.auto_create,
             config=message.config,
             subscriber=message.subscriber,
+            store=message.store,
             fingerprint=message.fingerprint,
             runner=self._place.runner_id,
             traceparent=message.traceparent,
@@ -285,14 +308,3 @@ def _in_place_of(early: Sequence[RunningTurn], turn: RunningTurn) -> RunningTurn
     for before in early:
         turn.task.replace(before.task)
     return turn
-
-
-@contextmanager
-def _given_up_after_error(early: Sequence[RunningTurn]) -> Iterator[None]:
-    """After an error in the block, nothing runs on of the turns that began in it: they are not stored."""
-    try:
-        yield
-    except BaseException:
-        for turn in early:
-            turn.task.give_up()
-        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import nullcontext
 
 import msgspec
 
@@ -127,11 +128,18 @@ class TurnTasks:
         self._closer.stop()
 
     async def _run(self, turn: RunningTurn) -> None:
-        with self._versions.held(turn.version) as version:
+        version = self._versions.hold(turn.version)
+        try:
             await self._run_by(version, turn)
+        finally:
+            self._versions.release(turn.version)
 
     async def _run_by(self, version: VersionParts, turn: RunningTurn) -> None:
-        outcome = await self._outcome(version, turn)
+        try:
+            outcome = await self._outcome(version, turn)
+        finally:
+            if turn.leave_gate is not None:
+                turn.leave_gate()
         turn.task.decide_end()
         turn.runs.stop_waiting()
         left = turn.runs.all()
@@ -159,7 +167,8 @@ class TurnTasks:
         if not turn.task.begin_run():
             return p.Cancelled(agent=turn.agent)
         try:
-            async with asyncio.timeout(turn.config.timeout):
+            # Without a limit no timer: it asks for the loop and the task several times.
+            async with asyncio.timeout(turn.config.timeout) if turn.config.timeout is not None else nullcontext():
                 return await self._with_hooks(version, turn)
         except TimeoutError:
             return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
@@ -173,7 +182,13 @@ class TurnTasks:
             return failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
 
     async def _with_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
-        """Run the turn's agents, with the hooks before and after them."""
+        """Run the turn's agents, with the hooks before and after them; tell the plugins if the turn fails."""
+        outcome = await self._within_hooks(version, turn)
+        if isinstance(outcome, p.Failed):
+            await version.hooks.run_failed(turn, outcome)
+        return outcome
+
+    async def _within_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
         try:
             if await self._is_answered_by_hook(version.hooks, turn):
                 outcome: p.AnyOutcome = p.Finished(agent=turn.agent)

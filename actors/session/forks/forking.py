@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-import msgspec
-
 from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
 from actors.messages import protocol as p
@@ -23,10 +21,10 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
-from actors.rules.accounting.turn_usage import packed
 from actors.rules.checks import state as scopes
 from actors.rules.routing.branches import speaker
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import TurnNotes
 from actors.session.turns.parts import SessionParts
 
 MAX_BYTES = 64_000_000
@@ -103,11 +101,10 @@ class SessionForks:
                     f"{key.session!r} at the end of that one, or of one before it"
                 )
         events = [AddEvent(fork, row) async for row in self._events(key, last_seq, undos)]
-        uncounted = packed({})
         return [
             CreateSession(fork, now),
             *events,
-            *(PutTurn(fork, msgspec.structs.replace(turn, usage=uncounted), now) for turn in turns),
+            *(PutTurn(fork, TurnNotes.uncounted(turn), now) for turn in turns),
             PutState(fork, _state_at(state, [undo for seq, undo in undos if seq > last_seq])),
         ]
 

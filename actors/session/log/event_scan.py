@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -69,14 +69,18 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     model_version: str | None = None
     error_code: str | None = None
     duration_s: float | None = None
-    # No field of events has such a name.
+    # What is found once. No fields of events have such names.
     counted: Amounts | None = msgspec.field(default=None, name="@counted")
+    called: dict[str, str] | None = msgspec.field(default=None, name="@called")
+    responded: list[tuple[str, Collection[str]]] | None = msgspec.field(default=None, name="@responded")
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
-    def calls(self) -> dict[str, str]:
-        """The names of the functions called, by the ids of the calls."""
-        parts = self.content.parts if self.content is not None else ()
-        return {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
+    def calls(self) -> Mapping[str, str]:
+        """The names of the functions called, by the ids of the calls; found once."""
+        if self.called is None:
+            parts = self.content.parts if self.content is not None else ()
+            self.called = {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
+        return self.called
 
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""
@@ -86,18 +90,26 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
             self.counted = amounts_of(self.model_version, self.usage, calls, self.duration_s)
         return self.counted
 
+    def node_path(self) -> str:
+        """The path of the run of the node that has stored it; "" for any other event."""
+        return self.node_info.path if self.node_info is not None else ""
+
     def for_task(self) -> str:
         """The agent for which the user's words are, since it works on a task with the user; "" for any other event."""
         return node_at(self.node_info.path) if self.author == USER and self.node_info is not None else ""
 
-    def answered(self) -> list[str]:
+    def responses(self) -> Sequence[tuple[str, Collection[str]]]:
+        """The ids of the calls to which the event has function responses, and the keys of these; found once."""
+        if self.responded is None:
+            parts = self.content.parts if self.content is not None else ()
+            self.responded = [
+                (given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id
+            ]
+        return self.responded
+
+    def answered(self) -> Sequence[str]:
         """The ids of the calls to which the event has function responses."""
         return [call_id for call_id, _ in self.responses()]
-
-    def responses(self) -> list[tuple[str, Collection[str]]]:
-        """The ids of the calls to which the event has function responses, and the keys of these."""
-        parts = self.content.parts if self.content is not None else ()
-        return [(given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id]
 
     def tool_results(self) -> list[tuple[str, str]]:
         """The names of the functions that have returned, and how each has ended: `ok`, `failed` or `cancelled`."""

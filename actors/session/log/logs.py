@@ -17,6 +17,7 @@ from actors.rules.checks import state as scopes
 from actors.session.log.reader import LogReader
 from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
+from actors.session.log.session_reads import SessionReads
 from actors.session.log.shared_state import SharedState, SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
@@ -57,12 +58,14 @@ class SessionLogs:
         self._access = access
         self._reader = reader
         self._shared = shared
-        self._clock = clock
+        self._clock = clock or _loop_time_s
         self._logs: dict[SessionKey, SessionLog] = {}
+        self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
         self._creating: dict[SessionKey, asyncio.Future[None]] = {}
         self.on_reload: Callable[[SessionLog], None] = lambda _: None
+        self._reads = SessionReads(access, reader, shared)
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
 
     @property
@@ -76,9 +79,13 @@ class SessionLogs:
             "ends_owed": len(self._access.pending_ends),
         }
 
-    def all_in_memory(self) -> list[SessionLog]:
-        """All logs that are in memory."""
-        return list(self._logs.values())
+    def all_in_memory(self, *, in_use: bool = False) -> list[SessionLog]:
+        """All logs that are in memory.
+
+        Args:
+            in_use: those whose queues are taken, as they are while a turn is open or waits. The cost grows with these only.
+        """
+        return [self._logs[key] for key in self._taken] if in_use else list(self._logs.values())
 
     def in_memory(self, key: SessionKey) -> SessionLog | None:
         """The log, if it is in memory."""
@@ -125,7 +132,7 @@ class SessionLogs:
             log = self._logs.get(key)
             creating = self._creating.get(key)
             if log is not None and not log.is_stale and (creating is None or is_early):
-                self.use(log)
+                log.used_s = self._clock()
                 return log
             if creating is not None:
                 # Not there before it is on disk.
@@ -139,16 +146,10 @@ class SessionLogs:
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
-        again = stale is not None
-        # A new session has the states as they are now: its turn is opened without a look at the store.
-        is_known = not again and not (is_new and self._shared.has_other_writers)
-        shared = self._shared.in_memory(key) if is_known else None
-        reading = self._shared.reading(key, again=again) if shared is None else None
-        found = await self._reader.session(key, shared=reading)
-        if shared is None:
-            assert reading is not None
-            assert found.shared is not None
-            shared = self._shared.as_read(key, reading, found.shared)
+        if is_new and stale is None:
+            found, shared = await self._reads.new(key)
+        else:
+            found, shared = await self._reads.one(key, again=stale is not None)
         if found.row is not None:
             return await self._loaded(found.row, found.running, stale, shared)
         if stale is not None:
@@ -247,14 +248,17 @@ class SessionLogs:
             await asyncio.shield(written)
 
     def _keep(self, log: SessionLog) -> None:
+        if (other := self._logs.get(log.key)) is not None and other is not log:
+            other.queue.unlist()
         self._logs[log.key] = log
+        log.queue.list_in(self._taken, log.key)
         self.use(log)
 
     def use(self, log: SessionLog) -> None:
         """Note that a log is used, and evict others that take too much room beside it. One that was evicted stays so."""
         if self._logs.get(log.key) is not log:
             return
-        now_s = log.used_s = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+        now_s = log.used_s = self._clock()
         self._eviction.use(log.key, log.weight, now_s)
         if self._eviction.is_due(now_s):
             self._make_room(now_s)
@@ -262,7 +266,10 @@ class SessionLogs:
     def _make_room(self, now_s: float) -> None:
         for key in self._eviction.surplus(now_s):
             other = self._logs[key]
-            if other.queue.is_idle() and not other.unwritten and now_s - other.used_s >= FRESH_S:
+            if other.used_s > self._eviction.used_s(key):
+                # It was read since, which is only noted in the log itself: a turn does so several times.
+                self._eviction.use(key, other.weight, other.used_s)
+            elif other.queue.is_idle() and not other.unwritten and now_s - other.used_s >= FRESH_S:
                 self.evict(key)
             else:
                 other.drop_tail()
@@ -270,5 +277,10 @@ class SessionLogs:
 
     def evict(self, key: SessionKey) -> None:
         """Remove a log from memory."""
-        self._logs.pop(key, None)
+        if (log := self._logs.pop(key, None)) is not None:
+            log.queue.unlist()
         self._eviction.drop_key(key)
+
+
+def _loop_time_s() -> float:
+    return asyncio.get_running_loop().time()

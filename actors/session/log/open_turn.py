@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,15 +12,16 @@ import msgspec
 
 from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.event import USER, now_s
+from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
 from actors.messages.turn_info import LostProcess
 from actors.rules.accounting.budgets import LikelyCall
-from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed
+from actors.rules.accounting.turn_usage import Spent, TurnUsage, negated, packed, sum_of_packed, together
 from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.rules.routing.answering import CallFacts
 from actors.rules.routing.branches import state_key, tool_root
@@ -72,18 +72,57 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     """What a turn's record carries for the Runner that resumes or continues it, and what was lost, for people who look at it."""
 
     temp: JsonObject = {}
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
     traceparent: str = ""
     losses: dict[str, int] = {}
     retried_seq: int = 0
     lost: tuple[LostProcess, ...] = ()
     last_calls: dict[str, int] = {}
     warned: tuple[str, ...] = ()
+    version_seq: int = 0
+    reset: str = ""
+    taken_back: bytes = b""
 
 
-def lost_processes(row: TurnRow) -> tuple[LostProcess, ...]:
-    """The processes that were lost in a turn, by its record."""
-    return decode(row.temp, _Carried).lost if row.temp else ()
+class TurnNotes(NamedTuple):
+    """What the record of a turn tells of its past: see the attributes of SessionTurn."""
+
+    lost_processes: tuple[LostProcess, ...] = ()
+    version_seq: int = 0
+    reset: str = ""
+    taken_back: bytes = b""
+
+    @classmethod
+    def of(cls, row: TurnRow) -> TurnNotes:
+        """Those in a record."""
+        if not row.temp:
+            return cls()
+        carried = decode(row.temp, _Carried)
+        return cls(carried.lost, carried.version_seq, carried.reset, carried.taken_back)
+
+    @classmethod
+    def of_open(cls, turn: SessionTurn) -> TurnNotes:
+        """Those of an open turn."""
+        return cls(turn.lost_processes, turn.version_seq, turn.reset, turn.taken_back)
+
+    @classmethod
+    def uncounted(cls, row: TurnRow) -> TurnRow:
+        """The record of a turn in a copy of its session, where what it has used does not count, also when it goes on."""
+        spent = sum_of_packed([row.usage]) if row.usage else {}
+        carried = decode(row.temp, _Carried) if row.temp else _Carried()
+        before = sum_of_packed([carried.taken_back]) if carried.taken_back else {}
+        # The events of the copy are added to this when the turn goes on.
+        less = {spender: amounts for spender, amounts in together(before, negated(spent)).items() if any(amounts)}
+        carried.taken_back = packed(less) if less else b""
+        temp = b"" if carried == _Carried() else encode(carried)
+        return msgspec.structs.replace(row, temp=temp, usage=packed({}))
+
+    def left_behind(self) -> bytes:
+        """The part of a record that stays when the turn has ended for good."""
+        if not any(self):
+            return b""
+        lost, version_seq, reset, taken_back = self
+        return encode(_Carried(lost=lost, version_seq=version_seq, reset=reset, taken_back=taken_back))
 
 
 class SessionTurn:
@@ -96,6 +135,7 @@ class SessionTurn:
         temp: its `temp:` state, by keys without prefix.
         traceparent: the span of the caller that began it; "" without one.
         is_recalled: it was open before this Session actor, which does not know what was streamed of it before.
+        is_ending: its end is on the way to the disk, and nothing else is accepted for it.
         opened_s: when it began, or went on, in seconds since the epoch, as far as that is known.
         lost: the numbers of runs that may write no more.
         lost_processes: those that were lost in it since it began.
@@ -108,6 +148,12 @@ class SessionTurn:
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
         last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
         responses: the number of responses that the log has of each agent's model.
+        other_calls: the number of its calls that were none, such as summaries.
+        version_seq: up to this place it ran by another version of the tree, which its deployment does not have any more.
+        reset: the request that has taken events of it back last; "": none has.
+        taken_back: what those events had used, packed: it was paid for. b"": nothing. Of a turn that a fork has copied it is
+            less than nothing.
+        user_seq: the position of the last message of the user.
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
@@ -129,9 +175,13 @@ class SessionTurn:
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
         self.last_calls: dict[str, int] = {}
+        self.version_seq = 0
         self.warned: dict[str, None] = {}
         self.before: Spent | None = None
-        self._ending: asyncio.Future[None] | None = None
+        self.reset = ""
+        self.taken_back = b""
+        self.is_ending = False
+        self._settling: list[asyncio.Future[None]] = []
         self.forget_events()
 
     @classmethod
@@ -144,32 +194,39 @@ class SessionTurn:
         turn.lost_processes = carried.lost
         turn.last_calls = dict(carried.last_calls)
         turn.warned = dict.fromkeys(carried.warned)
+        turn.version_seq = carried.version_seq
+        turn.reset, turn.taken_back = carried.reset, carried.taken_back
+        turn.forget_events()
         return turn
 
     def is_written_by(self, turn: TurnRef) -> bool:
         """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
         return self.row.invocation_id == turn.invocation_id and self.row.epoch == turn.epoch and turn.run not in self.lost
 
-    @property
-    def is_ending(self) -> bool:
-        """True while its end is on the way to the disk, and nothing else is accepted for it."""
-        return self._ending is not None
+    def begin_end(self) -> None:
+        """It is ending, until `end_over` is called. After that it is over, or as open as before."""
+        assert not self.is_ending
+        self.is_ending = True
 
-    @contextmanager
-    def ends(self) -> Iterator[None]:
-        """Inside the block it is ending. After that it is over, or as open as before."""
-        assert self._ending is None
-        self._ending = ending = asyncio.get_running_loop().create_future()
-        try:
-            yield
-        finally:
-            self._ending = None
-            ending.set_result(None)
+    def end_over(self) -> None:
+        """Its end is on disk, or cannot be."""
+        self.is_ending = False
+        for waiting in self._settling:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._settling.clear()
 
     async def settled(self) -> None:
         """Wait while it is ending."""
-        while self._ending is not None:
-            await asyncio.wait([self._ending])
+        while self.is_ending:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settling.append(waiting)
+            await waiting
+
+    def go_on_by(self, version: str, head_seq: int) -> None:
+        """Note the version of the tree by which it goes on after the newest event of its log."""
+        if version != self.row.version:
+            self.row, self.version_seq = msgspec.structs.replace(self.row, version=version), head_seq
 
     def forget_events(self) -> None:
         """Forget its events: they have to be noted again, from the first."""
@@ -182,7 +239,9 @@ class SessionTurn:
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
         self.responses: Counter[str] = Counter()
-        self.usage = TurnUsage()
+        self.other_calls: Counter[str] = Counter()
+        self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
+        self.user_seq = self.row.first_seq
         self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
@@ -196,35 +255,34 @@ class SessionTurn:
             self.lost_processes,
             self.last_calls,
             tuple(self.warned),
+            self.version_seq,
+            self.reset,
+            self.taken_back,
         )
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
-    def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Iterable[EventScan] = ()) -> TurnRow:
+    def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Sequence[EventScan] = ()) -> TurnRow:
         """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options; any
-        keeps what was lost.
+        keeps what was lost, and where it got another version.
 
         Args:
             agent: the agent that was selected for it.
             events: those that are stored together with its end.
         """
-        new_events = list(events)
         status = _STATUS[type(outcome)]
         row = self.record()
-        temp = row.temp if status in ("paused", "failed") else self._left_behind()
+        temp = row.temp if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
         return msgspec.structs.replace(
             row,
             status=status,
             agent=agent,
             outcome=encode(outcome),
             temp=temp,
-            last_seq=self._head_seq + len(new_events),
+            last_seq=self._head_seq + len(events),
             ended_s=now_s(),
-            usage=packed(self._used_with(new_events)),
+            usage=packed(self._used_with(events)),
         )
-
-    def _left_behind(self) -> bytes:
-        return encode(_Carried(lost=self.lost_processes)) if self.lost_processes else b""
 
     def _used_with(self, events: Sequence[EventScan]) -> Spent:
         """The sums with more events, which are not noted."""
@@ -238,6 +296,7 @@ class SessionTurn:
         self.stored[event.id] = self._head_seq = seq
         self.usage.note(event.author, event.model_version, event.amounts())
         if event.author == USER and event.branch is None:
+            self.user_seq = seq
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
@@ -260,10 +319,14 @@ class SessionTurn:
             self._note_response(call_id, response, by_user=event.author == USER)
         if tool_root(event.branch) is None:
             self._note_waiting(event)
-        if event.content is not None and event.content.role == "model" and not any(map(scope_of, event.long_running_tool_ids)):
+        is_said = event.content is not None and event.content.role == "model" and not _is_of_function(event)
+        if is_said and not any(map(scope_of, event.long_running_tool_ids)):
             self.responses[event.author] += 1
+        elif event.model_version is not None and event.author != USER:
+            # A summary, or a response without content: it was a call, and no step of the agent.
+            self.other_calls[event.author] += 1
         if event.actions.agent_state is not None:
-            self._progress[state_key(event.author, event.branch)] = (seq, event.actions.agent_state)
+            self._progress[state_key(event.author, event.branch, event.node_path())] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
 
@@ -324,8 +387,14 @@ class SessionTurn:
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             waiting=tuple(self._waiting()),
-            model_calls=dict(self.responses),
+            model_calls=dict(self.responses + self.other_calls),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
-            config=self.config if self.config.budgets else None,
+            config=self.config if self.config.outlives_pauses else None,
         )
+
+
+def _is_of_function(event: EventScan) -> bool:
+    """True for what a function has said that a tool of the agent has run: no model has."""
+    path = event.node_path()
+    return is_of_tool(path) and node_at(path) != event.author

@@ -9,6 +9,7 @@ import msgspec
 
 from actors.errors import StoreError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, SessionRow, TurnFilter, TurnRow
+from actors.interfaces.stores import SessionStore
 from actors.messages.codec import decode
 from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
@@ -42,6 +43,13 @@ class StoredSession(NamedTuple):
     shared: StoredStates | None
 
 
+def stored_session(store: SessionStore, key: SessionKey, shared: StatesReading | None = None) -> StoredSession:
+    """Read a session in the store's thread: one hop, whatever has to be read. Raises StoreError."""
+    row = store.session(key)
+    running = store.running_turn(key) if row is not None and row.head_seq else None
+    return StoredSession(row, running, shared() if shared is not None else None)
+
+
 class LogReader:
     """Reads the store. What looks a record up waits until all earlier writes are on disk.
 
@@ -58,13 +66,7 @@ class LogReader:
         Args:
             shared: reads the states that it shares as well, also if there is no such session.
         """
-        return await self._access.read(self._session, key, shared)
-
-    def _session(self, key: SessionKey, shared: StatesReading | None) -> StoredSession:
-        """In the store's thread: one hop, whatever has to be read."""
-        row = self._store.session(key)
-        running = self._store.running_turn(key) if row is not None and row.head_seq else None
-        return StoredSession(row, running, shared() if shared is not None else None)
+        return await self._access.read(stored_session, self._store, key, shared)
 
     async def at(self, key: SessionKey, seq: int) -> bytes | None:
         """The visible event at a position; None when there is none."""
@@ -99,8 +101,8 @@ class LogReader:
                 page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
         return page
 
-    async def recall(self, key: SessionKey, turn: SessionTurn) -> None:
-        """Note in `turn` its events as the store has them, in place of those noted before."""
+    async def recall(self, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> None:
+        """Note in `turn` its events as the store has them, in place of those noted before; with `up_to` only up to there."""
         noted: list[tuple[EventScan, int]] = []
         after_seq = turn.row.first_seq - 1
         while page := await self.page(key, after_seq):
@@ -110,7 +112,8 @@ class LogReader:
             after_seq = page[-1].seq
         turn.forget_events()
         for event, seq in noted:
-            turn.note(event, seq)
+            if up_to is None or seq <= up_to:
+                turn.note(event, seq)
 
     async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
         """The event at a position, or None."""

@@ -23,6 +23,7 @@ from actors.messages.protocol.outcomes import Failed
 from actors.messages.session import SessionKey
 from actors.rules.recovery.failures import failure
 from actors.rules.recovery.lost_events import LogMark, what_is_lost
+from actors.session.log.open_turn import TurnNotes
 from actors.session.log.reader import LogReader, StoredSession
 from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
@@ -142,7 +143,13 @@ def _new_generation(log: SessionLog, row: SessionRow, running: TurnRow | None, f
     writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
     if running is not None:
         ended = msgspec.structs.replace(
-            running, status="failed", outcome=encode(failed), temp=b"", last_seq=row.head_seq, ended_s=now_s(), usage=b""
+            running,
+            status="failed",
+            outcome=encode(failed),
+            temp=TurnNotes.of(running).left_behind(),
+            last_seq=row.head_seq,
+            ended_s=now_s(),
+            usage=b"",
         )
         writes.append(PutTurn(row.key, ended, row.updated_s))
     return writes

@@ -110,6 +110,15 @@ class SharedStates:
         states = self._taken_in(reading, found)
         return states[""], states[key.user]
 
+    def reading_of(self, app: str, users: Iterable[str]) -> StatesReading | None:
+        """A read of the app's state and of those of some users, for the store's thread; None without users."""
+        users = list(users)
+        return self._reading(app, users) if users else None
+
+    def all_as_read(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
+        """All states that were asked for, by user, the app's by "". See `as_read`."""
+        return self._taken_in(reading, found)
+
     async def refresh(self, key: SessionKey) -> None:
         """Bring both up to date with what other Session actors have written before this was called.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from actors.messages.session import SessionKey
@@ -23,11 +23,15 @@ class UserHolds:
 
     Args:
         clock: seconds that only go forward; by default those of the event loop.
+
+    Attributes:
+        on_passed: called when the wait for a hold is over; what it raises `passed` raises.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._holds: dict[tuple[str, ...], _Hold] = {}
+        self.on_passed: Callable[[SessionKey], Awaitable[None]] = _nothing
 
     def hold_user(self, app: str, user: str) -> None:
         """Hold a user from now on, or hold on."""
@@ -50,12 +54,15 @@ class UserHolds:
         return self._of(key) is not None
 
     async def passed(self, key: SessionKey) -> None:
-        """Wait until neither a session nor its user is held."""
+        """Wait until neither a session nor its user is held. Raises UserElsewhereError if the user was moved, StoreError."""
+        has_waited = self._of(key) is not None
         while (hold := self._of(key)) is not None:
             left_s = hold.until_s - self._now_s()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await hold.released.wait()
+        if has_waited:
+            await self.on_passed(key)
 
     def _hold(self, what: tuple[str, ...]) -> None:
         self._holds.setdefault(what, _Hold()).until_s = self._now_s() + HOLD_S
@@ -83,3 +90,7 @@ class UserHolds:
 
 def _of_session(key: SessionKey) -> tuple[str, str, str]:
     return key.app, key.user, key.session
+
+
+async def _nothing(_: SessionKey) -> None:
+    """Does nothing."""

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from actors.interfaces.records import Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
+from actors.messages.session import SessionKey
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.subscribers.subscriptions import Subscriptions
 
@@ -30,6 +32,9 @@ class LogWriter:
         subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
         tallies: get what models and tools have done.
+
+    Attributes:
+        before_append, after_append: called in the same step in which events are added, with the session and its open turn.
     """
 
     def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies) -> None:
@@ -37,6 +42,8 @@ class LogWriter:
         self._subscriptions = subscriptions
         self._counts = counts
         self._tallies = tallies
+        self.before_append: Callable[[SessionKey, SessionTurn], None] = lambda key, turn: None
+        self.after_append: Callable[[SessionKey, SessionTurn], None] = lambda key, turn: None
 
     async def add(
         self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
@@ -64,6 +71,9 @@ class LogWriter:
         It has to be awaited before anything else is. See `add`, also for what it raises.
         """
         self._counts["events"] += len(events)
+        turn = log.turn
+        if turn is not None:
+            self.before_append(log.key, turn)
         stored: list[StoredEvent] = []
         all_writes: list[Write] = []
         for raw, event in events:
@@ -78,6 +88,8 @@ class LogWriter:
             each, of_event = log.add(raw, event)
             stored.append(each)
             all_writes += of_event
+        if turn is not None:
+            self.after_append(log.key, turn)
 
         def show() -> None:
             for each in stored:

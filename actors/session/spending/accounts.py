@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import msgspec
 from actors.interfaces.store_abilities.usage import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.event import now_s
+from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.rules.accounting.at_limit import Account, raised
 from actors.rules.accounting.budgets import LikelyCall
@@ -49,9 +51,9 @@ class BudgetAccounts:
         self._day = day
         self._below = lru_cache(1_000)(lambda name, version: agents_below(topology(version), name))
 
-    async def read(self, message: p.ReserveSpending, turn: SessionTurn) -> OthersSpent:
+    async def read(self, key: SessionKey, turn: SessionTurn) -> OthersSpent:
         """Read what the store has to say about a turn's budgets. Raises StoreError."""
-        config, key = turn.config, message.turn.key
+        config = turn.config
         this = [(key, turn.row.invocation_id)]
         of_user = NOTHING_SPENT
         if config.session_budget is not None and turn.before is None:
@@ -71,7 +73,20 @@ class BudgetAccounts:
             others: what was read for it.
             at_s: now, on the event loop's clock.
         """
+        if turn.config.app_daily_budget is not None:
+            self._day.track(message.turn.key, turn)
+            self._day.note(message.turn.key, turn)
         return [_as_met(each, turn, message) for each in self._accounts(message, turn, others, at_s)]
+
+    def all(self, key: SessionKey, turn: SessionTurn, others: OthersSpent) -> list[Account]:
+        """The accounts of all agents of a turn, of whom none is about to do anything."""
+        found: dict[str, Account] = {}
+        this = p.TurnRef(key, turn.row.invocation_id, turn.row.epoch)
+        for agent in ("", *(turn.config.agent_budgets or {})):
+            message = p.ReserveSpending(turn=this, agent=agent)
+            for account in self._accounts(message, turn, others, math.inf):
+                found.setdefault(account.scope, _as_met(account, turn, message))
+        return list(found.values())
 
     def _accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> Iterator[Account]:
         config, key, spent = turn.config, message.turn.key, turn.usage.spent
@@ -90,10 +105,8 @@ class BudgetAccounts:
         if config.user_daily_budget is not None:
             yield Account("user", f"user {key.user!r} today", config.user_daily_budget, together(others.of_user, spent), here)
         if config.app_daily_budget is not None:
-            self._day.add(key, turn)
-            yield Account(
-                "app", f"app {key.app!r} today", config.app_daily_budget, self._day.spent(), self._of_app(message, at_s)
-            )
+            whose = f"app {key.app!r} today"
+            yield Account("app", whose, config.app_daily_budget, self._day.spent(), self._of_app(message, at_s))
 
     def _of_app(self, message: p.ReserveSpending, at_s: float) -> list[LikelyCall]:
         this = (message.turn.key, message.turn.invocation_id, message.turn.run)

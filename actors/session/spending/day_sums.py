@@ -1,9 +1,16 @@
-"""What all turns of an app that began today have used, kept up to date in memory."""
+"""What all turns of an app that began today have used, kept up to date in memory.
+
+Rules of this file:
+
+- What the store says is read once, and turns add to it from then on, whether they have a budget of the app or not.
+- Of a turn that is open while the store is read, or is written to meanwhile, memory knows more: its part is taken out of what the
+  store says, and what the turn itself knows put in its place. So nothing counts twice, and nothing is missed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from actors.interfaces.store_abilities.usage import UsageFilter
@@ -12,18 +19,22 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Spent, minus, together
+from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.turns.stored_usage import StoredUsage
 
 READ_AGAIN_S = 10.0
 """After so long the store is asked again, where other Session actors serve sessions of the app: what those use only it knows."""
 
+TRACKED = 256
+"""Turns that are tracked before those that have ended are looked for."""
+
 TurnName = tuple[SessionKey, str]
 """A session, and the id of a turn in it."""
 
 
 class _Counted(NamedTuple):
-    """A turn that runs, and what of it is in the sums."""
+    """A turn that is open, or was lately, and what of it is in the sums."""
 
     turn: SessionTurn
     spent: Spent
@@ -37,21 +48,20 @@ class DaySums:
 
     Args:
         stored: reads what turns have used.
+        logs: know the turns that are open.
         has_others: other Session actors serve sessions of the app.
-        is_open: says whether a turn is the open one of its session.
     """
 
-    def __init__(self, stored: StoredUsage, is_open: Callable[[SessionKey, SessionTurn], bool], *, has_others: bool) -> None:
+    def __init__(self, stored: StoredUsage, logs: SessionLogs, *, has_others: bool) -> None:
         self._stored = stored
-        self._is_open = is_open
+        self._logs = logs
         self._has_others = has_others
         self._reading = asyncio.Lock()
         self._day = -1
         self._read_s = 0.0
         self._sums: Spent = {}
-        self._running: dict[TurnName, _Counted] = {}
-        # While the store is read: the turns that its answer leaves out, and that have ended meanwhile.
-        self._ended: dict[TurnName, Spent] | None = None
+        self._tracked: dict[TurnName, _Counted] = {}
+        self._most = TRACKED
 
     async def refresh(self, key: SessionKey) -> None:
         """Read the store, if the sums are not known, or not of today. Raises StoreError."""
@@ -61,37 +71,48 @@ class DaySums:
             if day == self._day and not is_old:
                 return
             self._forget_ended()
-            running = set(self._running)
-            self._ended = {}
-            try:
-                sums = await self._stored.spent(UsageFilter(app=key.app, since_s=float(day * DAY_S)), running)
-                ended = self._ended
-            finally:
-                self._ended = None
-            for name, counted in self._running.items():
+            for log in self._logs.all_in_memory(in_use=True):
+                if log.turn is not None:
+                    self._track(log.key, log.turn)
+            stored = await self._stored.by_turn(UsageFilter(app=key.app, since_s=float(day * DAY_S), groups="turn"))
+            # Turns that are written to meanwhile are tracked, too: there may be more of them after each wait.
+            while await stored.find(self._tracked):
+                pass
+            sums = minus(stored.total, stored.of(self._tracked))
+            for name, counted in self._tracked.items():
                 spent = dict(counted.turn.usage.spent)
-                self._running[name] = counted._replace(spent=spent)
-                if name in running and counted.turn.row.begun_s >= day * DAY_S:
+                self._tracked[name] = counted._replace(spent=spent)
+                if counted.turn.row.begun_s >= day * DAY_S:
                     sums = together(sums, spent)
-            self._sums = together(sums, *ended.values())
-            self._day, self._read_s = day, at_s
+            self._sums, self._day, self._read_s = sums, day, at_s
 
-    def add(self, key: SessionKey, turn: SessionTurn) -> None:
-        """Count a turn from now on. What it has used so far is known."""
+    def track(self, key: SessionKey, turn: SessionTurn) -> None:
+        """Count what a turn is about to use. What it has used so far is known, or is being read."""
+        if self._day >= 0 or self._reading.locked():
+            self._track(key, turn)
+            if len(self._tracked) > self._most and not self._reading.locked():
+                self._forget_ended()
+                self._most = max(TRACKED, 2 * len(self._tracked))
+
+    def _track(self, key: SessionKey, turn: SessionTurn) -> None:
         name = (key, turn.row.invocation_id)
-        if name in self._running:
-            self.note(key, turn)
-        else:
-            self._running[name] = _Counted(turn, dict(turn.usage.spent))
+        counted = self._tracked.get(name)
+        if counted is None or counted.turn is not turn:
+            if counted is not None:
+                self._add_new(name, counted)
+            self._tracked[name] = _Counted(turn, dict(turn.usage.spent))
 
     def note(self, key: SessionKey, turn: SessionTurn) -> None:
-        """Count what a turn has used since; nothing, if it is not counted."""
+        """Count what a turn has used since; nothing, if it is not tracked."""
         name = (key, turn.row.invocation_id)
-        counted = self._running.get(name)
-        if counted is not None:
-            spent = dict(turn.usage.spent)
-            self._sums = together(self._sums, minus(spent, counted.spent))
-            self._running[name] = _Counted(turn, spent)
+        counted = self._tracked.get(name)
+        if counted is not None and counted.turn is turn:
+            self._add_new(name, counted)
+
+    def _add_new(self, name: TurnName, counted: _Counted) -> None:
+        spent = dict(counted.turn.usage.spent)
+        self._sums = together(self._sums, minus(spent, counted.spent))
+        self._tracked[name] = counted._replace(spent=spent)
 
     def spent(self) -> Spent:
         """The sums."""
@@ -99,16 +120,16 @@ class DaySums:
 
     def under_way(self, since_s: float) -> Iterator[tuple[SessionKey, str, int, LikelyCall]]:
         """The calls that turns have under way which began then or later: session, turn, and the number of the run."""
-        self._forget_ended()
-        for (key, invocation_id), counted in self._running.items():
+        if not self._reading.locked():
+            self._forget_ended()
+        for (key, invocation_id), counted in self._tracked.items():
             for run, (call, begun_s) in counted.turn.reserved.items():
                 if begun_s >= since_s:
                     yield key, invocation_id, run, call
 
     def _forget_ended(self) -> None:
-        for name, counted in [*self._running.items()]:
-            if not self._is_open(name[0], counted.turn):
-                self.note(name[0], counted.turn)
-                del self._running[name]
-                if self._ended is not None:
-                    self._ended[name] = counted.turn.usage.spent
+        for name, counted in [*self._tracked.items()]:
+            log = self._logs.in_memory(name[0])
+            if log is None or log.turn is not counted.turn:
+                self._add_new(name, counted)
+                del self._tracked[name]

@@ -9,13 +9,31 @@ from functools import partial
 from actors.errors import BudgetExceededError
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price
-from actors.rules.accounting.at_limit import Allowed, Questioned, Refused, decide_call, decide_tools, end_text, facts_of
+from actors.rules.accounting.at_limit import (
+    Allowed,
+    Decision,
+    LeftOut,
+    Questioned,
+    Refused,
+    decide_call,
+    decide_tools,
+    end_text,
+    facts_of,
+    if_room,
+)
 from actors.rules.accounting.budgets import likely_call
 from actors.session.spending.accounts import BudgetAccounts, last_call_of
 from actors.session.spending.warnings import BudgetWarnings
 from actors.session.turns.lookup import TurnLookup
 
-COUNTED_OF_BUDGETS = ("budget_warnings", "budget_refusals", "budget_questions", "budget_wrap_ups", "budget_other_models")
+COUNTED_OF_BUDGETS = (
+    "budget_warnings",
+    "budget_refusals",
+    "budget_questions",
+    "budget_wrap_ups",
+    "budget_other_models",
+    "budget_left_out",
+)
 """What is counted of budgets."""
 
 
@@ -42,7 +60,7 @@ class TurnBudgets:
         self._counts = counts
         self._warnings = BudgetWarnings(prices)
 
-    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
+    async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore | p.DoWithout:
         """Reserve what a model call is likely to take, or let calls of tools be run; or say what is to be done instead.
 
         Raises:
@@ -52,14 +70,15 @@ class TurnBudgets:
             StoreError: the log had to be loaded, or other turns to be looked at, and could not be.
         """
         _, turn = await self._lookup.current(message.turn)
-        others = await self._accounts.read(message, turn)
+        others = await self._accounts.read(message.turn.key, turn)
         # The store may have taken its time.
         _, turn = await self._lookup.current(message.turn)
         at_s = asyncio.get_running_loop().time()
         accounts = self._accounts.accounts(message, turn, others, at_s)
         if message.model:
             wanted = partial(likely_call, turn.usage.spent, message.agent, input_tokens=message.input_tokens)
-            decision = decide_call(accounts, wanted, message.model, self._prices)
+            needed = decide_call(accounts, wanted, message.model, self._prices)
+            decision: Decision | LeftOut = if_room(needed) if message.is_optional else needed
         else:
             decision = decide_tools(accounts, message.tool_calls)
         warnings = self._warnings.new(message.turn.key, turn, accounts)
@@ -68,6 +87,9 @@ class TurnBudgets:
             case Refused(account, (field, limit, used, more)):
                 self._counts["budget_refusals"] += 1
                 raise BudgetExceededError(message.agent, field, limit, round(used, 6), round(more, 6), account.whose)
+            case LeftOut(account):
+                self._counts["budget_left_out"] += 1
+                return p.DoWithout(whose=account.whose, warnings=warnings)
             case Questioned(account):
                 self._counts["budget_questions"] += 1
                 return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from actors.errors import StoreError, StoreInUseError, WriterReplacedError
+from actors.errors import ActorLostError, StoreError, StoreInUseError, WriterReplacedError
 from actors.interfaces.records import Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
@@ -59,22 +59,43 @@ class StoreAccess:
 
     async def open(self) -> None:
         """Open the store, if it is not open yet. Raises StoreError."""
+        self._claimed.takes_place = True
         await self._thread.open()
         self._renewal.begin_renewal()
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
         answer = await self._thread.call(function, *args)
-        self._renewal.begin_renewal()
+        if self._claimed.takes_place:
+            self._renewal.begin_renewal()
         return answer
 
+    async def write(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a method of the store that changes what is stored, in the store's thread. It may run twice. Raises StoreError."""
+        self._check_place()
+        try:
+            return await self._thread.call(function, *args, writing=True)
+        except WriterReplacedError:
+            if self._on_replaced is not None:
+                self._on_replaced()
+            raise
+
     async def close(self) -> None:
-        """Write what waits, then close the store. A store that is away is not waited for."""
+        """Write what waits, then close the store, and leave the place in it. A store that is away is not waited for.
+
+        Reading opens it again without the place, which others may have then: programs read the ends of their turns late.
+        """
         self._thread.stop_retrying()
         await self._renewal.end_renewal()
         await self.commits.drain()
         await self.pending_ends.close()
+        self._claimed.takes_place = False
         await self._thread.close()
+
+    def _check_place(self) -> None:
+        """Refuse to write what comes when the place was left. Raises ActorLostError."""
+        if not self._claimed.takes_place:
+            raise ActorLostError("the Session actor", "it has stopped")
 
     async def _take_as_it_is(self) -> None:
         """Go on with a store that has gone back. Raises StoreError."""
@@ -88,6 +109,7 @@ class StoreAccess:
             raise WriterReplacedError(self._claimed.writer) from error
 
     async def _commit(self, writes: Sequence[Write]) -> None:
+        self._check_place()
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)
         except WriterReplacedError:

@@ -17,11 +17,15 @@ class ClaimedStore:
     Args:
         store: used in one thread.
         writer: the place; "": none is taken.
+
+    Attributes:
+        takes_place: False opens the store only.
     """
 
     def __init__(self, store: SessionStore, writer: str) -> None:
         self._store = store
         self.writer = writer
+        self.takes_place = True
         self._fence = store if writer and isinstance(store, FencesWriters) else None
 
     def __str__(self) -> str:
@@ -30,6 +34,8 @@ class ClaimedStore:
     def open(self) -> None:
         """Open the store. Raises what `SessionStore.open` and `FencesWriters.claim` raise."""
         self._store.open()
+        if not self.takes_place:
+            return
         try:
             self.claim()
         except BaseException:

@@ -104,6 +104,7 @@ class Outbox:
         read: reads the log.
         max_bytes: what is kept at most, beside an eighth of it for each turn.
         answers: gives the answers under way in a session.
+        poll_s: how long a poll waits for news at most, in seconds; None: until there is some.
 
     Attributes:
         id: names it, so that a subscriber notices when another one has taken its place.
@@ -116,7 +117,9 @@ class Outbox:
         read: ReadTurnPage,
         max_bytes: int = MAX_BYTES,
         answers: Callable[[SessionKey], AnswersUnderWay | None] = lambda _: None,
+        poll_s: float | None = POLL_S,
     ) -> None:
+        self._poll_s = poll_s
         self._clock = clock
         self._read = read
         self._answers = answers
@@ -215,13 +218,13 @@ class Outbox:
             self._behind[box.turn] = box
 
     async def poll(self, ack: int) -> News:
-        """The News after number `ack`, as soon as there is news; an empty one when there is none for POLL_S seconds."""
+        """The News after number `ack`, as soon as there is news; an empty one when there is none for `poll_s` seconds."""
         if ack < self._last.number:
             return self._last
         self._polls += 1
         self._read_on()
         try:
-            async with asyncio.timeout(POLL_S):
+            async with asyncio.timeout(self._poll_s):
                 await self._filled.wait()
                 await self._linger()
         except TimeoutError:

@@ -10,7 +10,7 @@ from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, Unsubscribe
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
-from actors.session.subscribers.outbox import Outbox, ReadTurnPage
+from actors.session.subscribers.outbox import POLL_S, Outbox, ReadTurnPage
 
 LAGGING = "lagging"
 """The figure of the subscribers that have news to fetch, and have polled lately."""
@@ -22,9 +22,11 @@ class Subscriptions:
     Args:
         read: reads a turn's events after a position from the log, for subscribers that lag.
         clock: seconds that only go forward; by default those of the event loop.
+        poll_s: how long a poll waits for news at most, in seconds; None: until there is some.
     """
 
-    def __init__(self, read: ReadTurnPage, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, read: ReadTurnPage, clock: Callable[[], float] | None = None, poll_s: float | None = POLL_S) -> None:
+        self._poll_s = poll_s
         self._read = read
         self._clock = clock
         self._outboxes: dict[str, Outbox] = {}
@@ -176,5 +178,5 @@ class Subscriptions:
             for name in [name for name, box in self._outboxes.items() if box.is_abandoned()]:
                 self.remove(name)
             clock = self._clock or asyncio.get_running_loop().time
-            outbox = self._outboxes[subscriber] = Outbox(clock, self._read, answers=self._answers.get)
+            outbox = self._outboxes[subscriber] = Outbox(clock, self._read, answers=self._answers.get, poll_s=self._poll_s)
         return outbox

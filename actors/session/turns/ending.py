@@ -54,15 +54,18 @@ class TurnEnder:
         Raises:
             StoreError: nothing is stored, and the turn is still open.
         """
-        with turn.ends():
-            record = log.put_turn(turn.ended(agent, outcome, (event for _, event in events)))
+        turn.begin_end()
+        try:
+            record = log.put_turn(turn.ended(agent, outcome, [event for _, event in events]))
             return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, agent, outcome))
+        finally:
+            turn.end_over()
 
     def _end_in_memory(self, log: SessionLog, turn: SessionTurn, agent: str, outcome: p.AnyOutcome) -> None:
         """Count the end, tell the subscribers, and let the next turn begin, unless that was done before."""
         if log.turn is not turn:
             return
-        self._parts.tallies.note_turn(agent, outcome, now_s() - turn.opened_s)
+        self._parts.tallies.note_turn(agent, outcome, now_s() - turn.opened_s, turn.row.version)
         self._subscriptions.publish_end(log.key, turn.row.invocation_id, outcome, turn.row.opened_seq)
         self._subscriptions.forget_answers(log.key)
         log.turn = None
@@ -90,8 +93,11 @@ class TurnEnder:
         try:
             if isinstance(message.outcome, p.Cancelled):
                 # From here on the turn takes no event: a call would be answered twice, by its agent after this.
-                with turn.ends():
+                turn.begin_end()
+                try:
                     await self._answer_open_calls(log, turn)
+                finally:
+                    turn.end_over()
         except StoreError as error:
             # The turn has to end all the same, or the session would be busy for ever.
             logger.error("turn %s ends without responses to its open calls: %s", invocation_id, error)

@@ -14,7 +14,7 @@ from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnIn
 from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import lost_processes
+from actors.session.log.open_turn import TurnNotes
 from actors.session.log.said import TextSearch
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup
@@ -85,7 +85,7 @@ class TurnListing:
         wanted = _filter(message, "waiting", message.limit)
         in_line = [
             (log, invocation_id)
-            for log in self._logs.all_in_memory()
+            for log in self._logs.all_in_memory(in_use=True)
             if wanted.concerns(log.key)
             for invocation_id in dict.fromkeys(waiter.invocation_id for waiter in log.queue)
         ]
@@ -117,9 +117,9 @@ class TurnListing:
         log = self._logs.in_memory(key)
         open_row = log.open_row(row.invocation_id) if log is not None else None
         outcome = p.decode_outcome(row.outcome) if row.outcome else None
-        agent, last_seq, lost = row.agent, row.last_seq, lost_processes(row)
+        agent, last_seq, notes = row.agent, row.last_seq, TurnNotes.of(row)
         if log is not None and log.turn is not None and open_row is not None:
-            lost = log.turn.lost_processes
+            notes = TurnNotes.of_open(log.turn)
             row, last_seq = open_row, log.committed_seq
             agent = _speaker(log) if last_seq > row.opened_seq else ""
         error = ""
@@ -143,7 +143,8 @@ class TurnListing:
             ended_s=row.ended_s,
             error=error,
             version=row.version,
-            lost=lost,
+            version_seq=notes.version_seq,
+            lost=notes.lost_processes,
         )
 
     async def list_pending(self, message: p.ListPending) -> p.PendingReply:
@@ -152,8 +153,10 @@ class TurnListing:
             limit = min(message.limit, MAX_LISTED)
             rows = await self._reader.turns(_filter(message, "paused", limit))
             last = rows[-1][1] if len(rows) == limit else None
+            found = [(row.begun_s, call) for key, row in rows for call in await self._pending(key, row, row.last_seq)]
             return p.PendingReply(
-                calls=[call for key, row in rows for call in await self._pending(key, row, row.last_seq)],
+                calls=[call for _, call in found],
+                begun_s=[begun_s for begun_s, _ in found],
                 next=(last.begun_s, last.invocation_id) if last is not None else None,
             )
         key = SessionKey(message.app, message.user or "", message.session)

@@ -144,11 +144,6 @@ class TurnLookup:
             await self.settled(turn.key, turn.invocation_id)
         return self.current_in_memory(turn)
 
-    def is_open(self, key: SessionKey, turn: SessionTurn) -> bool:
-        """True for the open turn of a session."""
-        log = self._logs.in_memory(key)
-        return log is not None and log.turn is turn
-
     async def settled(self, key: SessionKey, invocation_id: str) -> None:
         """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""
         log = self._logs.in_memory(key)

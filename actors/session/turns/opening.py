@@ -253,7 +253,8 @@ class TurnOpener:
         turn.runner = message.runner
         # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
         turn.losses.clear()
-        again = turn.row.again(self._versions.of_open(log, turn.row))
+        turn.go_on_by(self._versions.of_open(log, turn.row), log.head_seq)
+        again = turn.row.again()
         turn.row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())
         begun = await self._store(request, turn)
         self._parts.access.pending_ends.forget_ends(message.key, message.invocation_id, turn.row.epoch)

@@ -11,10 +11,11 @@ from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import SessionTurn
+from actors.session.log.open_turn import SessionTurn, TurnNotes
 from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
+from actors.session.turns.reset import TurnResets
 
 
 class TurnRecovery:
@@ -26,17 +27,18 @@ class TurnRecovery:
         self._reader = parts.reader
         self._writer = parts.writer
         self._lookup = lookup
+        self._resets = TurnResets(parts)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Give a Runner the place of the one before, and drop what that had in the queues."""
-        refusal = self._parts.runners.announce(message.runner, message.number)
+        refusal = self._parts.runners.announce(message.runner, message.number, message.term)
         if refusal is not None:
             return refusal
         self._drop_predecessor(message.runner, message.shard)
         return p.Ack()
 
     def _drop_predecessor(self, runner: str, shard: Shard) -> None:
-        for log in self._logs.all_in_memory():
+        for log in self._logs.all_in_memory(in_use=True):
             if not holds(shard, log.key):
                 continue
             if log.turn is not None and log.turn.runner != runner:
@@ -80,7 +82,8 @@ class TurnRecovery:
             return p.TurnKept()
         # A concurrent request gets a later epoch, and fences off this one.
         epoch = turn.row.epoch + 1
-        turn.row = msgspec.structs.replace(turn.row, epoch=epoch, version=self._parts.versions.of_open(log, turn.row))
+        turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
+        turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
         before = turn.lost_processes
         turn.note_lost()
         turn.lost.clear()
@@ -99,9 +102,11 @@ class TurnRecovery:
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
         """Open a failed turn again, and give it to a Runner. One that runs is given to it as by ResumeTurn.
 
+        With `from_event` a turn that has ended in whatever way, or is paused: see `turns.reset`.
+
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
-            RequestError: it has not failed.
+            RequestError: it has not failed, or cannot be run again from there.
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
@@ -110,12 +115,18 @@ class TurnRecovery:
         await self._lookup.settled(key, invocation_id)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
+            if message.from_event and (log.turn is None or log.turn.reset != message.request):
+                raise RequestError(f"turn {invocation_id!r} runs: cancel it before it is run again from an event")
             return await self.resume_turn(
                 p.ResumeTurn(key=key, invocation_id=invocation_id, runner=message.runner, running=message.running)
             )
         if row is None:
             raise InvocationNotFoundError(invocation_id, key.session)
-        if row.status != "failed":
+        if message.from_event:
+            if TurnNotes.of(row).reset == message.request:
+                # The request was sent again, and the turn has ended once more meanwhile.
+                return p.NothingToResume()
+        elif row.status != "failed":
             raise RequestError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
         refusal = self._parts.runners.refusal(message.runner)
         if refusal is not None:
@@ -124,10 +135,28 @@ class TurnRecovery:
             raise SessionBusyError(key.session, log.open_id())
         log.queue.is_taken = True
         try:
-            return await self._retried(log, row, message)
+            if message.from_event:
+                turn = await self._resets.take_back(log, row, message)
+                self._parts.access.pending_ends.forget_ends(log.key, invocation_id, turn.row.epoch)
+            else:
+                return await self._retried(log, row, message)
         except BaseException:
             log.turn = None
             log.queue.start_next()
+            raise
+        return await self._run_again(log, turn, message.runner)
+
+    async def _run_again(self, log: SessionLog, turn: SessionTurn, runner: str) -> p.TurnResumed:
+        """Have a turn go on whose record says so, and of which events were taken back. Raises StoreError."""
+        log.turn, turn.runner = turn, runner
+        log.mark_stale()
+        self._parts.counts["turns"] += 1
+        try:
+            await self._logs.load(log.key)
+            return await self._resumed(log, turn, turn.row.epoch)
+        except StoreError:
+            # Lost, and open: the Runner that asks again for open turns has to hear of it.
+            turn.runner = ""
             raise
 
     async def _retried(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> p.TurnResumed:
@@ -137,7 +166,8 @@ class TurnRecovery:
         turn.runner = message.runner
         turn.losses.clear()
         turn.retried_seq = log.head_seq
-        turn.row = turn.row.again(self._parts.versions.of_open(log, turn.row))
+        turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
+        turn.row = turn.row.again()
         log.turn = turn
         await self._logs.write(log, [log.put_turn(turn.record())])
         self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)

@@ -9,10 +9,11 @@ from actors.messages import protocol as p
 
 @dataclass(slots=True)
 class _Place:
-    """A Runner, and how many have announced themselves in its place."""
+    """A Runner with its term, and how many have announced themselves in its place."""
 
     runner: str
     number: int = 0
+    term: int = 0
 
 
 class Runners:
@@ -27,14 +28,14 @@ class Runners:
     def refusal(self, runner: str) -> p.AnnounceFirst | None:
         """The reply to a Runner in whose place another one is."""
         place = self._place(runner)
-        return None if place.runner == runner else p.AnnounceFirst(number=place.number)
+        return None if place.runner == runner else p.AnnounceFirst(number=place.number, term=place.term)
 
-    def announce(self, runner: str, number: int) -> p.AnnounceFirst | None:
-        """Give a Runner its place, unless another one has announced itself since it was told the number."""
+    def announce(self, runner: str, number: int, term: int = 0) -> p.AnnounceFirst | None:
+        """Give a Runner its place, unless another one has announced itself since it was told the number, or has a later term."""
         place = self._place(runner)
-        if place.number != number:
-            return p.AnnounceFirst(number=place.number)
-        place.runner, place.number = runner, number + 1
+        if place.number != number or term < place.term:
+            return p.AnnounceFirst(number=place.number, term=place.term)
+        place.runner, place.number, place.term = runner, number + 1, term
         return None
 
     def _place(self, runner: str) -> _Place:

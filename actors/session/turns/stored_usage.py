@@ -2,16 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from actors.errors import StoreError
-from actors.interfaces.store_abilities.usage import ReportsUsage, UnsummedTurn, UsageFilter
+from actors.interfaces.store_abilities.usage import ReportsUsage, TurnId, TurnName, UnsummedTurn, UsageFilter, UsagePage
 from actors.messages.session import SessionKey
-from actors.rules.accounting.report import day_of, turn_group
-from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed, sum_of_packed
+from actors.rules.accounting.report import day_of
+from actors.rules.accounting.turn_usage import Spent, TurnUsage, packed, sum_of_packed, together
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import TurnNotes
 from actors.session.log.reader import PAGE
 from actors.session.turns.parts import SessionParts
+
+T = TypeVar("T")
+
+
+class StoredTurns:
+    """The sums of turns as the store had them, and of each of those that are looked for.
+
+    Args:
+        names: reads the names of turns.
+        read: runs it beside the event loop.
+
+    Attributes:
+        total: the sums of all.
+    """
+
+    def __init__(
+        self, names: Callable[[Sequence[TurnId]], Mapping[TurnId, TurnName]], read: Callable[..., Awaitable[Any]]
+    ) -> None:
+        self._names = names
+        self._read = read
+        self._by_id: dict[str, list[tuple[TurnId | TurnName, bytes]]] = {}
+        self._found: dict[tuple[str, str, str], bytes] = {}
+        self.total: Spent = {}
+
+    def add(self, turns: Sequence[bytes], names: Sequence[TurnId | TurnName]) -> None:
+        """Add turns: what each has used, packed, and what names it."""
+        self.total = together(self.total, sum_of_packed(turns)) if turns else self.total
+        for name, raw in zip(names, turns, strict=True):
+            self._by_id.setdefault(name.invocation_id if isinstance(name, TurnName) else name[1], []).append((name, raw))
+
+    async def find(self, wanted: Collection[tuple[SessionKey, str]]) -> bool:
+        """Find turns by their sessions and ids; False if there is none that was not looked for before. Raises StoreError."""
+        known = [each for _, invocation_id in wanted for each in self._by_id.pop(invocation_id, [])]
+        if not known:
+            return False
+        ids = [name for name, _ in known if not isinstance(name, TurnName)]
+        names: Mapping[TurnId, TurnName] = await self._read(self._names, ids) if ids else {}
+        for name, raw in known:
+            found = name if isinstance(name, TurnName) else names.get(name)
+            if found is not None:
+                self._found[found.user, found.session, found.invocation_id] = raw
+        return True
+
+    def of(self, wanted: Collection[tuple[SessionKey, str]]) -> Spent:
+        """The sums of those turns that were found."""
+        places = ((key.user, key.session, invocation_id) for key, invocation_id in wanted)
+        raws = [self._found[place] for place in places if place in self._found]
+        return sum_of_packed(raws) if raws else {}
 
 
 class StoredUsage:
@@ -33,26 +83,55 @@ class StoredUsage:
         self, wanted: UsageFilter, without: Collection[tuple[SessionKey, str]] = ()
     ) -> AsyncIterator[tuple[str, Sequence[bytes]]]:
         """The sums of turns, packed, with the names of their groups; one may come several times. Raises StoreError."""
-        store = self._access.store
-        if not isinstance(store, ReportsUsage):
-            raise StoreError(f"{type(store).__name__} reports no usage: it has no method 'usage' of ReportsUsage")
-        await self._access.commits.flush()
-        page = await self._access.read(store.usage, wanted)
-        while True:
+        async for page in self._pages(wanted):
             for group, turns in page.turns.items():
                 yield group, turns
             for turn in page.unsummed:
                 if (turn.key, turn.invocation_id) not in without:
-                    begun = day_of(turn.begun_s)
-                    named = {"user": turn.key.user, "day": begun, "version": turn.version, "turn": _group(turn)}
+                    named = {"user": turn.key.user, "day": day_of(turn.begun_s), "version": turn.version}
                     yield named.get(wanted.groups, ""), [await self._of_events(turn)]
-            if page.next is None:
-                return
+
+    async def single(self, wanted: UsageFilter) -> AsyncIterator[tuple[Sequence[bytes], Sequence[TurnId | TurnName]]]:
+        """The sums of turns, packed, and their names, as far as the store has them at hand: see `named`. Raises StoreError."""
+        async for page in self._pages(wanted):
+            yield page.turns[""], page.ids
+            for turn in page.unsummed:
+                name = TurnName(turn.key.user, turn.key.session, turn.invocation_id, turn.begun_s)
+                yield [await self._of_events(turn)], [name]
+
+    async def by_turn(self, wanted: UsageFilter) -> StoredTurns:
+        """The sums of turns, and of each of them. Raises StoreError."""
+        found = StoredTurns(self._store().turn_names, self._access.read)
+        async for turns, names in self.single(wanted):
+            found.add(turns, names)
+        return found
+
+    async def named(self, turns: Sequence[tuple[TurnId | TurnName, T]]) -> Sequence[tuple[TurnName, T]]:
+        """The names of turns of `single`, without those that were deleted meanwhile. Raises StoreError."""
+        names = await self._access.read(self._store().turn_names, [name for name, _ in turns if not isinstance(name, TurnName)])
+        found = [(name if isinstance(name, TurnName) else names.get(name), value) for name, value in turns]
+        return [(name, value) for name, value in found if name is not None]
+
+    async def _pages(self, wanted: UsageFilter) -> AsyncIterator[UsagePage]:
+        store = self._store()
+        await self._access.commits.flush()
+        page = await self._access.read(store.usage, wanted)
+        yield page
+        while page.next is not None:
             page = await self._access.read(store.usage, wanted, page.next)
+            yield page
+
+    def _store(self) -> ReportsUsage:
+        store = self._access.store
+        if not isinstance(store, ReportsUsage):
+            raise StoreError(f"{type(store).__name__} reports no usage: it has not the methods of ReportsUsage")
+        return store
 
     async def _of_events(self, turn: UnsummedTurn) -> bytes:
         """The sums of a turn, packed, as its events say."""
-        usage = TurnUsage()
+        row = await self._reader.turn(turn.key, turn.invocation_id)
+        taken_back = TurnNotes.of(row).taken_back if row is not None else b""
+        usage = TurnUsage(sum_of_packed([taken_back]) if taken_back else None)
         after_seq, before_seq = turn.first_seq - 1, turn.last_seq + 1 if turn.last_seq else None
         while events := await self._reader.part(turn.key, after_seq, before_seq, PAGE, newest=False):
             after_seq = events[-1].seq
@@ -60,7 +139,3 @@ class StoredUsage:
                 if event.invocation_id == turn.invocation_id:
                     usage.note(event.author, event.model_version, event.amounts())
         return packed(usage.spent)
-
-
-def _group(turn: UnsummedTurn) -> str:
-    return turn_group(turn.key.user, turn.key.session, turn.invocation_id, turn.begun_s)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.interfaces.store_abilities.usage import UsageFilter
+from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter
 from actors.messages import protocol as p
-from actors.messages.operating.usage import Price
-from actors.rules.accounting.report import UsageCollector, groups_of
+from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
+from actors.rules.accounting.costly_turns import CostlyTurns
+from actors.rules.accounting.report import MOST_TURNS, UsageCollector, groups_of
+from actors.rules.accounting.turn_usage import by_first_part
 from actors.session.turns.stored_usage import StoredUsage
 
 
@@ -33,7 +35,23 @@ class UsageReports:
             since_s=message.since_s,
             groups=groups_of(message.by),
         )
+        if message.by == "turn":
+            return p.UsageReply(report=await self._by_turn(wanted))
         collector = UsageCollector(message.by, self._prices)
         async for group, turns in self._stored.groups(wanted):
             collector.add(group, turns)
         return p.UsageReply(report=collector.report())
+
+    async def _by_turn(self, wanted: UsageFilter) -> UsageReport:
+        collector = UsageCollector("turn", self._prices)
+        costly = CostlyTurns[TurnId | TurnName](self._prices, MOST_TURNS, collector.sums)
+        async for turns, names in self._stored.single(wanted):
+            kinds = list(by_first_part(turns))
+            collector.add_kinds("", kinds)
+            costly.add(turns, kinds, names)
+        found = await self._stored.named(costly.found())
+        return collector.report([_used_turn(name, sums) for name, sums in found])
+
+
+def _used_turn(name: TurnName, sums: UsageSums) -> UsedTurn:
+    return UsedTurn(user_id=name.user, session_id=name.session, invocation_id=name.invocation_id, begun_s=name.begun_s, sums=sums)

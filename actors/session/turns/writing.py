@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
-from actors.messages.session import SessionKey
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
-from actors.session.log.open_turn import SessionTurn
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -21,7 +17,6 @@ class TurnWriter:
     """Answers Append and TellPartial.
 
     Args:
-        on_append: called with the session and the turn that events were added to.
     """
 
     def __init__(
@@ -30,7 +25,6 @@ class TurnWriter:
         lookup: TurnLookup,
         ender: TurnEnder,
         recorded: RecordedCalls,
-        on_append: Callable[[SessionKey, SessionTurn], None],
     ) -> None:
         self._access = parts.access
         self._logs = parts.logs
@@ -43,7 +37,6 @@ class TurnWriter:
         self._lookup = lookup
         self._ender = ender
         self._recorded = recorded
-        self._on_append = on_append
 
     async def append(self, message: p.Append) -> p.Appended:
         """Store events of the open turn; with `outcome` the turn ends with them. Events that are sent again are stored once.
@@ -93,7 +86,6 @@ class TurnWriter:
             first_seq = await self._writer.add(log, events, writes)
         else:
             first_seq = await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
-        self._on_append(log.key, turn)
         return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:

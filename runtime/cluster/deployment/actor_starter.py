@@ -33,6 +33,7 @@ class ActorStarter:
         content: object,
         restarts: int = FOREVER,
         shard: Shard = ONLY_SHARD,
+        placed: RayOptions | None = None,
         max_concurrency: int | None = None,
     ) -> Handle:
         """Start an actor.
@@ -43,6 +44,7 @@ class ActorStarter:
             refusal: begins the error when `content` cannot travel.
             restarts: how often Ray restarts it when its process is lost.
             shard: one of several is started on another node than the others, as far as possible.
+            placed: where it runs; None: as the shard says.
             max_concurrency: messages that it handles at the same time; None: as the settings say.
 
         Raises:
@@ -54,8 +56,8 @@ class ActorStarter:
         options: RayOptions = {"max_restarts": restarts}
         if settings.core_resources:
             options["resources"] = settings.core_resources
-        if shard.of > 1:
-            options |= SPREAD
+        if placed is not None or shard.of > 1:
+            options |= placed or SPREAD
         if deployment.detached:
             options["lifetime"] = "detached"
         concurrency = max_concurrency or settings.max_concurrency

@@ -23,11 +23,14 @@ from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
+from runtime.cluster.deployment.names import actor_names
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.reader import HubReader, kept_lines
+from runtime.cluster.notices.notices import Notices
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
+from runtime.cluster.runners.pairs import pairs_of, retire
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
@@ -49,13 +52,13 @@ class DeployedLogs:
 
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
-        handles = [*self._core.sessions, *self._core.runners]
+        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
         answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
         return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
 
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
-        handles = [*self._core.sessions, *self._core.runners]
+        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
         return lines_of(await kept_lines(handles), turn)
 
 
@@ -70,12 +73,15 @@ class DeployedEngine(DeployedLogs):
     Attributes:
         session, runner: clients of the Session actors and the Runners, once `connect` was called.
         permits: a client of the actor that limits models; None where no model is limited.
+        told_as: the name under which a notice tells of this program as one that has joined; "": none does.
     """
 
     session: SessionRef
     runner: RunnerRef
     kept: KeptVersions
+    notices: Notices
     trees: KeptTrees
+    told_as = ""
     settings: Settings | None = None
     limiter: LimiterRef | None = None
     loop_clock = None
@@ -104,8 +110,9 @@ class DeployedEngine(DeployedLogs):
         """
         restart_timeout_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self._wires = wires = self._new_wires(core.wires)
-        self.session = session_ref(wires, core.sessions, restart_timeout_s, max_bytes)
-        self.runner = runner_ref(wires, core.runners, restart_timeout_s, max_bytes)
+        self.session = session_ref(wires, core, restart_timeout_s, max_bytes)
+        pairs = pairs_of(core.runners, actor_names(self._app_name, "standby", settings.runners), settings)
+        self.runner = runner_ref(wires, core.runners, restart_timeout_s, max_bytes, pairs)
         self.limiter = limiter_ref(wires, core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._core = core
         self._restart_timeout_s = restart_timeout_s
@@ -144,7 +151,8 @@ class DeployedEngine(DeployedLogs):
         """
         mark_records()
         sink = RecordSink(to) if to is not None else _replay(options)
-        self._log_reader = HubReader([*self._core.sessions, *self._core.runners], sink, from_now=from_now)
+        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
+        self._log_reader = HubReader(handles, sink, from_now=from_now)
 
     async def leave_logs(self) -> None:
         """Read what agents have said so far, and no more."""
@@ -179,11 +187,16 @@ class DeployedEngine(DeployedLogs):
             replace_model: gives what travels instead of a model.
         """
         self.settings = settings
+        self.notices = Notices(settings.namespace, self._app_name)
         self.kept = KeptVersions(settings.namespace, self._app_name, deployment)
         self.trees = KeptTrees(self.kept, replace_model, settings)
 
-    async def rejoin(self) -> None:
-        """Nothing: this program ends with its deployment, or has ended it."""
+    def forget_kept(self) -> None:
+        """Forget the versions of the tree: the deployment has ended, and is not upgraded."""
+        upgrade = self.notices.upgrade()
+        if upgrade is None or upgrade.deployment != self.kept.deployment:
+            self.kept.forget()
+        self.notices.forget_deployment(self.kept.deployment)
 
     async def close_wires(self) -> None:
         """End this driver's connections."""
@@ -197,11 +210,13 @@ class DeployedEngine(DeployedLogs):
 
     async def stop_actors(self, *, leave_turns: bool = False) -> list[int]:
         """Have all actors stop their work. Returns their process ids."""
-        pids: list[int] = []
+        # First of all: a process that stands by would take a Runner that is ended for a lost one.
+        hosts = self._core.hosts_of_runners() if self._core.standbys else []
+        pids = await retire(hosts, self._settings.stop_timeout_s)
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self._settings.stop_timeout_s):
                 everything = _flat(*await asyncio.gather(*(actor.statistics() for actor in self._clients())))
-                pids = [pid for each in everything for pid in (each.pid, *each.spare_pids) if pid]
+                pids += [pid for each in everything for pid in (each.pid, *each.spare_pids) if pid]
         for actor in self._clients():
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self._settings.stop_timeout_s):

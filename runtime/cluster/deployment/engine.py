@@ -7,33 +7,44 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import ray
+from ray.exceptions import RayError
 
 from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
+from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
-from runtime.cluster.deployment.limiter_builder import build_limiter
+from runtime.cluster.deployment.limiter_builder import KeptModelLimits, build_limiter
 from runtime.cluster.deployment.names import actor_names, limiter_name
 from runtime.cluster.deployment.runner_builder import RunnerSpec, build_runner
 from runtime.cluster.deployment.session_builder import SessionSpec, build_session
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
+from runtime.cluster.notices.notices import DeploymentNotice, UpgradeNotice
+from runtime.cluster.notices.release import this_release
 from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
-from runtime.cluster.packing.versions import packed_tree, pickled_plans
+from runtime.cluster.packing.versions import PackedVersion, packed_tree, pickled_plans
+from runtime.cluster.processes.placing import away_from
+from runtime.cluster.runners.host import RunnerHost
+from runtime.cluster.runners.standby import StandbyPlan
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.hosts import LimiterHost, RunnerHost, SessionHost
+from runtime.cluster.transport.hosts import LimiterHost, SessionHost
+from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import PlanPeers
-from runtime.cluster.transport.ray_actors import get_actor
+from runtime.cluster.transport.ray_actors import RayOptions, get_actor
 from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment
 from runtime.engine.local_versions import first_record
+from runtime.engine.placing.actors import SessionActorPlace, session_places
+from runtime.engine.placing.seating import seat_stores
 from runtime.engine.store_urls import check_artifact_folder
 from runtime.observability.logs.options import log_options
 from runtime.stores.owner import this_process, this_program
@@ -55,6 +66,9 @@ class RayEngine(DeployedEngine):
         address: of a cluster; None uses the Ray that this process has initialised, or starts a local one, which is then
             shut down with the engine.
 
+    Attributes:
+        deployment: what is started.
+
     Raises:
         DefinitionError: the artifact store is in memory, which the processes of a deployment do not share; or there is a clock.
     """
@@ -74,18 +88,20 @@ class RayEngine(DeployedEngine):
         self.artifact_store = deployment.artifact_store
         self.auto_create_session = deployment.auto_create_session
         self.lasts = deployment.detached
-        self._deployment = deployment
+        self.deployment = deployment
         self._id = secrets.token_hex(8)
         self._starter = ActorStarter(deployment)
         self._models = SharedModels(deployment.app_name, self._starter)
         self.keep_versions_as(self._id, settings, self._models.replacement)
         self._reached_by = WireOptions(settings.transport, secrets.token_bytes(SECRET_BYTES), settings.direct_ports or "")
         self._packing: Future[PackedDefinitions] | None = None
+        self._upgrade: UpgradeNotice | None = None
+        self._standby_starter: Callable[[Shard, RayOptions], Handle] | None = None
 
     def prepare(self) -> None:
         """Connect to Ray, or start it, and pack the definitions meanwhile. Raises ClusterError, StoreError."""
-        check_artifact_folder(self._deployment.artifact_store)
-        tree = self._deployment.tree
+        check_artifact_folder(self.deployment.artifact_store)
+        tree = self.deployment.tree
         if ray.is_initialized() or any(map(is_shared, (*tree.models.values(), tree.summary_model))):
             # Connecting takes no time, or packing has to start the actors of models and needs Ray for that.
             self._connection.open()
@@ -115,15 +131,19 @@ class RayEngine(DeployedEngine):
                 # Where one has failed the other still waits.
                 for answer in answers:
                     answer.cancel()
+            await seat_stores(self.deployment.app_name, self.session)
             await self.runner.watch_schedules()
+            await self._in_thread(self._start_standbys)
             if self._settings.log_to_driver:
                 self.read_logs(self._logs, from_now=False)
             await self._models.wait_until_started()
+            if self._upgrade is not None:
+                await asyncio.to_thread(self._end_upgrade)
         except BaseException as error:
             await self._end()
             if isinstance(error, TimeoutError):
                 raise ClusterError(
-                    f"the actors of app {self._deployment.app_name!r} did not answer within "
+                    f"the actors of app {self.deployment.app_name!r} did not answer within "
                     f"{self._settings.start_timeout_s} s: has the cluster room for them?"
                 ) from error
             raise
@@ -142,75 +162,149 @@ class RayEngine(DeployedEngine):
             raise
 
     def _start_actors(self) -> None:
-        deployment, settings = self._deployment, self._settings
+        deployment, settings = self.deployment, self._settings
         self._logs = log_options(deployment.app_name, settings)
-        self.kept.begin(deployment.tree.version, first_record(deployment.tree.version))
-        sessions = [self._start_session(shard) for shard in all_shards(settings.session_shards)]
+        self._upgrade = self.notices.upgrade()
+        self._begin_versions(self._upgrade)
+        stores = len(deployment.stores)
+        places = session_places(stores, settings.session_shards)
+        sessions = [self._start_session(*each) for each in zip(places, all_shards(len(places)), strict=True)]
         self._refuse_other_shards()
         limiter = self._start_limiter() if settings.model_limits else None
         packed = self._packed_tree()
         plans = pickled_plans(deployment.plans())
-        runners = [self._start_runner(shard, packed, plans) for shard in all_shards(settings.runners)]
-        # Now that their names are those of this deployment.
-        self.kept.forget_others()
-        self.connect(CoreHandles(sessions, runners, limiter, self._reached_by), settings)
+        self._plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
+        runners = [self._start_runner(packed, plans, shard) for shard in all_shards(settings.runners)]
+        if settings.standby_runners:
+            self._standby_starter = partial(self._start_runner, packed, plans, is_first=False)
+        # Now that their names are those of this deployment. What an upgrade has left stays until it is done.
+        self.kept.forget_others(self._upgrade.deployment if self._upgrade is not None else "")
+        if deployment.detached:
+            self._tell_deployment(packed, plans)
+        self.connect(CoreHandles(sessions, runners, limiter, self._reached_by, stores=stores), settings)
 
-    def _start_session(self, shard: Shard) -> Handle:
-        deployment, settings = self._deployment, self._settings
-        stores = deployment.session_store, deployment.memory_store
+    def _begin_versions(self, upgrade: UpgradeNotice | None) -> None:
+        """Keep the version of the tree, and those that an upgrade has left."""
+        version = self.deployment.tree.version
+        if upgrade is not None:
+            self.kept.take_over(upgrade.deployment, upgrade.versions, version)
+        else:
+            self.kept.begin(version, first_record(version))
+
+    def _end_upgrade(self) -> None:
+        self.notices.forget_upgrade()
+        self.kept.forget_others()
+
+    def _tell_deployment(self, packed: PackedTree, plans: Mapping[str, bytes]) -> None:
+        """Tell programs of all versions what is spoken here, and keep the tree: the deployment may outlive it by upgrades."""
+        tree = self.deployment.tree
+        before = self._upgrade.all_before if self._upgrade is not None else ()
+        self.notices.put_deployment(
+            DeploymentNotice(deployment=self._id, release=this_release(), protocol=PROTOCOL, before=before)
+        )
+        # A Ray that keeps nothing runs it all the same.
+        with suppress(ClusterError):
+            self.trees.keep_packed(PackedVersion(tree.version, packed, self._plugins, plans))
+
+    def _start_session(self, place: SessionActorPlace, apart: Shard) -> Handle:
+        deployment, settings = self.deployment, self._settings
+        stores = deployment.stores[place.store.number]
         driver = None if deployment.detached else this_process()
         version, program = deployment.tree.version, this_program()
-        spec = SessionSpec(deployment.app_name, shard, *stores, version, self.kept, settings, self._id, driver, program)
+        spec = SessionSpec(deployment.app_name, place, *stores, version, self.kept, settings, self._id, driver, program)
         # Programs that join are given no keys.
         public = settings.model_copy(update={"env": {}})
         options = (deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)
-        info = DeploymentInfo(public, *options, self._id)
-        content = (partial(build_session, spec), info, self._peers("runner", settings.runners))
-        return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=shard)
+        info = DeploymentInfo(public, *options, self._id, len(deployment.stores))
+        runners = self._peers("runner", settings.runners, *(["standby"] if settings.standby_runners else []))
+        content = (partial(build_session, spec), info, runners)
+        return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=apart)
 
     def _refuse_other_shards(self) -> None:
         """Refuse an app that runs with another number of Session actors, which have other names. Raises DeploymentExistsError.
 
         This driver has its own names by now, so of two drivers at the same time at least one finds the other.
         """
-        app, settings = self._deployment.app_name, self._settings
+        app, settings = self.deployment.app_name, self._settings
         with suppress(ValueError):
-            get_actor(actor_names(app, "session", 1 if settings.session_shards > 1 else 2)[0], settings.namespace)
+            get_actor(actor_names(app, "session", 1 if self._session_actors > 1 else 2)[0], settings.namespace)
             raise DeploymentExistsError(app)
 
     def _start_limiter(self) -> Handle:
-        name = limiter_name(self._deployment.app_name)
-        build = partial(build_limiter, self._deployment.app_name, self._settings)
+        name = limiter_name(self.deployment.app_name)
+        build = partial(build_limiter, self.deployment.app_name, self._settings, KeptModelLimits(self.kept))
         refusal = "the limits of models cannot travel"
         return self._starter.start(
             LimiterHost, name, refusal=refusal, content=(build, self._reached_by), max_concurrency=ANY_NUMBER
         )
 
     def _packed_tree(self) -> PackedTree:
-        tree = self._deployment.tree
+        tree = self.deployment.tree
         definitions = self._packing.result() if self._packing is not None else pack_tree(tree, self._models.replacement)
         return packed_tree(tree, definitions)
 
-    def _start_runner(self, shard: Shard, tree: PackedTree, plans: Mapping[str, bytes]) -> Handle:
-        deployment, settings = self._deployment, self._settings
-        plugins = pickled("the plugins cannot travel to the Runner", deployment.tree.plugins)
+    def _start_standbys(self) -> None:
+        start, self._standby_starter = self._standby_starter, None
+        if start is not None:
+            shards = all_shards(self._settings.runners)
+            places = map(self._away_from, self._core.runners)
+            standbys = [start(shard, place) for shard, place in zip(shards, places, strict=True)]
+            self._core = replace(self._core, standbys=standbys)
+
+    def _away_from(self, runner: Handle) -> RayOptions:
+        """Where the standby of a Runner is started: on another node, where there is one."""
+        with suppress(RayError):
+            standing: Standing = ray.get(runner.standing.remote(), timeout=self._settings.start_timeout_s)
+            return away_from(standing.node, self._settings.core_resources)
+        return {}
+
+    def _start_runner(
+        self,
+        tree: PackedTree,
+        plans: Mapping[str, bytes],
+        shard: Shard,
+        placed: RayOptions | None = None,
+        *,
+        is_first: bool = True,
+    ) -> Handle:
+        deployment, settings = self.deployment, self._settings
         version = deployment.tree.version
-        options = (deployment.artifact_store, plugins, version, self.kept, settings, self._logs)
+        options = (deployment.artifact_store, self._plugins, version, self.kept, settings, self._logs, len(deployment.stores))
         spec = RunnerSpec(deployment.app_name, shard, tree, *options)
         content = (
             partial(build_runner, spec),
             plans,
-            self._peers("session", settings.session_shards),
+            self._peers("session", self._session_actors),
             self._reached_by,
             self._logs,
+            self._standby_plan(spec, is_first=is_first),
         )
         refusal = "the agents cannot travel to the Runner"
-        return self._starter.start(RunnerHost, spec.name, settings.namespace, refusal=refusal, content=content, shard=shard)
+        name = spec.name if is_first else spec.standby_name
+        return self._starter.start(
+            RunnerHost, name, settings.namespace, refusal=refusal, content=content, shard=shard, placed=placed
+        )
 
-    def _peers(self, part: str, number: int) -> PlanPeers:
+    @property
+    def _session_actors(self) -> int:
+        return len(self.deployment.stores) * self._settings.session_shards
+
+    def _standby_plan(self, spec: RunnerSpec, *, is_first: bool) -> StandbyPlan | None:
+        if not self._settings.standby_runners:
+            return None
+        return StandbyPlan(spec.standby_name if is_first else spec.name, self._settings.namespace, is_first)
+
+    def _peers(self, part: str, number: int, *others: str) -> PlanPeers:
         settings = self._settings
-        names = actor_names(self._deployment.app_name, part, number)
+        names = [name for each in (part, *others) for name in actor_names(self.deployment.app_name, each, number)]
         return PlanPeers(settings.namespace, tuple(names), settings.restart_timeout_s)
+
+    async def rejoin(self) -> None:
+        """Nothing: this program ends with its deployment, or has ended it."""
+
+    async def has_successor(self, error: Exception) -> bool:
+        """False: this program ends with its deployment, or has ended it."""
+        return False
 
     async def leave(self) -> None:
         """Leave a detached deployment as it is."""
@@ -231,7 +325,7 @@ class RayEngine(DeployedEngine):
         await self.leave_logs()
         await asyncio.to_thread(self._models.bring_home)
         await self.kill_actors(self._starter.handles, pids)
-        await asyncio.to_thread(self.kept.forget)
+        await asyncio.to_thread(self.forget_kept)
         await self.close_wires()
         self._starter.handles.clear()
         await asyncio.to_thread(self._connection.close)

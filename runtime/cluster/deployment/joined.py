@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from contextlib import suppress
 
 from actors.definitions.flows import FlowPlan
-from actors.errors import ActorLostError, ClusterError, DefinitionError, DeploymentNotFoundError, RaygroveError
+from actors.errors import (
+    ActorLostError,
+    ClusterError,
+    DefinitionError,
+    DeploymentNotFoundError,
+    ProtocolMismatchError,
+    RaygroveError,
+    UpgradingError,
+)
 from actors.errors.suggestions import did_you_mean
 from actors.interfaces.model import Model
 from actors.interfaces.stores import ArtifactStore
+from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import SessionKey
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
@@ -17,12 +28,22 @@ from runtime.cluster.deployment.names import actor_name, actor_names, limiter_na
 from runtime.cluster.deployment.shared_models import is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
+from runtime.cluster.notices.notices import UNREADABLE, Notices, ProgramNotice
+from runtime.cluster.notices.release import this_release
+from runtime.cluster.ray.nodes import this_program_id
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
 from runtime.cluster.transport.watched import WatchedWires
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.replay import TakeRecord
 from runtime.settings import Settings
+from runtime.stores.owner import this_program
+
+SEEK_S = 0.1
+"""Time between two looks for the deployment that an upgrade starts."""
+
+RETRY_S = 1.0
+"""When a program may ask again whose deployment is being upgraded."""
 
 
 class JoinedEngine(DeployedEngine):
@@ -42,6 +63,8 @@ class JoinedEngine(DeployedEngine):
         self._wants_logs = logs
         self._info: DeploymentInfo | None = None
         self._rejoining: asyncio.Task[None] | None = None
+        self._notices = Notices(settings.namespace, app_name)
+        self.told_as = ""
         self._has_left = False
         self.has_ended = False
 
@@ -103,12 +126,14 @@ class JoinedEngine(DeployedEngine):
         address = self.address
         try:
             session = await asyncio.to_thread(self._find_session)
+            await asyncio.to_thread(self._check_protocol)
             async with asyncio.timeout(self._settings.start_timeout_s):
                 self._info = await deployment_info(session)
             settings = self._info.settings
             self.keep_versions_as(self._info.deployment, settings, _plain_model)
-            self.connect(await asyncio.to_thread(self._find_core, settings, self._info.wires), settings)
+            self.connect(await asyncio.to_thread(self._find_core, self._info), settings)
             await self.wait_for_replies()
+            await asyncio.to_thread(self._tell_program)
             if self._wants_logs:
                 to = self._wants_logs if callable(self._wants_logs) else None
                 self.read_logs(self._info.logs, from_now=to is None and not are_logs_new, to=to)
@@ -119,7 +144,45 @@ class JoinedEngine(DeployedEngine):
             )
             raise ClusterError(reason) from error
         except ActorLostError as error:
-            raise self._not_found(f"It has just ended: {error}", address) from error
+            raise await asyncio.to_thread(self._absent, f"It has just ended: {error}", address) from error
+
+    def _check_protocol(self) -> None:
+        told = self._notices.deployment()
+        if told is not None and told.protocol != PROTOCOL:
+            releases = str(told.release), told.protocol, str(this_release()), PROTOCOL
+            raise ProtocolMismatchError(self._app_name, *releases)
+
+    def _tell_program(self) -> None:
+        if not self.told_as:
+            program = f"{this_program()} (process {os.getpid()} on host {socket.gethostname()!r})"
+            notice = ProgramNotice(job=this_program_id(), program=program, release=this_release(), protocol=PROTOCOL)
+            self.told_as = self._notices.add_program(notice)
+
+    async def has_successor(self, error: Exception) -> bool:
+        """Wait for the deployment that an upgrade starts in place of the one that has ended: see Engine."""
+        if not isinstance(error, UpgradingError):
+            return False
+        while self.has_ended and not self._has_left:
+            # Asked first: the notice ends when the next deployment is there.
+            is_expected = await asyncio.to_thread(self._is_upgraded)
+            with suppress(RaygroveError):
+                await self.rejoin()
+                break
+            if not is_expected:
+                return False
+            await asyncio.sleep(SEEK_S)
+        return not self._has_left
+
+    def _is_upgraded(self) -> bool:
+        upgrade = self._notices.upgrade()
+        return upgrade is not None and upgrade.is_under_way
+
+    def _was_upgraded(self) -> bool:
+        """The deployment that there is now has been started in place of the one that this program knows."""
+        with suppress(*UNREADABLE):
+            told = self._notices.deployment()
+            return told is not None and self._info is not None and self._info.deployment in told.before
+        return False
 
     def _new_wires(self, options: WireOptions) -> Wires:
         return WatchedWires(options, self._explain)
@@ -138,7 +201,8 @@ class JoinedEngine(DeployedEngine):
             return error
         # Unless another one was joined since.
         self.has_ended = self.has_ended or core is self._core
-        return self._not_found("It was stopped: what was sent to it is safe to send again, to the one that is started next")
+        hint = "It was stopped: what was sent to it is safe to send again, to the one that is started next"
+        return await asyncio.to_thread(self._absent, hint)
 
     def _is_replaced(self, core: CoreHandles) -> bool:
         """Whether Ray has no Session actor or Runner of a deployment any more under its name."""
@@ -159,25 +223,38 @@ class JoinedEngine(DeployedEngine):
         for shards in (1, 2):
             with suppress(ValueError):
                 return get_actor(actor_names(self._app_name, "session", shards)[0], self._settings.namespace)
-        raise self._not_found(_hint(self._app_name, self._settings.namespace))
+        raise self._absent(_hint(self._app_name, self._settings.namespace))
 
-    def _find_core(self, settings: Settings, wires: WireOptions) -> CoreHandles:
-        app = self._app_name
+    def _find_core(self, info: DeploymentInfo) -> CoreHandles:
+        app, settings = self._app_name, info.settings
         try:
             limiter = self._find([limiter_name(app)] if settings.model_limits else [])
             return CoreHandles(
-                sessions=self._find(actor_names(app, "session", settings.session_shards)),
+                sessions=self._find(actor_names(app, "session", info.stores * settings.session_shards)),
                 runners=self._find(actor_names(app, "runner", settings.runners)),
                 limiter=limiter[0] if limiter else None,
-                wires=wires,
+                wires=info.wires,
+                stores=info.stores,
+                standbys=self._find_standbys(settings),
             )
         except ValueError as error:
-            raise self._not_found(f"It has just ended, or is being started: {error}") from error
+            raise self._absent(f"It has just ended, or is being started: {error}") from error
+
+    def _find_standbys(self, settings: Settings) -> list[Handle]:
+        """Processes that stand by for Runners, as far as they have been started."""
+        found = []
+        for name in actor_names(self._app_name, "standby", settings.runners if settings.standby_runners else 0):
+            with suppress(ValueError):
+                found.append(get_actor(name, self._settings.namespace))
+        return found
 
     def _find(self, names: list[str]) -> list[Handle]:
         return [get_actor(name, self._settings.namespace) for name in names]
 
-    def _not_found(self, hint: str, address: str | None = None) -> DeploymentNotFoundError:
+    def _absent(self, hint: str, address: str | None = None) -> RaygroveError:
+        """Why there is no deployment: it is being upgraded, or was, or there is none. It blocks its thread."""
+        if self._is_upgraded() or self._was_upgraded():
+            return UpgradingError(self._app_name, RETRY_S)
         hint = f"The Ray is the one at {address or self.address}. {hint}"
         return DeploymentNotFoundError(self._app_name, self._settings.namespace, hint)
 
@@ -186,6 +263,8 @@ class JoinedEngine(DeployedEngine):
         self._has_left = True
         if self._rejoining is not None:
             self._rejoining.cancel()
+        if self.told_as:
+            await asyncio.to_thread(self._tell_no_more)
         await self.leave_logs()
         await self.close_wires()
         await asyncio.to_thread(self._connection.close)
@@ -194,8 +273,13 @@ class JoinedEngine(DeployedEngine):
         """Stop the deployment, whichever driver has started it: see Engine."""
         pids = await self.stop_actors(leave_turns=leave_turns)
         await self.kill_actors(await asyncio.to_thread(self._all_actors), pids)
-        await asyncio.to_thread(self.kept.forget)
+        await asyncio.to_thread(self.forget_kept)
         await self.leave()
+
+    def _tell_no_more(self) -> None:
+        with suppress(*UNREADABLE):
+            self._notices.remove_program(self.told_as)
+        self.told_as = ""
 
     def _all_actors(self) -> dict[str, Handle]:
         """All named actors of the app, those of shared models and agents' processes included."""

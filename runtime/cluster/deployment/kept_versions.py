@@ -7,8 +7,9 @@ that update at the same time, one keeps the record of the next number, and the o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ray.exceptions import RayError
@@ -16,9 +17,11 @@ from ray.exceptions import RayError
 from actors.definitions.tree import AgentTree
 from actors.errors import ClusterError, UpdateConflictError
 from actors.messages.codec import decode, encode
-from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
+from actors.messages.event import now_s
+from actors.messages.operating.versions import NO_VERSIONS, KeptVersion, TreeVersion, VersionRecord
+from actors.rules.versions.changing import taken_over
 from runtime.cluster.packing.chunks import from_chunks, to_chunks
-from runtime.cluster.packing.versions import ModelReplacement, pack_version
+from runtime.cluster.packing.versions import ModelReplacement, PackedVersion, pack_version
 from runtime.cluster.ray import key_values
 from runtime.cluster.ray.key_values import KeyValuesMissingError
 from runtime.settings import Settings
@@ -37,26 +40,49 @@ class KeptVersions:
     app_name: str
     deployment: str
 
-    def _key(self, kind: str = "", name: str = "") -> str:
+    def key(self, kind: str = "", name: str = "") -> str:
+        """Under which a value of the deployment is kept; without `kind` how the keys of all of them begin."""
         of_deployment = f"{self.namespace}/{self.app_name}/{self.deployment}/"
         return f"{of_deployment}{kind}/{name}" if kind else of_deployment
 
     def begin(self, version: TreeVersion, record: VersionRecord) -> None:
         """Keep the version with which the deployment starts."""
         try:
-            key_values.put_new(self._key("version", version.id), encode(version))
-            key_values.put_new(self._key("record", _numbered(record.number)), encode(record))
+            key_values.put_new(self.key("version", version.id), encode(version))
+            key_values.put_new(self.key("record", _numbered(record.number)), encode(record))
         except KeyValuesMissingError:
             # It runs all the same, and cannot be updated.
             return
 
+    def take_over(self, deployment: str, trees: Collection[str], version: TreeVersion) -> None:
+        """Keep the version with which the deployment starts, and others that another one has kept of the same app.
+
+        Args:
+            deployment: the other one, which has ended.
+            trees: the versions that are taken over.
+            version: the one with which the deployment starts.
+        """
+        other = replace(self, deployment=deployment)
+        found = {}
+        for name in trees:
+            with suppress(ClusterError):
+                found[name] = [(kind, other._value(kind, name)) for kind in ("tree", "version")]
+        try:
+            for name, values in found.items():
+                for kind, value in values:
+                    key_values.put_new(self.key(kind, name), value)
+        except KeyValuesMissingError:
+            return
+        own = KeptVersion(version.id, now_s(), has_tasks=version.topology.has_tasks)
+        self.begin(version, taken_over(other.record(), own, found))
+
     def forget(self) -> None:
         """Forget all: the deployment has ended."""
-        key_values.delete_below(self._key())
+        key_values.delete_below(self.key())
 
-    def forget_others(self) -> None:
-        """Forget deployments of the same name that have ended without being stopped."""
-        own = self._key()
+    def forget_others(self, but: str = "") -> None:
+        """Forget deployments of the same name that have ended without being stopped, except one."""
+        own = self.key(), replace(self, deployment=but or self.deployment).key()
         for key in key_values.keys_below(f"{self.namespace}/{self.app_name}/"):
             if not key.startswith(own):
                 key_values.delete(key)
@@ -64,7 +90,7 @@ class KeptVersions:
     def record(self) -> VersionRecord:
         """The newest record; an empty one where none is kept. Raises ClusterError."""
         try:
-            keys = key_values.keys_below(self._key("record"))
+            keys = key_values.keys_below(self.key("record"))
             raw = key_values.value_of(keys[-1]) if keys else None
         except (RayError, RuntimeError) as error:
             raise self._failed(error) from error
@@ -77,9 +103,9 @@ class KeptVersions:
         """A version. Raises ClusterError when it is not kept, or cannot be read."""
         return decode(self._value("version", version), TreeVersion)
 
-    def all_found(self, record: VersionRecord) -> Sequence[TreeVersion]:
-        """The versions in a record. Raises ClusterError."""
-        return [self.found(version) for version in record.ids]
+    def all_found(self, record: VersionRecord, known: TreeVersion) -> Sequence[TreeVersion]:
+        """The versions in a record; one that is known already is not read again. Raises ClusterError."""
+        return [known if version == known.id else self.found(version) for version in record.ids]
 
     async def version(self, version: str) -> TreeVersion:
         """A version by its name. Raises ClusterError when it is not kept, or cannot be read."""
@@ -92,8 +118,8 @@ class KeptVersions:
     def keep(self, version: TreeVersion, chunks: Sequence[bytes]) -> None:
         """Keep a version, with what Runners need of it, as `to_chunks` gives it. Raises ClusterError."""
         try:
-            key_values.put_new(self._key("tree", version.id), b"".join(chunks))
-            key_values.put_new(self._key("version", version.id), encode(version))
+            key_values.put_new(self.key("tree", version.id), b"".join(chunks))
+            key_values.put_new(self.key("version", version.id), encode(version))
         except (RayError, RuntimeError, KeyValuesMissingError) as error:
             raise self._failed(error) from error
 
@@ -101,19 +127,19 @@ class KeptVersions:
         """Keep a record with the next number, and forget what it does not name. Raises UpdateConflictError, ClusterError."""
         try:
             before = self.record()
-            numbered = self._key("record", _numbered(record.number))
+            numbered = self.key("record", _numbered(record.number))
             if record.number != before.number + 1 or not key_values.put_new(numbered, encode(record)):
                 raise UpdateConflictError(self.app_name)
-            key_values.delete(self._key("record", _numbered(before.number)))
+            key_values.delete(self.key("record", _numbered(before.number)))
             for version in set(before.ids) - set(record.ids):
                 for kind in ("tree", "version"):
-                    key_values.delete(self._key(kind, version))
+                    key_values.delete(self.key(kind, version))
         except (RayError, RuntimeError, KeyValuesMissingError) as error:
             raise self._failed(error) from error
 
     def _value(self, kind: str, version: str) -> bytes:
         try:
-            found = key_values.value_of(self._key(kind, version))
+            found = key_values.value_of(self.key(kind, version))
         except (RayError, RuntimeError) as error:
             raise self._failed(error) from error
         if found is None:
@@ -151,9 +177,12 @@ class KeptTrees:
         await asyncio.to_thread(self._keep, tree)
 
     def _keep(self, tree: AgentTree) -> None:
+        self.keep_packed(pack_version(tree, self._replace_model))
+
+    def keep_packed(self, packed: PackedVersion) -> None:
+        """Keep a tree that is ready to travel. It blocks its thread. Raises DefinitionError, ClusterError: see TreeKeeper."""
         refusal = "the tree cannot travel to the Runners"
-        chunks = to_chunks(refusal, pack_version(tree, self._replace_model), must_last=True, variables=self._variables)
-        self._kept.keep(tree.version, chunks)
+        self._kept.keep(packed.version, to_chunks(refusal, packed, must_last=True, variables=self._variables))
 
     async def keep_record(self, record: VersionRecord) -> None:
         """Keep another record of versions: see TreeKeeper."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+import sys
+from dataclasses import dataclass
 from functools import partial
 
 from ray import cloudpickle
 
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
-from actors.messages.event import now_s
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import actor_name, actor_names, host_name, limiter_name
+from runtime.cluster.deployment.names import actor_name, host_name, limiter_name
 from runtime.cluster.deployment.tree_versions import RayTrees
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.packing.versions import VersionDefinitions
@@ -24,9 +25,11 @@ from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.ray_metrics import RayMetrics
+from runtime.cluster.runners.standby import StandbyPlan
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
+from runtime.engine.placing.actors import session_names
 from runtime.engine.store_urls import open_artifact_store
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.metrics.figures import of_counts
@@ -47,7 +50,7 @@ class RunnerSpec:
         version: what tells the tree from later ones.
         kept: where these are kept.
         logs: what the processes of agents log.
-        defined_s: when it was made, in seconds since the epoch: a Runner that is started again has the same agents.
+        stores: how many stores the deployment has.
     """
 
     app_name: str
@@ -59,27 +62,38 @@ class RunnerSpec:
     kept: KeptVersions
     settings: Settings
     logs: LogOptions
-    defined_s: float = field(default_factory=now_s)
+    stores: int = 1
 
     @property
     def name(self) -> str:
         """The actor's name."""
         return actor_name(self.app_name, shard_name("runner", self.shard))
 
+    @property
+    def standby_name(self) -> str:
+        """The name of its standby."""
+        return actor_name(self.app_name, shard_name("standby", self.shard))
 
-def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, StartedMcpServers, RayTrees]:
+
+def build_runner(
+    spec: RunnerSpec, wires: Wires, term: int = 0, standby: StandbyPlan | None = None
+) -> tuple[Actor, RayDirectory, StartedMcpServers, RayTrees]:
     """Build a Runner.
 
     Args:
         wires: of its process.
+        term: of a Runner that has a standby; 0 in the process that stands by.
+        standby: where the Runner has one.
 
     Returns:
         The Runner, the directory of its agents' processes, the MCP servers of its agents, and later versions of its tree.
     """
     settings, app_name = spec.settings, spec.app_name
-    sessions = [get_actor(name, settings.namespace) for name in actor_names(app_name, "session", settings.session_shards)]
+    sessions = [
+        get_actor(actor_name(app_name, name), settings.namespace) for name in session_names(spec.stores, settings.session_shards)
+    ]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
-    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options)
+    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options, stores=spec.stores)
     definitions = VersionDefinitions(spec.version, spec.tree.definitions)
     processes = RayProcesses(
         definitions, spec.tree.modules, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs
@@ -89,7 +103,7 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
     trees = RayTrees(spec.kept, directory, definitions)
     metrics = RayMetrics(settings, app_name, spec.name)
     environment = RunnerEnvironment(
-        session=session_ref(wires, sessions, settings.restart_timeout_s),
+        session=session_ref(wires, core, settings.restart_timeout_s),
         directory=directory,
         artifacts=open_artifact_store(spec.artifact_store),
         plugins=cloudpickle.loads(spec.plugins),
@@ -101,10 +115,17 @@ def build_runner(spec: RunnerSpec, wires: Wires) -> tuple[Actor, RayDirectory, S
         version=spec.version.id,
         versions=spec.kept.record(),
         trees=trees,
-        defined_s=spec.defined_s,
-        is_restarted=is_restarted(),
+        is_restarted=is_restarted() or (standby is not None and not term),
+        term=term,
+        on_replaced=_leave if standby is not None else None,
         daily_budget=settings.daily_budget,
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
     return runner, directory, servers, trees
+
+
+def _leave() -> None:
+    """End this process, whose standby has become the Runner: Ray starts it again, and it stands by."""
+    print("this Runner was replaced, so its process ends", file=sys.__stderr__, flush=True)
+    os._exit(1)

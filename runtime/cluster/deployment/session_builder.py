@@ -11,13 +11,12 @@ import ray
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.messages.operating.versions import TreeVersion
-from actors.messages.session import Shard
-from actors.rules.capacity.sharding import shard_name
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.ray_metrics import RayMetrics
+from runtime.engine.placing.actors import SessionActorPlace
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
@@ -29,6 +28,7 @@ class SessionSpec:
     """What a Session actor is built of.
 
     Attributes:
+        place: what the actor serves.
         session_store, memory_store: URLs or stores.
         version: of the tree with which the deployment is started.
         kept: where later ones are kept.
@@ -38,7 +38,7 @@ class SessionSpec:
     """
 
     app_name: str
-    shard: Shard
+    place: SessionActorPlace
     session_store: str | SessionStore
     memory_store: str | MemoryStore | None
     version: TreeVersion
@@ -51,7 +51,7 @@ class SessionSpec:
     @property
     def name(self) -> str:
         """The actor's name."""
-        return actor_name(self.app_name, shard_name("session", self.shard))
+        return actor_name(self.app_name, self.place.name)
 
 
 def build_session(spec: SessionSpec) -> Actor:
@@ -71,10 +71,11 @@ def build_session(spec: SessionSpec) -> Actor:
         prices=spec.settings.prices,
         version=spec.version.id,
         versions=record,
-        kept_versions=spec.kept.all_found(record) or [spec.version],
+        kept_versions=spec.kept.all_found(record, spec.version) or [spec.version],
         version_source=spec.kept,
+        place=spec.place.store,
     )
-    session = SessionActor(environment, spec.name, spec.shard)
+    session = SessionActor(environment, spec.name, spec.place.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
     return session

@@ -10,6 +10,7 @@ from ray import cloudpickle
 from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RaygroveError
 from actors.errors.user_code import error_text
+from actors.messages.operating.versions import VersionRecord
 from actors.rules.versions.marks import serves_any
 from actors.runner.environment import RunnerTree
 from runtime.cluster.deployment.kept_versions import KeptVersions
@@ -24,16 +25,13 @@ class RayTrees:
         kept: where versions are kept.
         directory: the Runner's.
         definitions: of its agents.
-
-    Attributes:
-        plans: those of the flows in these versions, pickled, by the names of their agents.
     """
 
     def __init__(self, kept: KeptVersions, directory: RayDirectory, definitions: VersionDefinitions) -> None:
         self._kept = kept
         self._directory = directory
         self._definitions = definitions
-        self.plans: dict[str, bytes] = {}
+        self._plans: dict[str, Mapping[str, bytes]] = {}
 
     async def tree(self, version: str) -> RunnerTree:
         """A version that is kept. Raises ClusterError when it is not, or cannot be read or loaded."""
@@ -45,16 +43,26 @@ class RayTrees:
             # Loading plugins runs user modules, which may raise anything.
             reason = f"{type(error).__name__}: {error_text(error)}"
             raise ClusterError(f"version {version!r} of the tree cannot be loaded in the Runner: {reason}") from error
-        self.plans.update(packed.plans)
+        self._plans[version] = packed.plans
         marks: Mapping[str, str] = self._definitions.add(packed.version, packed.tree)
         directory = self._directory.of_version(packed.tree, marks)
         return RunnerTree(version, packed.tree.definitions.topology, directory, plugins)
+
+    async def newest_record(self) -> VersionRecord:
+        """The record that is kept now. Raises ClusterError."""
+        return await asyncio.to_thread(self._kept.record)
 
     def _load(self, version: str) -> tuple[PackedVersion, Sequence[Plugin]]:
         packed: PackedVersion = self._kept.content(version)
         return packed, cloudpickle.loads(packed.plugins)
 
-    def retain(self, versions: Collection[str]) -> None:
-        """End the agents that are of other versions only, and processes in which none is left."""
-        used = self._definitions.of(versions)
-        self._directory.retain(lambda replica: serves_any(used, replica.agent, replica.mark))
+    def plan(self, flow: str) -> bytes | None:
+        """The definition of a flow in these versions, pickled, by the name of its agent; None where none has it."""
+        return next((plans[flow] for plans in reversed(self._plans.values()) if flow in plans), None)
+
+    def retain(self, used: Collection[str], loaded: Collection[str]) -> None:
+        """End the agents of versions that are not in use, and processes in which none is left: see TreeSource."""
+        versions = self._definitions.of(used)
+        self._directory.retain(lambda replica: serves_any(versions, replica.agent, replica.mark))
+        self._definitions.forget(loaded)
+        self._plans = {version: plans for version, plans in self._plans.items() if version in loaded}

@@ -12,7 +12,7 @@ from ray import cloudpickle
 from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
 from runtime.cluster.packing.obstacles import obstacle
-from runtime.engine.variables import set_variables
+from runtime.engine.process.variables import set_variables
 
 CHUNK_BYTES = 64 * 1024
 """Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""

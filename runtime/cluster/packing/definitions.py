@@ -309,8 +309,12 @@ class _Packer:
                 code = self._codes[key] = _Code(len(self.codes), SharedPickle(shared))
             self.codes.append(code.pickle.raw)
         model = self._replace_model(self._tree.model(agent.name))
-        with refused(refusal, lambda: {"model": model}):
+        try:
             own = code.pickle.dumps(model)
+        except Exception:
+            # Only here: to enter a context for each of a hundred thousand models takes longer than to pickle them.
+            with refused(refusal, lambda: {"model": model}):
+                raise
         self._warn_of_keys(agent.name, model)
         return code.number, own
 

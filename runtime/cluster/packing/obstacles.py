@@ -76,6 +76,9 @@ def state_of(value: object) -> Mapping[str, object]:
     except Exception:
         # User code may raise anything.
         return {}
+    if type(state) is dict and "__dict__" not in state and all(type(name) is str for name in state):
+        # Most objects. A tree may have a hundred thousand models.
+        return state
     if isinstance(state, tuple):
         # Attributes of slots come second.
         state = {name: each for part in state if isinstance(part, Mapping) for name, each in part.items()}

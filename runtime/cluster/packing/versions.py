@@ -8,9 +8,10 @@ from typing import Protocol
 
 from actors.definitions.flows import FlowPlan
 from actors.definitions.tree import AgentTree
+from actors.errors import ClusterError
 from actors.interfaces.model import Model
 from actors.messages.operating.versions import TreeVersion
-from actors.rules.versions.marks import MarkedVersion, Marks, marks_of
+from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of
 from runtime.cluster.packing.chunks import pickled, pickled_plan
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.engine.deployment import model_checks, plans_of, slow_imports
@@ -62,6 +63,8 @@ class Definitions(Protocol):
 class VersionDefinitions:
     """The packed definitions of a Runner's agents, by name; those that an update has changed, with their marks: see Replica.
 
+    Asking for one of a version that is forgotten raises ClusterError.
+
     Args:
         version: with which the deployment was started.
         definitions: its agents'.
@@ -77,7 +80,10 @@ class VersionDefinitions:
         agent, _, mark = name.rpartition("@")
         if not agent:
             return self._first[name]
-        return next(packed[agent] for known, packed in self._later if known.marks.get(agent) == mark)
+        packed = next((packed for known, packed in self._later if known.marks.get(agent) == mark), None)
+        if packed is None:
+            raise ClusterError(f"agent {agent!r} of version {mark!r} of the tree was given up: no turn runs by it")
+        return packed[agent]
 
     def add(self, version: TreeVersion, tree: PackedTree) -> Marks:
         """Take a version in. Returns the marks of its agents."""
@@ -91,7 +97,7 @@ class VersionDefinitions:
         """Those of some versions that are known."""
         return [known for known in self._known if known.version.id in versions]
 
-    def forget(self, kept: Collection[str]) -> None:
-        """Forget all other versions; the first one stays."""
-        self._known = [self._known[0], *(known for known in self._known[1:] if known.version.id in kept)]
-        self._later = [each for each in self._later if each[0].version.id in kept]
+    def forget(self, loaded: Collection[str]) -> None:
+        """Forget all versions that are not loaded; the first one stays."""
+        self._known = known_still(self._known, loaded)
+        self._later = [each for each in self._later if each[0].version.id in loaded]

@@ -15,14 +15,14 @@ from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
-from runtime.cluster.collector import look_less_often
 from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.wires import Listener, Wires
-from runtime.engine.watched_threads import WatchedThreads
+from runtime.engine.process.collector import look_less_often
+from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.observability.metrics.figures import Figure, of_agents
 from runtime.transport.endpoint import Endpoint
 

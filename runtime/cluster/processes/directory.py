@@ -69,9 +69,13 @@ class RayDirectory:
         """End the agents that are idle and needed no more, and processes in which none is left."""
         self._pool.retain(is_needed)
 
-    def start_spares(self) -> None:
-        """Begin to start spare processes."""
-        self._pool.start_spares()
+    def start_spares(self, most: int | None = None) -> None:
+        """Begin to start spare processes, `most` at most."""
+        self._pool.start_spares(most)
+
+    async def spares_started(self) -> None:
+        """Wait until spare processes that are being started are ready."""
+        await self._pool.spares_started()
 
     def replace(self, name: str) -> None:
         """Replace a process that is worn out."""
@@ -92,6 +96,10 @@ class RayDirectory:
     def losses(self) -> Mapping[str, int]:
         """The number of times that the process of an agent was lost, by the names that `live` has."""
         return {str(replica): count for replica, count in self._pool.losses().items()}
+
+    def activations(self) -> Mapping[str, int]:
+        """The number of times that each agent was activated, by the names that `live` has."""
+        return {str(replica): times for replica, times in self._pool.activations().items()}
 
     def spare_pids(self) -> Sequence[int]:
         """The process ids of processes in which no agent lives."""

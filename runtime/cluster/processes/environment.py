@@ -13,16 +13,18 @@ from actors.interfaces.stores import ArtifactStore
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
+from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
 from runtime.cluster.transport.proxies import FoundMcpServers, RemotePlans
 from runtime.cluster.transport.wires import Wires
+from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import open_artifact_store
-from runtime.engine.variables import set_variables
 from runtime.models.pool import ModelPool
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.metrics.figures import Figure
+from runtime.observability.own_process import OwnProcess
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.settings import Settings
 
@@ -62,7 +64,7 @@ def build_environment(
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
     return AgentEnvironment(
-        session_ref(wires, core.sessions, restart_timeout_s),
+        session_ref(wires, core, restart_timeout_s),
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
@@ -72,6 +74,7 @@ def build_environment(
         mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
         limiter=limiter,
         threads_left=threads_left,
+        process=OwnProcess(this_address()),
         log_file=logs.path,
         hand_on_logs=hand_on,
         telemetry=telemetry,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import ray
@@ -17,7 +18,7 @@ from actors.rules.capacity.placement import Needs, Node, refusal
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
 from runtime.cluster.transport.link import last_line
-from runtime.cluster.transport.ray_actors import SPREAD, RayOptions
+from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, on_node
 from runtime.settings import Settings
 
 
@@ -51,6 +52,20 @@ def _free_nodes() -> list[Node]:
     living = _live_nodes()
     free = free_resources({each["NodeID"]: each["Resources"] for each in living})
     return [Node(each["NodeName"], free[each["NodeID"]], each["Labels"]) for each in living]
+
+
+def away_from(node: str, resources: Mapping[str, float]) -> RayOptions:
+    """Options that start an actor on another node, where there is one.
+
+    Args:
+        node: the id of the node.
+        resources: that the actor asks for.
+    """
+    others = [each for each in _live_nodes() if each["NodeID"] != node]
+    fit = [each for each in others if all(each["Resources"].get(name, 0) >= much for name, much in resources.items())]
+    if not fit:
+        return {}
+    return on_node(random.choice(fit)["NodeID"])
 
 
 def _live_nodes() -> list[JsonObject]:

@@ -52,9 +52,14 @@ class Pool:
         """
         return await self._activation.link(replica, group)
 
-    def start_spares(self) -> None:
-        """Begin to start the spare processes that are missing, and end those that are too many."""
-        self._spares.start_spares(at_once=True)
+    def start_spares(self, most: int | None = None) -> None:
+        """Begin to start the spare processes that are missing, and end those that are too many: see SpareProcesses."""
+        self._spares.start_spares(at_once=True, most=most)
+
+    async def spares_started(self) -> None:
+        """Wait until spare processes that are being started are ready."""
+        if self._spares.starting is not None:
+            await asyncio.wait((self._spares.starting,))
 
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long."""
@@ -90,6 +95,10 @@ class Pool:
     def losses(self) -> Mapping[Replica, int]:
         """The number of times that the process of an agent was lost."""
         return self._table.losses
+
+    def activations(self) -> Mapping[Replica, int]:
+        """The number of times that each agent was activated, those that live no more included."""
+        return self._table.activations
 
     def spare_pids(self) -> list[int]:
         """The process ids of processes in which no agent lives."""

@@ -62,6 +62,7 @@ class ProcessTable:
         events: how often something has happened: `activations`, `passivations`, `shared`, `replaced`, `lost`.
         has_versions: the deployment was updated: an empty process that agents have lived in is of no use for all of them.
         losses: how often the process of an agent was lost.
+        activations: how often an agent was activated, those that live no more included.
         is_open: False once the pool closes; nothing is started in the background any more.
     """
 
@@ -75,12 +76,14 @@ class ProcessTable:
         self.events = {"activations": 0, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
         self.has_versions = False
         self.losses: Counter[Replica] = Counter()
+        self.activations: Counter[Replica] = Counter()
         self.is_open = True
 
     def add(self, agent: HostedAgent) -> None:
         """Take in an agent that was activated."""
         self.agents[agent.replica] = agent.worker.agents[agent.replica] = agent
         self.events["activations"] += 1
+        self.activations[agent.replica] += 1
 
     def worker_of(self, leader: Replica) -> WorkerProcess | None:
         """The process of the agents with that leader."""

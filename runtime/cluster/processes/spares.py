@@ -25,6 +25,7 @@ class SpareProcesses:
         self._table = table
         self._starter = starter
         self.starting: asyncio.Task[None] | None = None
+        self._most: int | None = None
 
     def is_ready(self, mark: str = "") -> bool:
         """Whether an empty process is prepared, for agents with that mark."""
@@ -35,12 +36,14 @@ class SpareProcesses:
         fit = (worker for worker in self._table.spares() if worker.takes(mark))
         return next(fit, None) or self._starter.start(None)
 
-    def start_spares(self, *, at_once: bool = False) -> None:
+    def start_spares(self, *, at_once: bool = False, most: int | None = None) -> None:
         """End spares that are too many, and begin to start those that are missing.
 
         Args:
             at_once: no agent lives yet, and the first one will wait for the first spare.
+            most: spares at most, until this is called again; None: as many as the limits want.
         """
+        self._most = most
         table = self._table
         if not table.is_open:
             return
@@ -86,4 +89,5 @@ class SpareProcesses:
     def _wanted(self) -> int:
         limits, in_use = self._table.limits, self._table.in_use()
         without = limits.agents - sum(len(worker.agents) for worker in in_use)
-        return spares_wanted(limits.spares, without=without, room=limits.max_processes - len(in_use))
+        most = limits.spares if self._most is None else min(self._most, limits.spares)
+        return spares_wanted(most, without=without, room=limits.max_processes - len(in_use))

@@ -27,6 +27,12 @@ def put_new(key: str, value: bytes) -> bool:
     raise KeyValuesMissingError(_LOST)
 
 
+def put(key: str, value: bytes) -> None:
+    """Keep a value under a key, in place of the one that it has. Without such values nothing is kept."""
+    with _PUT.or_without():
+        _PUT.find()(key.encode(), value, True, namespace=_NAMESPACE)
+
+
 def value_of(key: str) -> bytes | None:
     """The value of a key; None when it has none, or this version of Ray keeps none."""
     with _GET.or_without():

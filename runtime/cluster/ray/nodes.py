@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import ray
 from ray.util import get_node_ip_address
@@ -32,6 +33,7 @@ _NODE = PrivateName(
 _INTERVAL = PrivateName(
     "ray._raylet", "Config.metrics_report_interval_ms", f"metrics are handed on as often as {METRICS_INTERVAL} says, or every 5 s"
 )
+_JOBS = PrivateName("ray._private.state", "jobs", "programs that were lost while they had joined a deployment are still told")
 
 
 def running_address() -> str:
@@ -86,3 +88,21 @@ def metrics_interval_s() -> float:
         return float(_INTERVAL.find()()) / 1_000
     given = os.environ.get(METRICS_INTERVAL, "")
     return int(given) / 1_000 if given.isdecimal() else 10.0
+
+
+def this_program_id() -> str:
+    """Ray's name for this program, as one that is connected with it."""
+    return str(ray.get_runtime_context().get_job_id())
+
+
+def living_programs() -> set[str] | None:
+    """Ray's names for the programs that are connected with it; None where this version of Ray does not say."""
+    with _JOBS.or_without():
+        return {str(job["JobID"]) for job in _JOBS.find()() if not job["IsDead"]}
+    return None
+
+
+def living_nodes() -> dict[str, str]:
+    """The IP addresses of the nodes that are alive, by their ids."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return {node["NodeID"]: node["NodeManagerAddress"] for node in nodes if node["Alive"]}

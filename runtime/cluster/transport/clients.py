@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.interfaces.transport import Link
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.refs.sharded import runner_client, session_client
+from actors.refs.sharded import runner_client
+from actors.refs.stores import stores_client
 from actors.rules.capacity.sharding import all_shards
 from runtime.cluster.handle import Handle
+from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.wires import WireOptions, Wires
 
 
@@ -20,37 +21,60 @@ class CoreHandles:
     """Handles of the actors that are started with a deployment.
 
     Attributes:
-        sessions: the Session actors, by shard.
+        sessions: the Session actors, those of the first store first, as many of each store, by shard.
         runners: the Runners, by shard; in an agent's process only the Runner that started it.
+        standbys: of the Runners, as far as they are there; for programs only.
         limiter: the actor that limits models; None where no model is limited.
         wires: how their processes are reached.
+        stores: how many stores there are.
     """
 
     sessions: Sequence[Handle]
     runners: Sequence[Handle]
     limiter: Handle | None
     wires: WireOptions
+    standbys: Sequence[Handle] = ()
+    stores: int = 1
 
     def all(self) -> list[Handle]:
         """All of them."""
-        return [*self.sessions, *self.runners, *([self.limiter] if self.limiter is not None else [])]
+        return [*self.sessions, *self.hosts_of_runners(), *([self.limiter] if self.limiter is not None else [])]
+
+    def hosts_of_runners(self) -> list[Handle]:
+        """The processes of Runners, those of standbys included."""
+        return [*self.runners, *self.standbys]
 
 
-def session_ref(wires: Wires, handles: Sequence[Handle], restart_timeout_s: float, max_bytes: int | None = None) -> SessionRef:
+def session_ref(wires: Wires, core: CoreHandles, restart_timeout_s: float, max_bytes: int | None = None) -> SessionRef:
     """A client of the Session actors.
 
     Args:
         wires: of this process.
-        handles: of all of them, by shard.
+        core: with the handles of all of them.
         restart_timeout_s: see RayLink.
         max_bytes: see Ref.
     """
-    return session_client([SessionRef(link, max_bytes) for link in _links(wires, handles, "Session actor", restart_timeout_s)])
+    names = _names("Session actor", len(core.sessions))
+    links = [wires.link(handle, name, restart_timeout_s) for handle, name in zip(core.sessions, names, strict=True)]
+    return stores_client([SessionRef(link, max_bytes) for link in links], core.stores)
 
 
-def runner_ref(wires: Wires, handles: Sequence[Handle], restart_timeout_s: float, max_bytes: int | None = None) -> RunnerRef:
-    """A client of the Runners, with the arguments of `session_ref`."""
-    return runner_client([RunnerRef(link, max_bytes) for link in _links(wires, handles, "Runner", restart_timeout_s)])
+def runner_ref(
+    wires: Wires, handles: Sequence[Handle], restart_timeout_s: float, max_bytes: int | None = None, pairs: Sequence[Pair] = ()
+) -> RunnerRef:
+    """A client of the Runners.
+
+    Args:
+        handles: of all of them, by shard.
+        rest: as of `session_ref`.
+        pairs: of all of them, where Runners have standbys.
+    """
+    names = _names("Runner", len(handles))
+    if pairs:
+        links = [wires.pair_link(pair, name, restart_timeout_s) for pair, name in zip(pairs, names, strict=True)]
+    else:
+        links = [wires.link(handle, name, restart_timeout_s) for handle, name in zip(handles, names, strict=True)]
+    return runner_client([RunnerRef(link, max_bytes) for link in links])
 
 
 def limiter_ref(wires: Wires, handle: Handle, restart_timeout_s: float) -> LimiterRef:
@@ -58,6 +82,5 @@ def limiter_ref(wires: Wires, handle: Handle, restart_timeout_s: float) -> Limit
     return LimiterRef(wires.link(handle, "the actor that limits models", restart_timeout_s))
 
 
-def _links(wires: Wires, handles: Sequence[Handle], kind: str, restart_timeout_s: float) -> list[Link]:
-    names = [f"the {kind}" if shard.of == 1 else f"{kind} {shard.index}" for shard in all_shards(len(handles))]
-    return [wires.link(handle, name, restart_timeout_s) for handle, name in zip(handles, names, strict=True)]
+def _names(kind: str, number: int) -> list[str]:
+    return [f"the {kind}" if shard.of == 1 else f"{kind} {shard.index}" for shard in all_shards(number)]

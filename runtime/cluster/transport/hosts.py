@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable, Sequence
-from itertools import count
-from typing import Any, cast
-
-import ray
-from ray.exceptions import RayError
+from typing import Any
 
 from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
@@ -18,27 +12,17 @@ from actors.interfaces.deployment_events import DeploymentEvent, tell_event
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest
-from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ErrorReply
-from actors.messages.protocol.turns import RecoverTurns
-from actors.rules.recovery.backoff import Backoff
-from runtime.cluster.collector import look_less_often
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
-from runtime.cluster.transport.ray_actors import current_actor, is_restarted
+from runtime.cluster.transport.ray_actors import is_restarted
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
-from runtime.engine.tool_threads import ToolThreads
+from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
-
-THREADS = 64
-"""Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""
-
-RECOVERY = Backoff(0.1, 1.0)
-"""Times between two attempts of a restarted Runner to recover its turns."""
+from runtime.transport.io.server_connection import Handler
 
 
 class RayActorHost:
@@ -60,9 +44,8 @@ class RayActorHost:
         self._wires = Wires(wires)
         self._actor = build()
         self._name = self._actor.name
-        # Not `self.receive`: Ray wraps the methods of its actors' classes.
-        receive = self._actor.receive
-        self._listener = Listener(wires, lambda raw, _: receive(raw))
+        self._handle = self._handler()
+        self._listener = Listener(wires, self._handle)
         self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 
@@ -90,9 +73,14 @@ class RayActorHost:
         """The events that are kept here."""
         return self._hub.events()
 
-    async def receive(self, raw: bytes, _: int = 0) -> bytes:
+    async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to the actor and return its reply."""
-        return await self._actor.receive(raw)
+        return await self._handle(raw, slot)
+
+    def _handler(self) -> Handler:
+        # Not `self.receive`: Ray wraps the methods of its actors' classes.
+        receive = self._actor.receive
+        return lambda raw, _: receive(raw)
 
 
 class PlanHost(RayActorHost):
@@ -145,76 +133,6 @@ class SessionHost(PlanHost):
     async def deployment_info(self) -> Any:
         """The DeploymentInfo for a driver that joins."""
         return self._deployment_info
-
-
-class RunnerHost(PlanHost):
-    """The process of a Runner. Agents fetch the definitions of flows here.
-
-    When Ray has restarted it, it tells its Runner to recover the turns that were running.
-
-    Args:
-        namespace: its own.
-        chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, of the Session actors as
-            PlanPeers, of its WireOptions and its LogOptions.
-    """
-
-    def __init__(self, namespace: str, *chunks: bytes) -> None:
-        build, plans, peers, wires, logs = from_chunks(chunks)
-
-        def build_runner() -> Actor:
-            actor, self._directory, self._mcp_servers, self._trees = build(self._wires)
-            return cast(Actor, actor)
-
-        super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
-        if is_restarted():
-            self.tell_replaced()
-            threading.Thread(target=self._recover, args=(current_actor(namespace),), daemon=True).start()
-
-    async def start_spares(self) -> None:
-        """Begin to start spare processes for agents."""
-        # The first message to a Runner that was started or restarted. Plugins and artifact stores are foreign code, too.
-        asyncio.get_running_loop().set_default_executor(ToolThreads(THREADS))
-        self._directory.start_spares()
-
-    async def replace_process(self, name: str) -> None:
-        """Replace a process of agents that is worn out, at its own request."""
-        self._directory.replace(name)
-
-    async def mcp_server(self, raw: bytes) -> str:
-        """Have the actor of an MCP server live. Returns its name. Raises DefinitionError, ClusterError."""
-        name: str = await self._mcp_servers.start(raw)
-        return name
-
-    async def plan(self, name: str) -> bytes | None:
-        """The pickled definition of a flow, or None; after a restart it may have to be fetched from a Session actor's process."""
-        later: bytes | None = self._trees.plans.get(name)
-        return later if later is not None else await self.plans.find(name)
-
-    def _recover(self, actor: Handle) -> None:
-        # The agents of the turns that go on need processes, which take longer to start than it takes to find the turns.
-        actor.start_spares.remote()
-        # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
-        raw = encode(RecoverTurns())
-        asked: list[ray.ObjectRef[bytes]] = []
-        for attempt in count(1):
-            asked.append(actor.receive.remote(raw))
-            # To any of them: each may take longer than this.
-            pause_s = RECOVERY.after_attempts(attempt)
-            replies, asked = ray.wait(asked, timeout=pause_s)
-            if replies and _is_answered(replies[0]):
-                break
-            if replies:
-                # It was lost, or the store is away, or a Session actor. A turn that no driver follows would wait for ever.
-                time.sleep(pause_s)
-        actor.start_spares.remote()
-        self.plans.copy_from_peers()
-
-
-def _is_answered(reply: ray.ObjectRef[bytes]) -> bool:
-    try:
-        return not isinstance(decode_message(ray.get(reply)), ErrorReply)
-    except RayError:
-        return False
 
 
 class LimiterHost(RayActorHost):

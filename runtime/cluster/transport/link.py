@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -11,6 +12,7 @@ from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import EarlyReply
 from actors.rules.recovery.actor_outage import away_since_s
 from runtime.cluster.handle import Handle
+from runtime.transport.protocol.errors import HandlerFailedError
 
 RETRY_S = 0.05
 """Time between two attempts to reach an actor that is being restarted."""
@@ -42,7 +44,7 @@ class RayLink:
         self._restart_timeout_s = restart_timeout_s
         self._slot = slot
 
-    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
         """Deliver a message and return the reply.
 
         Args:
@@ -54,7 +56,7 @@ class RayLink:
             ActorRestartsError: the actor is being restarted; only with `once`.
             ClusterError: the host failed, or the message could not be unpickled there.
         """
-        return await delivered(lambda: over_ray(self.handle, raw, self._slot), self.name, self._restart_timeout_s, once=once)
+        return delivered(lambda: over_ray(self.handle, raw, self._slot), self.name, self._restart_timeout_s, once=once)
 
 
 def over_ray(handle: Handle, raw: bytes, slot: int) -> Awaitable[bytes]:
@@ -68,7 +70,8 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
     """Try to deliver a message for as long as its actor may take to be restarted. Returns the reply.
 
     Args:
-        attempt: sends the message and awaits the reply; raises Ray's errors, ProcessReplacedError or ProcessUnreachableError.
+        attempt: sends the message and awaits the reply; raises Ray's errors, ProcessReplacedError, ProcessUnreachableError or
+            HandlerFailedError.
         name, restart_timeout_s: see RayLink.
         once: see RayLink.send, also for what it raises.
     """
@@ -92,6 +95,8 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
             raise ActorLostError(name, last_line(error)) from error
         except RayTaskError as error:
             raise ClusterError(f"{name} failed: {error.cause or error}") from error
+        except HandlerFailedError as error:
+            raise ClusterError(f"{name} failed: {error}") from error
 
 
 def last_line(error: Exception) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
-from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
@@ -17,7 +18,6 @@ from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.channel import Channel
 from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
-from runtime.transport.protocol.errors import HandlerFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -47,19 +47,16 @@ class DirectLink:
         self._restart_timeout_s = restart_timeout_s
         self._slot = slot
 
-    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
         """Deliver a message and return the reply: see RayLink.send, also for what it raises.
 
         Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
         where that is 0.
         """
         patience_s = self._restart_timeout_s or PATIENCE_S
-        try:
-            return await delivered(
-                lambda: self._peer.deliver(raw, self._slot, patience_s, early), self.name, self._restart_timeout_s, once=once
-            )
-        except HandlerFailedError as error:
-            raise ClusterError(f"{self.name} failed: {error}") from error
+        return delivered(
+            lambda: self._peer.deliver(raw, self._slot, patience_s, early), self.name, self._restart_timeout_s, once=once
+        )
 
 
 class Peer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.handle import Handle
@@ -21,6 +22,15 @@ SPREAD: Mapping[str, Any] = {"scheduling_strategy": "SPREAD", "memory": 1}
 
 Ray ignores the strategy of an actor that needs no resources, hence one byte of memory.
 """
+
+
+def on_node(node: str) -> RayOptions:
+    """Options that start an actor on a node, or on another if that one is gone or full.
+
+    Args:
+        node: its id.
+    """
+    return {**SPREAD, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
 
 def start_actor(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:

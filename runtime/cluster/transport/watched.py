@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from actors.errors import ActorLostError, ActorRestartsError, RaygroveError
 from actors.interfaces.transport import EarlyReply, Link
 from runtime.cluster.handle import Handle
+from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.wires import WireOptions, Wires
 
 Explain = Callable[[ActorLostError], Awaitable[RaygroveError]]
@@ -50,3 +51,7 @@ class WatchedWires(Wires):
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""
         return WatchedLink(super().link(handle, name, restart_timeout_s), self._explain)
+
+    def pair_link(self, pair: Pair, name: str, restart_timeout_s: float) -> Link:
+        """A link to the actor that has a standby: see RayLink."""
+        return WatchedLink(super().pair_link(pair, name, restart_timeout_s), self._explain)

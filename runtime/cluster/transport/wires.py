@@ -18,15 +18,20 @@ from actors.interfaces.transport import Link
 from actors.messages.protocol.base import ConnectionFigures
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import RayLink
+from runtime.cluster.transport.pair import Pair, PairPeer, PairRayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.connections import Channels
+from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.io.server import Server, ServerStatistics
 from runtime.transport.io.server_connection import Handler
 
 _log = logging.getLogger(__name__)
+
+WATCHED = 1
+"""The slot of a Runner's process to which its standby sends one message: it has no reply while the process lives."""
 
 Transport = Literal["direct", "ray"]
 """How messages travel."""
@@ -67,6 +72,28 @@ class Wires:
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""
         return self.peer(handle, name).link(name, restart_timeout_s)
+
+    def pair_link(self, pair: Pair, name: str, restart_timeout_s: float) -> Link:
+        """A link to the actor that has a standby: see RayLink."""
+        if self._connections is None:
+            return PairRayLink(pair, name, restart_timeout_s)
+        peer = PairPeer(pair, name, self._connections)
+        self._peers.add(peer)
+        return DirectLink(peer, name, restart_timeout_s, 0)
+
+    async def watch(self, endpoint: Endpoint) -> bool:
+        """Wait until the process that listens there is lost, or cannot be reached. Returns True when it is certainly lost.
+
+        Args:
+            endpoint: of a process that answers nothing to a message for the slot WATCHED.
+        """
+        assert self._connections is not None
+        with self._connections.to(endpoint).call(b"", WATCHED) as call:
+            try:
+                await call.reply()
+            except ConnectionLostError as error:
+                return error.loss in (Loss.REFUSED, Loss.OTHER_BOOT)
+        return False
 
     def peer(self, handle: Handle, name: str) -> ProcessLinks:
         """Makes links to the actors in one process.

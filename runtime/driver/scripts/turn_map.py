@@ -13,6 +13,8 @@ from typing import Any
 
 from actors.errors import RaygroveError, RequestError
 from actors.messages.content import Content
+from actors.messages.event import now_s
+from actors.messages.operating.batch import BatchItem
 from actors.messages.shown import shown
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import TICK_S, LoopCall
@@ -21,6 +23,7 @@ from runtime.driver.scripts.inputs import InputReader
 from runtime.driver.scripts.progress import Counts, Display, display
 from runtime.driver.scripts.results import MapResult
 from runtime.driver.scripts.window import Window
+from runtime.driver.services.recording import BatchRecorder
 
 Inputs = Iterable[Any] | AsyncIterable[Any]
 
@@ -90,6 +93,7 @@ class TurnMap:
                 except Empty:
                     continue
                 yield from run.end_input(answer)
+            run.recorder.finish()
 
     async def __aiter__(self) -> AsyncIterator[MapResult]:
         loop = asyncio.get_running_loop()
@@ -114,6 +118,7 @@ class TurnMap:
                     has_room.set()
                     for result in ready:
                         yield result
+                await run.recorder.finish_async()
         finally:
             reading.cancel()
 
@@ -165,6 +170,7 @@ class _MapRun:
         self._under_way: set[LoopCall[MapResult]] = set()
         self._display: Display | None = None
         self.window = Window(options.concurrency, in_order=options.in_order)
+        self.recorder = BatchRecorder(client, "map", options.name, counts.total)
 
     def begin_input(self, given: object) -> None:
         """Begin an input. Raises RuntimeClosedError."""
@@ -191,14 +197,31 @@ class _MapRun:
         self._counts.done += 1
         self._counts.failed += result.error is not None
         self._counts.repeated += result.is_repeated
+        self._record(result)
         if self._display is not None:
             self._display.update(self._counts)
         return ready
+
+    def _record(self, result: MapResult) -> None:
+        item = None
+        if result.error is not None:
+            item = BatchItem(
+                position=0,
+                name=_text_of(result.input),
+                user_id=result.user_id,
+                session_id=result.session_id,
+                invocation_id=result.invocation_id,
+                at_s=now_s(),
+                error=f"{type(result.error).__name__}: {result.error}",
+            )
+        counts = self._counts
+        self.recorder.note(done=counts.done, failed=counts.failed, repeated=counts.repeated, item=item)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Show the progress, and leave the turns under way when the block is left before its end."""
         self._display = display(self._options.progress, self._counts)
+        self.recorder.begin()
         try:
             yield
         except BaseException as error:
@@ -211,9 +234,18 @@ class _MapRun:
     def _leave(self, *, says_how_to_go_on: bool) -> None:
         for call in self._under_way:
             call.cancel()
+        self.recorder.leave()
         if self._display is not None:
             self._display.end_display(self._counts)
         if says_how_to_go_on:
             name = self._options.name
             done = f"{self._counts.done:,} inputs are done"
             print(f"{name}: stopped, {done}. The same program goes on from here: name={name!r}", file=sys.stderr, flush=True)
+
+
+def _text_of(given: object) -> str:
+    """The text of an input, also of one that could not be read."""
+    said = given["message"] if isinstance(given, Mapping) and "message" in given else given
+    if isinstance(said, Content):
+        return said.text
+    return said if isinstance(said, str) else shown(said)

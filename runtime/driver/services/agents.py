@@ -40,6 +40,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         child_count: the number of agents right below it.
         children: the agents below it that were asked for.
         hidden: the number of agents below it that are not in `children`, or below those.
+        version: of the agent that was asked for, the version of the tree that it is of; else "".
     """
 
     name: str
@@ -54,6 +55,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     child_count: int = 0
     children: Sequence[AgentInfo] = ()
     hidden: int = 0
+    version: str = ""
 
     def __iter__(self) -> Iterator[AgentInfo]:
         """It, and all that are listed below it, parents before their children."""
@@ -137,12 +139,15 @@ class DeployedTree:
 
     def topology(self) -> Topology:
         """The parent map. Raises RuntimeClosedError, ActorLostError."""
-        if self._tree is not None:
-            return self._tree.topology
+        return self._known()[0]
+
+    def _known(self) -> tuple[Topology, str]:
+        if (tree := self._tree) is not None:
+            return tree.topology, tree.version.id
         # Another deployment may have been joined since, with another tree.
-        if self._asked is None or self._asked[0] is not self._client.session:
-            self._asked = self._client.run(self._ask())
-        return self._asked[1]
+        if (asked := self._asked) is None or asked[0] is not self._client.session:
+            self._asked = asked = self._client.run(self._ask())
+        return asked[1], asked[2]
 
     async def _ask(self) -> tuple[SessionRef, Topology, str]:
         session = self._client.session
@@ -192,20 +197,21 @@ class DeployedTree:
 
     def outline(self, under: str | None, depth: int | None, limit: int, offset: int) -> AgentInfo:
         """See Runtime.tree."""
-        topology = self._newest()
+        topology, version = self._newest()
         made: dict[str, AgentInfo] = {}
         for found in outline(topology, under if under is not None else topology.root.name, depth, limit, offset):
             made[found.node.name] = last = _info(found, [made[child] for child in found.children])
-        return last
+        return msgspec.structs.replace(last, version=version)
 
-    def _newest(self) -> Topology:
+    def _newest(self) -> tuple[Topology, str]:
+        """The parent map as it is now, and its version."""
         if self._client.is_open:
             self.refresh()
-        return self.topology()
+        return self._known()
 
     def search(self, text: str, under: str | None, limit: int, **wanted: str | None) -> list[AgentInfo]:
         """See Runtime.find_agents."""
-        return [_info(found, ()) for found in search(self._newest(), text, under, limit, **wanted)]
+        return [_info(found, ()) for found in search(self._newest()[0], text, under, limit, **wanted)]
 
 
 def _info(found: Outline, children: Sequence[AgentInfo]) -> AgentInfo:

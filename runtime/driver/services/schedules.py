@@ -132,7 +132,8 @@ class SchedulesService(_Schedules):
             ScheduleExistsError: the user has one of that name.
             TooManySchedulesError: the user has as many as RAYGROVE_MAX_USER_SCHEDULES allows.
             TooLargeError: the message has more than 64 KiB.
-            InvalidIdError, InvalidMessageError, RequestError: another argument is wrong.
+            InvalidIdError, InvalidMessageError, RequestError: another argument is wrong, such as the name of an agent in
+                `run_config`.
             StoreError: the store failed, or is an object of your own that keeps no schedules.
         """
         times = (cron, every, at, timezone)

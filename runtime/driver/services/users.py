@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from actors.errors import RequestError
 from actors.errors.calls import explains_all_wrong_calls
+from actors.messages import protocol as p
+from actors.rules.checks.arguments import checked_text, checked_time
 from actors.rules.checks.ids import checked_known_id
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.services.artifacts import ArtifactsService
+from runtime.engine.placing.moving import MovedUser, move_user
+from runtime.engine.store_urls import shown_session_store
 from runtime.engine.user_deletion import DeletedUser, delete_user
 
 
@@ -20,6 +25,15 @@ class _Users:
     async def _delete(self, user_id: str) -> DeletedUser:
         user = checked_known_id("user id", user_id)
         return await delete_user(self._client.engine, self._artifacts.store, self._client.app_name, user)
+
+    async def _move(self, user_id: str, to: str, timeout: float) -> MovedUser:
+        user = checked_known_id("user id", user_id)
+        session, app = self._client.session, self._client.app_name
+        shown = shown_session_store(checked_text("to", to))
+        stores = [(await store.shards[0].get_store_seat(p.GetStoreSeat(app=app))).name for store in session.stores]
+        if shown not in stores:
+            raise RequestError(f"{shown} is none of the stores of app {app!r}: {', '.join(stores)}")
+        return await move_user(session, app, user, stores.index(shown), checked_time("timeout", timeout))
 
 
 @explains_all_wrong_calls
@@ -42,6 +56,24 @@ class UsersService(_Users):
         """
         return self._client.run(self._delete(user_id))
 
+    def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
+        """Move all data of a user to another store of the deployment: see "Several stores" in docs/sessions-and-state.md.
+
+        The user's turns that run or wait are waited for. Requests that come meanwhile wait, and go on in the other store.
+        Interrupted at any point the user is in one of the two, with everything; call it again. An unknown user is no error:
+        the result says `has_data=False`, and turns of the user begin in that store.
+
+        Args:
+            to: the URL of the store, one of those that the deployment was started with.
+            timeout: how long to wait for the user's turns, in seconds.
+
+        Raises:
+            InvalidIdError, RequestError: an argument is wrong; turns of the user do not end in time; or the deployment has one
+                store, or several Session actors for each.
+            StoreError: a store failed, or is an object of your own that cannot move users.
+        """
+        return self._client.run(self._move(user_id, to, timeout))
+
 
 @explains_all_wrong_calls
 class AsyncUsersService(_Users):
@@ -50,3 +82,7 @@ class AsyncUsersService(_Users):
     async def delete(self, user_id: str) -> DeletedUser:
         """Delete all data of a user."""
         return await self._client.run_async(self._delete(user_id))
+
+    async def move(self, user_id: str, to: str, *, timeout: float = 60.0) -> MovedUser:
+        """Move all data of a user to another store of the deployment."""
+        return await self._client.run_async(self._move(user_id, to, timeout))

@@ -9,6 +9,7 @@ from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.turn_info import PendingCall
+from actors.rules.checks.budget_question import full_answer, scope_of
 from actors.rules.checks.confirmation import CONFIRMED
 from actors.rules.checks.ids import checked_id
 
@@ -46,6 +47,7 @@ def to_message(answers: Answers, pending: Sequence[PendingCall], session_id: str
     Raises:
         RequestError: an answer is for a call that does not wait, or gives consent where a question is asked; or the calls are
             of several turns.
+        InvalidMessageError: an answer to a question about a budget gives nothing, or not of what is used up.
         NotEncodableError: an answer cannot be stored.
     """
     waiting = {call.call_id: call for call in pending}
@@ -70,6 +72,10 @@ def to_message(answers: Answers, pending: Sequence[PendingCall], session_id: str
 def _response(call: PendingCall, answer: object) -> JsonObject:
     if isinstance(answer, bool) and call.is_confirmation:
         return {CONFIRMED: answer}
+    if scope_of(call.call_id):
+        # Before it is encoded: what is no amount at all has no wire form either.
+        given = dict(answer) if isinstance(answer, Mapping) else {"result": answer}
+        _ = full_answer(call.call_id, given, str(call.args.get("field", "")))
     value = plain(answer)
     if call.question is not None and not call.is_confirmation and isinstance(value, dict) and list(value) == [CONFIRMED]:
         raise RequestError(f"call {call.call_id!r} of {call.name} asks a question, and needs no consent: answer with response=…")

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.definitions.flows import FlowPlan
-from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError
+from actors.errors import OverloadedError, RaygroveError, RuntimeClosedError, UserElsewhereError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey, TurnKey
@@ -19,6 +19,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.delivery.event_buffer import EventBuffer
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
+from runtime.driver.turns.following import MOST_STORES, Following
 from runtime.driver.turns.refusals import Refusals
 from runtime.driver.turns.state import TurnState
 from runtime.driver.turns.subscriber import Subscriber
@@ -37,11 +38,16 @@ class TurnClient:
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._engine = client.engine
-        self._subscribers = Subscribers(client.engine)
+        self._following = Following(client, self._begin)
+        self._subscribers = self._following.subscribers
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
+
+    def refusal(self, *, again: bool) -> OverloadedError | None:
+        """The error that any new turn would get without being asked for; None when one may be asked for, and is about to be."""
+        return self._refusals.of_any_turn(again=again)
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, without waiting for it.
@@ -101,10 +107,11 @@ class TurnClient:
         """Run a coroutine of this client, for a caller on another event loop. Raises what it raises."""
         return await self._client.run_async(work)
 
-    def _begin(self, work: Work[None]) -> None:
+    def _begin(self, work: Work[None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _start(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         try:
@@ -120,25 +127,40 @@ class TurnClient:
         except asyncio.CancelledError:
             turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
             raise
-        subscriber = self._subscribers.permanent(message.key)
-        if message.repeatable and subscriber.has(turn.turn_key):
-            # This program follows the turn already: the Session actor sends its events so far to another subscriber only.
-            subscriber = self._subscribers.single(message.key)
-        subscriber.add(turn)
-        await self._ask(turn, subscriber, msgspec.structs.replace(message, subscriber=subscriber.name))
+        await self._ask(turn, message)
 
-    async def _ask(self, turn: TurnState, subscriber: Subscriber, message: p.StartTurn) -> None:
-        """Ask the Runner for a turn that the subscriber feeds."""
+    async def _ask(
+        self, turn: TurnState, message: p.StartTurn, feeding: Subscriber | None = None, stores: int = MOST_STORES
+    ) -> None:
+        """Ask the Runner for a turn; once more where its user is in another store than this program knew.
+
+        Args:
+            feeding: the subscriber that feeds it already.
+            stores: how many stores may be asked.
+        """
+        app, user = message.key.app, message.key.user
+        store = message.store if feeding else self._engine.session.store_of(app, user)
+        subscriber = feeding or _feeding(self._subscribers, turn, message)
+        asked = msgspec.structs.replace(message, subscriber=subscriber.name, store=store)
         with subscriber.starting():
             try:
-                started = await self._engine.runner.start_turn(message)
+                started = await self._engine.runner.start_turn(asked)
             except Exception as error:
+                subscriber.remove(turn)
+                if isinstance(error, UserElsewhereError) and stores > 1:
+                    self._engine.session.note_store(app, user, error.store)
+                    await self._ask(turn, message, stores=stores - 1)
+                    return
+                if await self._engine.has_successor(error):
+                    again = self._subscribers.single(turn.key)
+                    again.add(turn)
+                    self._begin(self._ask(turn, msgspec.structs.replace(message, repeatable=True, store=store), again))
+                    return
                 # The user gets whatever kept the turn from starting.
                 if isinstance(error, OverloadedError):
                     self._refusals.note(turn.key, error)
                 else:
                     self._refusals.leave(turn.key)
-                subscriber.remove(turn)
                 turn.fail(error)
                 return
             if not started.attached:
@@ -147,7 +169,7 @@ class TurnClient:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached
             if started.attached and message.repeatable:
-                turn.ask_again = lambda: self._begin(self._ask(turn, subscriber, message))
+                turn.ask_again = lambda: self._begin(self._ask(turn, asked, subscriber))
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.
@@ -172,27 +194,7 @@ class TurnClient:
             if retry is None and self._subscribers.joins(turn):
                 turn.mark_started("")
             else:
-                await self._subscribe(turn, after_seq, agent)
-
-    async def _subscribe(self, turn: TurnState, after_seq: int, agent: str) -> None:
-        key, invocation_id = turn.turn_key
-        subscriber = self._subscribers.single(key)
-        subscriber.add(turn)
-        try:
-            status = await self._engine.session.subscribe(
-                p.Subscribe(subscriber=subscriber.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
-            )
-            if status == "lost":
-                # Its Runner may have ended, with its whole deployment.
-                await self._engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
-        except RaygroveError as error:
-            subscriber.remove(turn)
-            turn.fail(error)
-        else:
-            turn.mark_started(agent, after_seq)
-            if turn.is_detached:
-                # Its subscription may have come after the end of that.
-                await subscriber.drop_turn(turn)
+                await self._following.subscribe(turn, after_seq, agent)
 
     async def cancel(self, turn: TurnState) -> None:
         """Cancel a turn, wherever it runs, and wait until its log is sealed. Raises SessionBusyError, ClusterError."""
@@ -229,3 +231,13 @@ class TurnClient:
         for task in self._tasks:
             task.cancel()
         await self._subscribers.close(RuntimeClosedError(self._client.app_name, "is closed"))
+
+
+def _feeding(subscribers: Subscribers, turn: TurnState, message: p.StartTurn) -> Subscriber:
+    """The subscriber that feeds a turn from now on."""
+    subscriber = subscribers.permanent(message.key)
+    if message.repeatable and subscriber.has(turn.turn_key):
+        # This program follows the turn already: the Session actor sends its events so far to another subscriber only.
+        subscriber = subscribers.single(message.key)
+    subscriber.add(turn)
+    return subscriber

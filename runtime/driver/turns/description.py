@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from actors.errors import NotEncodableError, StoreError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.operating.turn_description import ModelWait, TurnDescription
+from actors.messages.operating.usage import UsageReport, UsedBudget
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import PendingCall, TurnInfo
 from actors.rules.routing.turn_account import TurnAccount
@@ -30,6 +32,7 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
     account = TurnAccount()
     if turn.first_seq:
         await _read(engine, key, turn, account)
+    report = await _usage(engine, key, invocation_id)
     found = TurnDescription(
         turn=turn,
         message=account.message,
@@ -37,6 +40,9 @@ async def describe_turn(engine: Engine, key: SessionKey, invocation_id: str) -> 
         usage=account.usage,
         losses=dict(Counter(lost.agent for lost in turn.lost)),
         traceback=account.traceback,
+        budgets=await _budgets(engine, key, invocation_id),
+        money=report.total.money,
+        currency=report.currency,
     )
     if turn.state == "waiting":
         return msgspec.structs.replace(found, turns_before=await _turns_before(engine, key, invocation_id))
@@ -68,6 +74,23 @@ async def _read(engine: Engine, key: SessionKey, turn: TurnInfo, account: TurnAc
         account.add_all(event for event in events if event.invocation_id == turn.invocation_id)
         more = page.more and bool(page.events)
         after_seq = page.events[-1].seq if page.events else after_seq
+
+
+async def _budgets(engine: Engine, key: SessionKey, invocation_id: str) -> Sequence[UsedBudget]:
+    try:
+        return await engine.session.turn_budgets(p.GetTurnBudgets(key=key, invocation_id=invocation_id))
+    except NotEncodableError:
+        # The deployment is of a release before this message: what else it knows of the turn is shown.
+        return ()
+
+
+async def _usage(engine: Engine, key: SessionKey, invocation_id: str) -> UsageReport:
+    wanted = p.GetUsage(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id)
+    try:
+        return await engine.session.get_usage(wanted)
+    except StoreError:
+        # A store of users' own may report no usage. One that is away has failed before.
+        return UsageReport()
 
 
 async def _pending(engine: Engine, key: SessionKey, turn: TurnInfo) -> Sequence[PendingCall]:

@@ -114,19 +114,26 @@ class TurnMethods:
         user_id: str,
         session_id: str,
         invocation_id: str,
+        from_event: str | None = None,
         run_config: RunOptions | None = None,
         on_leave: OnLeave = "cancel",
     ) -> Turn:
         """Run a turn that has failed on from its last stored step: what has ended in it is not done again.
 
+        With `from_event` any turn that does not run is run again from a step of it: what came after that is taken back, events
+        and state, as by a rewind. What tools have done elsewhere is not.
+
         Args:
-            run_config: options of the turn from now on; None: those that it had.
+            from_event: the id of one of its events, the last that stays.
+            run_config: options of the turn from now on; None: those that it had. Of one that has finished, or was cancelled, they
+                are not known any more.
             on_leave: see `run`.
 
         Returns:
             The turn from there on. One that runs already is joined. Iterating it, or its `result()`, raises
             InvocationNotFoundError when there is no such turn, RequestError when it has not failed, and SessionBusyError while
-            another turn of the session runs.
+            another turn of the session runs. With `from_event` RequestError when the turn runs or has no such event, or when
+            another turn has spoken since.
 
         Raises:
             InvalidIdError: an id is invalid.
@@ -138,7 +145,11 @@ class TurnMethods:
         state = TurnState(key, checked_known_id("invocation id", invocation_id))
         turn = self._turn(turns, state, on_leave)
         config = run_config_of(run_config) if run_config is not None else None
-        turns.attach_soon(state, 0, p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config))
+        message = p.RetryTurn(key=key, invocation_id=state.invocation_id, config=config)
+        if from_event is not None:
+            step = checked_id("event id", from_event)
+            message = msgspec.structs.replace(message, from_event=step, request=new_invocation_id())
+        turns.attach_soon(state, 0, message)
         return turn
 
     def pending(self, *, user_id: str | None = None, session_id: str | None = None, limit: int = 100) -> list[PendingCall]:

@@ -20,6 +20,9 @@ AT_ONCE = 20
 PAGE = 1_000
 """Events that are read at once."""
 
+GONE = "its event is not in the log any more"
+ON_ANOTHER_TREE = "the turn ran on another tree then, and went on with the one that the deployment had later"
+
 
 async def with_rebuilt(
     engine: Engine, key: SessionKey, turn: TurnInfo, recorded: Sequence[RecordedCall], limit: int | None
@@ -64,7 +67,8 @@ def _is_answer(event: Event) -> bool:
 
 
 async def _rebuilt(engine: Engine, key: SessionKey, turn: TurnInfo, agent: str, events: Sequence[Event]) -> list[RecordedCall]:
-    found: list[RecordedCall] = []
+    found = [_call(event, agent, None, ON_ANOTHER_TREE) for event in events if event.seq <= turn.version_seq]
+    events = events[len(found) :]
     for start in range(0, len(events), AT_ONCE):
         some = events[start : start + AT_ONCE]
         seqs = tuple(event.seq for event in some)
@@ -75,7 +79,7 @@ async def _rebuilt(engine: Engine, key: SessionKey, turn: TurnInfo, agent: str, 
     return found
 
 
-def _call(event: Event, agent: str, given: RecordedCall | None) -> RecordedCall:
+def _call(event: Event, agent: str, given: RecordedCall | None, omitted: str = GONE) -> RecordedCall:
     return RecordedCall(
         invocation_id=event.invocation_id,
         agent=agent,
@@ -85,7 +89,7 @@ def _call(event: Event, agent: str, given: RecordedCall | None) -> RecordedCall:
         ended_s=event.timestamp,
         usage=event.usage,
         request=given.request if given is not None else None,
-        omitted=given.omitted if given is not None else "its event is not in the log any more",
+        omitted=given.omitted if given is not None else omitted,
         rebuilt=True,
         asked=event.model_version or "",
     )

@@ -30,6 +30,13 @@ class Refusals:
         with self._lock:
             return self._lines.ask(self._of(key), self._client.loop_time_s())
 
+    def of_any_turn(self, *, again: bool) -> OverloadedError | None:
+        """Why no new turn is to be asked for, of whichever session; None when one may be, and is. Raises RuntimeClosedError."""
+        if not self._lines:
+            return None
+        with self._lock:
+            return self._lines.let_through(self._client.engine.runner.count, self._client.loop_time_s(), again=again)
+
     def note(self, key: SessionKey, refusal: OverloadedError) -> None:
         """Remember that a turn of a session was refused. Called on the loop."""
         with self._lock:

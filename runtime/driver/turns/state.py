@@ -53,7 +53,7 @@ class TurnState:
         self.is_answer = is_answer
         self.opened_seq = 0
         self.is_repeated = False
-        self.ask_again: Callable[[], None] | None = None
+        self.ask_again: Callable[[], object] | None = None
         self.agent = ""
         self.outcome: AnyOutcome | None = None
         self.error: BaseException | None = None
@@ -232,11 +232,12 @@ class Changed:
 
     async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:
         """Wait until something is so, on the running event loop. The caller does not have the lock."""
-        wakeup = Wakeup()
+        wakeup: Wakeup | None = None
         while True:
             with self.lock:
                 if is_so():
                     return
+                wakeup = wakeup or Wakeup()
                 self.add(wakeup, until_started=until_started)
             await wakeup.wait()
 

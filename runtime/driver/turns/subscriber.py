@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from actors.errors import InvocationNotFoundError, RaygroveError, SessionNotFoundError
+from actors.errors import (
+    InvocationNotFoundError,
+    RaygroveError,
+    SessionNotFoundError,
+    UpgradingError,
+    UserArrivingError,
+    UserElsewhereError,
+)
 from actors.messages import protocol as p
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
@@ -23,6 +30,10 @@ REST_S = 0.002
 
 UNSUBSCRIBE_S = 2.0
 """How long to wait for a Session actor that may have ended, or is being restarted."""
+
+
+OnLost = Callable[[Sequence[TurnState], UpgradingError], None]
+"""Takes turns that go on in another deployment."""
 
 
 class Rest:
@@ -53,12 +64,14 @@ class Subscriber:
     Args:
         session: the Session actor.
         name: the subscriber's, by which the Session actor knows it.
+        on_lost: gets the turns that it was feeding when their deployment is upgraded; None: they fail.
         is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one; only a turn that
             follows at once does, when it is on its way. Otherwise the subscriber ends with its last turn.
     """
 
-    def __init__(self, session: SessionRef, name: str, *, is_permanent: bool) -> None:
+    def __init__(self, session: SessionRef, name: str, on_lost: OnLost | None = None, *, is_permanent: bool) -> None:
         self.name = name
+        self._on_lost = on_lost
         self._session = session
         self._is_permanent = is_permanent
         self._turns: dict[TurnKey, list[TurnState]] = {}
@@ -195,7 +208,7 @@ class Subscriber:
             self._seeker = asyncio.ensure_future(self._seek())
 
     async def _is_found(self, turn: TurnKey) -> bool:
-        """Subscribe to a turn after its last event. False when the Session actor does not know it."""
+        """Subscribe to a turn after its last event. False when the Session actor does not know it, or its user is being moved."""
         turns = self._turns.get(turn)
         if not turns:
             return True
@@ -205,7 +218,7 @@ class Subscriber:
             await self._session.subscribe(
                 p.Subscribe(subscriber=self.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
             )
-        except (InvocationNotFoundError, SessionNotFoundError):
+        except (InvocationNotFoundError, SessionNotFoundError, UserElsewhereError, UserArrivingError):
             return False
         return True
 
@@ -244,9 +257,14 @@ class Subscriber:
                 each.fail(InvocationNotFoundError(turn[1], turn[0].session))
 
     def fail(self, error: BaseException) -> None:
-        """End all turns with an error: no more news will come."""
+        """Hand on all turns, or end them with an error: no more news will come."""
         turns = [turn for turns in self._turns.values() for turn in turns]
         self._turns.clear()
+        # One of its tasks may still look for them.
+        self._missing.clear()
+        if turns and self._on_lost is not None and isinstance(error, UpgradingError):
+            self._on_lost(turns, error)
+            return
         for turn in turns:
             turn.fail(error)
 

@@ -8,7 +8,7 @@ import uuid
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
 from runtime.driver.turns.state import TurnState
-from runtime.driver.turns.subscriber import Subscriber
+from runtime.driver.turns.subscriber import OnLost, Subscriber
 from runtime.engine.interface import Engine
 
 
@@ -17,10 +17,12 @@ class Subscribers:
 
     Args:
         engine: whose Session actors are subscribed to.
+        on_lost: see Subscriber.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, on_lost: OnLost) -> None:
         self._engine = engine
+        self._on_lost = on_lost
         self._name = f"driver-{uuid.uuid4().hex}"
         self._permanent: dict[SessionRef, Subscriber] = {}
         self._single: list[Subscriber] = []
@@ -29,19 +31,24 @@ class Subscribers:
         """The subscriber for turns that are started here: one for each Session actor that has any."""
         session = self._engine.session.of(key)
         if session not in self._permanent:
-            self._permanent[session] = Subscriber(session, self._name, is_permanent=True)
+            self._permanent[session] = Subscriber(session, self._name, self._on_lost, is_permanent=True)
         return self._permanent[session]
 
     def single(self, key: SessionKey) -> Subscriber:
         """A new subscriber for a turn that may have events already: it gets those before the new ones, and none twice."""
         self._single = [subscriber for subscriber in self._single if not subscriber.is_done()]
-        subscriber = Subscriber(self._engine.session.of(key), f"{self._name}/{uuid.uuid4().hex}", is_permanent=False)
+        name = f"{self._name}/{uuid.uuid4().hex}"
+        subscriber = Subscriber(self._engine.session.of(key), name, self._on_lost, is_permanent=False)
         self._single.append(subscriber)
         return subscriber
 
     def joins(self, turn: TurnState) -> bool:
         """Feed a turn by a subscriber that follows it for another object. False when there is none: see Subscriber.joins."""
         return any(subscriber.joins(turn) for subscriber in self._single if subscriber.has(turn.turn_key))
+
+    def follows(self, turn: TurnState) -> bool:
+        """True when one of them feeds the turn."""
+        return any(subscriber.follows(turn) for subscriber in self._all())
 
     async def drop_turn(self, turn: TurnState) -> None:
         """Stop following a turn that goes on."""

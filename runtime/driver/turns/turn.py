@@ -12,7 +12,6 @@ import msgspec
 
 from actors.errors import (
     ActorLostError,
-    AgentFailedError,
     AgentLostError,
     RaygroveError,
     RequestError,
@@ -20,9 +19,7 @@ from actors.errors import (
     StoreError,
     TurnCancelledError,
     TurnTimeoutError,
-    rebuild,
 )
-from actors.errors.tracebacks import with_traceback
 from actors.messages.codec import decode_event
 from actors.messages.config import RunOptions
 from actors.messages.event import Event
@@ -30,6 +27,7 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall
+from actors.rules.recovery.failures import error_of
 from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
@@ -380,12 +378,9 @@ def _raise_failure(state: TurnState) -> None:
 
 def _failure(outcome: Failed) -> RaygroveError:
     """The error of a failed turn: one of this project as it was raised, or AgentFailedError in place of a foreign one."""
-    traceback = outcome.error_traceback
     if outcome.error_code == ActorLostError.__name__:
         return _lost(outcome)
-    if outcome.error_args is not None:
-        return rebuild(outcome.error_code, outcome.error_args, traceback)
-    return with_traceback(AgentFailedError(outcome.agent, outcome.error_code, outcome.error_message), traceback)
+    return error_of(outcome)
 
 
 def _lost(outcome: Failed) -> AgentLostError:

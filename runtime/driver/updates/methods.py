@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
-from actors.errors import RequestError, UpdateRefusedError
+from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages.event import now_s
 from actors.messages.operating.versions import (
@@ -160,7 +162,8 @@ class UpdateMethods(ScriptMethods):
         own = self._tree.definitions
         if own is not None:
             mask, compaction = mask or own.recording.mask, compaction or own.compaction
-            plugins = own.plugins if plugins is None and not islands else plugins
+            brings_plugins = islands or isinstance(root_agent, Adapted)
+            plugins = own.plugins if plugins is None and not brings_plugins else plugins
         tree = checked_tree(root_agent, self.app_name, plugins or (), settings, mask, islands=islands, compaction=compaction)
         if current.is_masked and mask is None:
             reason = "what is recorded of its requests is masked, by a function that this program does not have"
@@ -197,9 +200,10 @@ async def _update(client: EngineClient, record: VersionRecord, tree: AgentTree, 
     is_same = version.id == record.current and record.share is None
     if not is_same:
         await engine.trees.keep_tree(tree)
-        await engine.runner.load_version(version.id)
+        async with _conflicts(client, record):
+            await engine.runner.load_version(version.id)
         kept = KeptVersion(version.id, now_s(), has_tasks=version.topology.has_tasks)
-        record = updated(record, kept, part, await engine.session.versions_in_use(client.app_name))
+        record = updated(record, kept, part, await _in_use(client, record))
         await engine.trees.keep_record(record)
     await _tell(client, record)
 
@@ -207,18 +211,44 @@ async def _update(client: EngineClient, record: VersionRecord, tree: AgentTree, 
 async def _roll_back(client: EngineClient) -> tuple[VersionRecord, str, TreeDifference]:
     engine = client.engine
     before = await engine.trees.record()
-    record = rolled_back(before, await engine.session.versions_in_use(client.app_name))
+    record = rolled_back(before, await _in_use(client, before))
     left = before.share.version if before.share is not None else before.current
-    difference = tree_difference(await engine.trees.version(left), await engine.trees.version(record.current))
+    async with _conflicts(client, before):
+        difference = tree_difference(await engine.trees.version(left), await engine.trees.version(record.current))
     await engine.trees.keep_record(record)
     await _tell(client, record)
     return before, record.current, difference
+
+
+async def _in_use(client: EngineClient, record: VersionRecord) -> Sequence[str]:
+    """The versions by which turns are open. New ones begin by those in the record from now on, and by no other."""
+    session = client.engine.session
+    async with _conflicts(client, record):
+        # A program that was lost may have kept it and not told them.
+        await session.use_versions(record)
+    return await session.versions_in_use(client.app_name)
+
+
+@asynccontextmanager
+async def _conflicts(client: EngineClient, record: VersionRecord) -> AsyncIterator[None]:
+    """Raise UpdateConflictError where a version is not there since another program has updated the deployment after a record."""
+    try:
+        yield
+    except ClusterError as error:
+        if (await client.engine.trees.record()).number != record.number:
+            raise UpdateConflictError(client.app_name) from error
+        raise
 
 
 async def _tell(client: EngineClient, record: VersionRecord) -> None:
     """Tell all actors. Each learns it by itself when it is started again."""
     engine = client.engine
     await asyncio.gather(engine.session.use_versions(record), engine.runner.use_versions(record))
+
+
+def current_version(rt: UpdateMethods) -> str:
+    """The name of the version that new turns get. Raises what `versions` raises."""
+    return next(each.id for each in rt.versions() if each.state == "current")
 
 
 def version_infos(record: VersionRecord) -> list[VersionInfo]:

@@ -8,6 +8,7 @@ from typing import cast
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, FlowAgent
 from actors.definitions.tree import AgentTree
+from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError
@@ -25,7 +26,7 @@ def checked_tree(
     islands: bool = False,
     compaction: EventsCompactionConfig | None = None,
 ) -> AgentTree:
-    """The tree below a root agent, a flow, or an agent or App of google-adk.
+    """The tree below a root agent, a flow, an agent or App of google-adk, or what `from_adk` has made of one.
 
     Raises:
         DefinitionError: something is missing or wrong; AgentTreeError and UnknownModelError are kinds of it.
@@ -33,13 +34,18 @@ def checked_tree(
     if _is_adk(root_agent):
         from runtime.integrations.adk.convert import from_adk
 
-        adapted = from_adk(root_agent, app_name=app_name, islands=islands)
+        root_agent, islands = from_adk(root_agent, app_name=app_name, islands=islands), False
+    is_resumable = False
+    if isinstance(root_agent, Adapted):
+        adapted = root_agent
         root_agent, plugins = adapted.root_agent, (*adapted.plugins, *plugins)
         compaction = compaction or adapted.events_compaction_config
-    elif islands:
+        is_resumable = adapted.is_resumable
+    if islands:
         raise DefinitionError("islands goes with agents of google-adk only: leave it out")
     root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
-    tree = AgentTree(root, plugins, settings.limits, Recording(settings.record_requests, mask_requests), compaction)
+    recording = Recording(settings.record_requests, mask_requests)
+    tree = AgentTree(root, plugins, settings.limits, recording, compaction, is_resumable=is_resumable)
     check_models(tree)
     return tree
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from actors.errors import OverloadedError, RaygroveError, RequestError, UpdateConflictError
 from runtime.frontends.console import stores, users
@@ -29,6 +30,7 @@ from runtime.frontends.console.deployments.top import top
 from runtime.frontends.console.deployments.tree import tree
 from runtime.frontends.console.deployments.turns import turns
 from runtime.frontends.console.doctor import doctor
+from runtime.frontends.console.limits import limits
 from runtime.frontends.console.observing.describe import describe
 from runtime.frontends.console.observing.events import events
 from runtime.frontends.console.observing.logs import logs
@@ -37,6 +39,7 @@ from runtime.frontends.console.output import print_error, print_json
 from runtime.frontends.console.schedules.commands import app as schedules
 from runtime.frontends.console.sessions.app import app as sessions
 from runtime.frontends.console.updates.commands import history, rollback, update
+from runtime.frontends.console.updates.upgrade import upgrade
 from runtime.frontends.console.usage import usage
 
 FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
@@ -44,19 +47,50 @@ FAILED, WRONG_USAGE, AGAIN = 1, 2, 75
 
 _APPS, _DEPLOYMENTS, _DATA, _MACHINE = "Apps", "Deployments that run", "Stored data", "This machine"
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
+_ELSEWHERE = {
+    "backup": "store backup",
+    "costs": "usage",
+    "deploy": "start",
+    "drain": "stop NAME --drain",
+    "inspect": "describe",
+    "kill": "cancel",
+    "list": "ps",
+    "prune": "store prune",
+    "replace": "update",
+    "restart": "stop NAME --drain, then raygrove start PATH --resume",
+    "restore": "store copy",
+    "show": "describe",
+    "status": "ps",
+}
+"""What is called otherwise elsewhere."""
+
+
+class NamedElsewhere(TyperGroup):
+    """Commands, of which some are called otherwise elsewhere."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the arguments. Raises click's UsageError."""
+        known = _ELSEWHERE.get(args[0]) if args else None
+        if known is not None:
+            ctx.fail(f"No such command {args[0]!r}: it is raygrove {known}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=NamedElsewhere, no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")
 _OF_APPS: tuple[Callable[..., None], ...] = (run, chat, tree, batch, serve)
 _OF_DEPLOYMENTS: tuple[Callable[..., None], ...] = (
     start,
     stop,
     update,
     rollback,
+    upgrade,
     history,
     ps,
     top,
     ui,
     turns,
     usage,
+    limits,
     describe,
     logs,
     events,

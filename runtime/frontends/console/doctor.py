@@ -34,7 +34,7 @@ App = Annotated[
     str | None, typer.Argument(metavar="APP", help="A path, as of `raygrove run`: is it complete?", autocompletion=complete_app)
 ]
 Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster that is to be there.")]
-Store = Annotated[str | None, typer.Option(help="URL of a session store that is to be there.")]
+Store = Annotated[list[str] | None, typer.Option(help="URL of a session store that is to be there; of several each.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one check a line.")]
 
 
@@ -70,7 +70,7 @@ def doctor(app: App = None, address: Address = None, store: Store = None, json: 
     raise typer.Exit(1 if is_wrong else 0)
 
 
-def _checks(app: str | None, address: str | None, store: str | None) -> Iterator[Check]:
+def _checks(app: str | None, address: str | None, store: list[str] | None) -> Iterator[Check]:
     from actors.errors import RaygroveError
     from runtime.settings import Settings
 
@@ -87,8 +87,8 @@ def _checks(app: str | None, address: str | None, store: str | None) -> Iterator
     yield _ray(address)
     yield _disk(settings.data_dir)
     yield from _readable(settings.data_dir)
-    if store is not None:
-        yield _store(store)
+    if store:
+        yield from map(_store, store)
     if app is not None:
         # First: it reads the app's .env, which may have keys.
         yield _app(app)
@@ -145,7 +145,7 @@ def _store(url: str) -> Check:
     from runtime.settings import Settings
 
     try:
-        opened = open_session_store(existing_session_store(None, url), Settings())
+        opened = open_session_store(existing_session_store(None, [url]), Settings())
         opened.open()
         opened.close()
     except RaygroveError as error:

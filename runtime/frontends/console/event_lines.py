@@ -1,4 +1,4 @@
-"""Events as short lines of text, for terminals."""
+"""Events, and limits of budgets, as short lines of text, for terminals."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from actors.messages.content import FunctionCall, FunctionResponse, Part
-from actors.messages.event import Event
+from actors.messages.event import RESET, Event
 from actors.messages.flow import FlowMark
+from actors.messages.operating.usage import UsedBudget
 from actors.rules.recovery import supervision
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -47,6 +48,8 @@ def event_lines(event: Event, /) -> Iterator[tuple[Kind, str]]:
         yield from _flow(event.author, event.flow)
     if event.actions.rewind_before_invocation_id:
         yield "rewind", f"to before turn {event.actions.rewind_before_invocation_id}"
+    if event.custom_metadata and isinstance(reset := event.custom_metadata.get(RESET), dict):
+        yield "rewind", f"to event {reset.get('eventId')} of turn {reset.get('invocationId')}"
     if (decision := supervision.decision_text(event)) is not None:
         yield "supervision", decision
     if event.error_code:
@@ -100,3 +103,14 @@ def _response(response: FunctionResponse) -> str:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def budget_line(budget: UsedBudget) -> str:
+    """Tell how far one limit of a budget is used, and what happens then."""
+    then = f"then the model {budget.model!r}" if budget.model else f"then {budget.at_limit}"
+    share = f"{100 * budget.used / budget.limit:.0f} % " if budget.limit else ""
+    return f"{share}of {budget.whose}: {budget.field} {_number(budget.used)} of {_number(budget.limit)}, {then}"
+
+
+def _number(amount: float) -> str:
+    return f"{amount:,.6f}".rstrip("0").rstrip(".")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from actors.definitions.agents import CustomAgent
@@ -10,7 +10,7 @@ from actors.rules.checks.ids import checked_app_name
 from runtime.driver.runtime import Runtime
 from runtime.engine.store_urls import DEFAULT
 from runtime.frontends.console.joining import joined
-from runtime.frontends.console.options import existing_session_store
+from runtime.frontends.console.options import existing_session_stores
 from runtime.settings import Settings
 from runtime.stores.sql.database import Database
 from runtime.stores.transfer.in_use import refuse_if_in_use
@@ -18,7 +18,7 @@ from runtime.stores.transfer.in_use import refuse_if_in_use
 
 def opened_app(
     app_name: str,
-    store: str | None,
+    store: Sequence[str] | None,
     address: str | None,
     *,
     instead: str,
@@ -28,7 +28,7 @@ def opened_app(
     """A Runtime that has joined an app on a cluster; without an address `stopped_app` over stores that are there.
 
     Args:
-        store: URL of the session store; None: the app's file in .raygrove.
+        store: URLs of the session stores; None: the app's file in .raygrove.
         address: of the Ray cluster on which the app runs; its own stores are used.
         instead: what to do when the app runs, and no address was given.
 
@@ -38,34 +38,35 @@ def opened_app(
     """
     if address is not None:
         return joined(app_name, address)
-    return stopped_app(app_name, existing_session_store(app_name, store), instead=instead, memory=memory, artifacts=artifacts)
+    return stopped_app(app_name, existing_session_stores(app_name, store), instead=instead, memory=memory, artifacts=artifacts)
 
 
 @contextmanager
 def stopped_app(
-    app_name: str, store: str, *, instead: str, memory: str | None = None, artifacts: str | None = None
+    app_name: str, stores: Sequence[str], *, instead: str, memory: str | None = None, artifacts: str | None = None
 ) -> Iterator[Runtime]:
     """A Runtime over the stores of an app, which runs no turns.
 
     Args:
-        store: URL of the session store.
+        stores: URLs of the session stores.
         instead: what to do when the app runs.
 
     Raises:
         StoreError: the app runs, as far as that can be known, or a store cannot be used.
     """
     checked_app_name(app_name)
-    database = Database(store)
-    database.open()
-    try:
-        refuse_if_in_use(database, instead)
-    finally:
-        database.close()
+    for store in stores:
+        database = Database(store)
+        database.open()
+        try:
+            refuse_if_in_use(database, instead)
+        finally:
+            database.close()
     with Runtime(
         CustomAgent(name="operator"),
         app_name=app_name,
         engine="local",
-        session_store=store,
+        session_store=stores[0] if len(stores) == 1 else list(stores),
         artifact_store=artifacts or DEFAULT,
         memory_store=memory or DEFAULT,
         settings=Settings().model_copy(update={"session_shards": 1, "runners": 1, "model_limits": {}}),

@@ -1,4 +1,4 @@
-"""`raygrove users`: deletes all data of a user, in the stores of a stopped app, or through an app that runs on a cluster."""
+"""`raygrove users`: moves or deletes all data of a user, in the stores of a stopped app, or through one that runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,35 @@ from actors.rules.checks.ids import checked_app_name, checked_known_id
 from runtime.frontends.console.options import Address, Artifacts, Json, Memory, Store
 from runtime.frontends.console.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Delete the data of users.")
+app = typer.Typer(no_args_is_help=True, help="Move the data of users between stores, and delete them.")
 
 
-@app.callback()
-def users() -> None:
-    """Have the command beside others: it stands for all that is below it otherwise."""
+@app.command()
+def move(
+    user: Annotated[str, typer.Argument(metavar="USER", help="The user's id.")],
+    to: Annotated[str, typer.Option(metavar="URL", help="The store in which the user is to be: one of those of the app.")],
+    app_name: Annotated[str, typer.Option("--app", help="The app_name of the Runtime.")],
+    store: Store = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Move all data of a user to another store of the app. Turns of the user are waited for, for a minute at most."""
+    checked_known_id("user id", user)
+    checked_app_name(app_name)
+    from runtime.engine.store_urls import shown_session_store
+    from runtime.frontends.console.stopped import opened_app
+
+    instead = "give the --address of its cluster, call rt.users.move in its program, or stop it first"
+    with opened_app(app_name, store, address, instead=instead) as rt:
+        moved = rt.users.move(user, to)
+    if json:
+        print_json([moved])
+    elif not moved.has_data:
+        print(f"there are no data of {user}: turns of this user begin in {shown_session_store(to)}")
+    elif moved.before == moved.now:
+        print(f"{user} is there already")
+    else:
+        print(f"{user} was moved, with {moved.rows} rows")
 
 
 @app.command()

@@ -7,11 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.errors import RaygroveError
+from actors.messages.event import now_s
+from actors.messages.operating.batch import BatchItem, CaseTurn
 from actors.rules.routing.branches import tool_root
 from runtime.driver.runtime import Runtime
 from runtime.driver.turns.turn import TurnResult
 from runtime.frontends.evaluation.criteria import Criterion
 from runtime.frontends.evaluation.eval_sets import EvalCase, EvalSet, ExpectedTurn, ToolUse
+
+TEXT_LETTERS, CALL_LETTERS = 400, 160
+"""Of a text, and of a call of a tool, that are kept with a turn's scores."""
 
 NEEDS_SIMULATOR = "its conversation needs a user simulator"
 
@@ -25,6 +30,7 @@ class CaseResult:
         eval_id: the case.
         session: the id of the session in which it ran.
         scores: by metric, means over its turns.
+        turns: those that have ended well, in order, each with its scores.
         passed: all scores reach their thresholds.
         error: why it has no scores; "" when it has.
     """
@@ -35,44 +41,100 @@ class CaseResult:
     scores: Mapping[str, float]
     passed: bool
     error: str = ""
+    turns: Sequence[CaseTurn] = ()
 
 
 def evaluate(rt: Runtime, eval_set: EvalSet, criteria: Sequence[Criterion]) -> Iterator[CaseResult]:
     """Run the cases of a set, one after the other. A case whose turn fails has not passed; the others run.
+
+    The results are kept with the sessions: `rt.batches` has them.
 
     Args:
         rt: runs the turns.
         eval_set: the cases.
         criteria: those that need a judge are left out.
     """
-    for case in eval_set.cases:
-        session = f"eval-{uuid.uuid4().hex[:12]}"
-        try:
-            scores = _scores(rt, case, session, criteria)
-        except RaygroveError as error:
-            yield CaseResult(
-                str(eval_set.file), case.eval_id, session, {}, passed=False, error=f"{type(error).__name__}: {error}"
+    thresholds = {each.metric: each.threshold for each in criteria if each.score is not None}
+    told = rt.batches.begin("evaluation", eval_set.file.name, total=len(eval_set.cases), thresholds=thresholds)
+    results: list[CaseResult] = []
+    try:
+        for case in eval_set.cases:
+            result = _result(rt, eval_set, case, criteria)
+            results.append(result)
+            failed = sum(not each.passed for each in results)
+            told.note(
+                done=len(results), failed=failed, scores=_means([each.scores for each in results]), item=_item(case, result)
             )
-            continue
-        passed = all(scores[each.metric] >= each.threshold for each in criteria if each.metric in scores)
-        reason = "" if case.turns else NEEDS_SIMULATOR if case.turns is None else "it has no turns"
-        yield CaseResult(str(eval_set.file), case.eval_id, session, scores, passed=passed and not reason, error=reason)
+            yield result
+    except BaseException:
+        told.leave()
+        raise
+    told.finish()
 
 
-def _scores(rt: Runtime, case: EvalCase, session: str, criteria: Sequence[Criterion]) -> dict[str, float]:
-    if not case.turns:
-        return {}
-    rt.sessions.create(case.user, session, case.state)
-    done = []
-    for expected in case.turns:
+def _result(rt: Runtime, eval_set: EvalSet, case: EvalCase, criteria: Sequence[Criterion]) -> CaseResult:
+    session = f"eval-{uuid.uuid4().hex[:12]}"
+    reason = "" if case.turns else NEEDS_SIMULATOR if case.turns is None else "it has no turns"
+    turns: list[CaseTurn] = []
+    try:
+        turns.extend(_turns(rt, case, session, criteria))
+    except RaygroveError as error:
+        reason = f"{type(error).__name__}: {error}"
+    scores = {} if reason else _means([turn.scores for turn in turns])
+    passed = not reason and all(scores[each.metric] >= each.threshold for each in criteria if each.metric in scores)
+    return CaseResult(str(eval_set.file), case.eval_id, session, scores, passed=passed, error=reason, turns=turns)
+
+
+def _item(case: EvalCase, result: CaseResult) -> BatchItem:
+    return BatchItem(
+        position=0,
+        name=case.eval_id,
+        user_id=case.user,
+        # A case without turns has no session.
+        session_id=result.session if case.turns else "",
+        at_s=now_s(),
+        error=result.error,
+        scores=dict(result.scores),
+        turns=result.turns,
+        passed=result.passed,
+    )
+
+
+def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the cases, or turns, that have it."""
+    metrics = dict.fromkeys(metric for each in scores for metric in each)
+    found = {metric: [each[metric] for each in scores if metric in each] for metric in metrics}
+    return {metric: sum(values) / len(values) for metric, values in found.items()}
+
+
+def _turns(rt: Runtime, case: EvalCase, session: str, criteria: Sequence[Criterion]) -> Iterator[CaseTurn]:
+    """Run the turns of a case, and score each. Raises what a turn fails with."""
+    if case.turns:
+        rt.sessions.create(case.user, session, case.state)
+    for expected in case.turns or ():
         result = rt.run(user_id=case.user, session_id=session, message=expected.message).result()
-        done.append((expected, _tool_uses(result), _answer(result)))
-    return {each.metric: _mean(each, done) for each in criteria if each.score is not None}
+        yield _scored(expected, result, criteria)
 
 
-def _mean(criterion: Criterion, done: Sequence[tuple[ExpectedTurn, tuple[ToolUse, ...], str]]) -> float:
-    assert criterion.score is not None
-    return sum(criterion.score(*each) for each in done) / len(done)
+def _scored(expected: ExpectedTurn, result: TurnResult, criteria: Sequence[Criterion]) -> CaseTurn:
+    tools, answer = _tool_uses(result), _answer(result)
+    return CaseTurn(
+        invocation_id=result.invocation_id,
+        message=_short(expected.message.text, TEXT_LETTERS),
+        expected=_short(expected.answer, TEXT_LETTERS),
+        answer=_short(answer, TEXT_LETTERS),
+        expected_tools=[_call(use) for use in expected.tool_uses],
+        tools=[_call(use) for use in tools],
+        scores={each.metric: each.score(expected, tools, answer) for each in criteria if each.score is not None},
+    )
+
+
+def _call(use: ToolUse) -> str:
+    return _short(f"{use.name}({', '.join(f'{name}={value!r}' for name, value in use.args.items())})", CALL_LETTERS)
+
+
+def _short(text: str, letters: int) -> str:
+    return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
 def _tool_uses(result: TurnResult) -> tuple[ToolUse, ...]:

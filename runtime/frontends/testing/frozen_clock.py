@@ -15,6 +15,9 @@ from actors.session.store.worker import Job
 PATIENCE_S = 2.0
 """How long a call in a thread is waited for before the time goes on without it: a tool may never return."""
 
+RESOLUTION_S = 1e-6
+"""Timers that are due within so many seconds are due now."""
+
 _WAIT_FOR_THREADS = (asyncio.wrap_future.__code__, Job.__init__.__code__)
 """What makes futures for calls in threads: of executors, and of the thread of a store."""
 
@@ -23,8 +26,8 @@ class FrozenClock:
     """A time that only `advance` moves, for a Runtime on the local engine: `Runtime(…, engine="local", clock=FrozenClock())`.
 
     Everything that waits there goes by it: timeouts of turns and stores, pauses before a child or a model is tried again, limits
-    of models, and `asyncio.sleep` of agents, models and tools. The timestamps of events are those of the machine, and so is what
-    threads wait for.
+    of models, schedules, budgets of a day, the timestamps of events, and `asyncio.sleep` of agents, models and tools. What
+    threads wait for goes by the machine.
 
     When a Runtime is closed, its time goes on by itself.
     """
@@ -49,7 +52,7 @@ class FrozenClock:
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         """An event loop that goes by this clock."""
-        loop = _FrozenLoop()
+        loop = _FrozenLoop(self.now_s())
         self._loops.append(loop)
         return loop
 
@@ -94,18 +97,25 @@ class FrozenClock:
 
 
 class _FrozenLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time stands still. `_Selector` keeps it from waiting for its timers."""
+    """An event loop whose time stands still. `_Selector` keeps it from waiting for its timers.
 
-    def __init__(self) -> None:
+    Args:
+        epoch_s: the time now, in seconds since the epoch.
+    """
+
+    def __init__(self, epoch_s: float) -> None:
         self._own_thread = 0
         self._lag_s: float | None = None
         self._frozen_s = time.monotonic()
+        self._began_s = epoch_s - self._frozen_s
         # Calls in threads that have not come back, each with True once it was waited for long enough.
         self._in_threads: dict[asyncio.Future[Any], bool] = {}
         self._state = threading.Condition()
         self._wait_s: float | None = None
         self._asked = self._noted = self._reached = 0
         super().__init__(_Selector(self))
+        # After half a year floats are further apart than the machine's resolution, and a timer that is due now would never be.
+        self._clock_resolution = RESOLUTION_S
 
     @property
     def is_frozen(self) -> bool:
@@ -115,6 +125,10 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The time by which timers go."""
         return self._frozen_s if self._lag_s is None else time.monotonic() - self._lag_s
+
+    def epoch_s(self) -> float:
+        """The same time in seconds since the epoch: `now_s` of events is this one."""
+        return self._began_s + self.time()
 
     def is_current_thread(self) -> bool:
         """True in the thread that runs it."""

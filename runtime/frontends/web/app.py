@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +20,7 @@ from runtime.frontends.web.adk.page.dev import DevPaths
 from runtime.frontends.web.adk.page.files import PageFiles
 from runtime.frontends.web.api import agents, artifacts, me, schedules, sessions, turns, users
 from runtime.frontends.web.api.index_page import index_of
-from runtime.frontends.web.api.operating import bulk, operators, requests, usage
+from runtime.frontends.web.api.operating import batches, bulk, limits, operators, requests, usage, versions
 from runtime.frontends.web.auth.loopback import LOOPBACK_NAMES, LoopbackOnly
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies, BodyLimits
@@ -36,7 +37,7 @@ from runtime.frontends.web.ui.page import InspectorPage
 MAX_BODY_BYTES = 2 * DEFAULT_LIMITS.max_message_bytes
 """How large the body of a request may be: base64 makes a message longer by a third."""
 
-_MODULES = (operators, me, agents, sessions, turns, bulk, requests, usage, schedules, artifacts, users)
+_MODULES = (operators, me, agents, sessions, turns, bulk, requests, usage, limits, batches, versions, schedules, artifacts, users)
 
 OPERATIONS = [each for module in _MODULES for each in module.OPERATIONS]
 """All that clients can do."""
@@ -100,6 +101,13 @@ def app_for(
         others += _page_operations(adk_web, has_paths=adk_paths, needs_credentials=needs_credentials)
     else:
         others.append(index_of(has_page=inspector))
+
+    @asynccontextmanager
+    async def looking(app: Starlette) -> AsyncIterator[None]:
+        served.recent.start()
+        yield
+        served.recent.stop()
+
     app = Starlette(
         routes=routes([*OPERATIONS, described, *others], served),
         middleware=[
@@ -112,6 +120,7 @@ def app_for(
             HTTPException: problem_response,
             Exception: problem_response,
         },
+        lifespan=looking,
     )
     app.state.slots = slots
     app.state.shedding = served.shedding

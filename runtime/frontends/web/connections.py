@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from runtime.frontends.web.operations.operation import CONNECTION
 from runtime.frontends.web.problems import PROBLEM, Problem
-from runtime.frontends.web.shedding import RESPONSE, UNREAD, Shedding, is_whole_start
+from runtime.frontends.web.shedding import UNREAD, Shedding, body_to_come
 
 LINGER_S = 2.0
 """How long the rest of a body may come that is not read any more. Closed at once, a client might not get its response."""
@@ -195,6 +195,7 @@ class HttpConnection(H11Protocol):
 
         self.app = serve
         self._was_let_through = False
+        self._skipped = 0
         self._head_since_s: float | None = time.monotonic()
         self._is_heard = False
         self._is_refused = False
@@ -279,7 +280,13 @@ class HttpConnection(H11Protocol):
         if self._is_refused:
             return
         self._is_heard = True
-        if self._connections.shedding.is_on and not self.is_asking and self.conn.their_state is h11.IDLE:
+        if self._skipped:
+            # The rest of a request that was answered unread.
+            rest, self._skipped = data[self._skipped :], max(self._skipped - len(data), 0)
+            if not rest:
+                return
+            data = rest
+        if not self.is_asking and self.conn.their_state is h11.IDLE:
             self._was_let_through = False
             if self._is_answered_unread(data):
                 return
@@ -291,12 +298,14 @@ class HttpConnection(H11Protocol):
 
     def _is_answered_unread(self, data: bytes) -> bool:
         """Refuse what has come, if it is a request that may be refused, and that is not let through."""
-        if self.conn.trailing_data[0] or not is_whole_start(data):
+        if self.conn.trailing_data[0] or (to_come := body_to_come(data)) is None:
             return False
-        if not self._connections.shedding.refuses():
+        answer = self._connections.shedding.answer(data, is_whole=not to_come)
+        if answer is None:
             self._was_let_through = True
             return False
-        self.transport.write(RESPONSE)
+        self.transport.write(answer)
+        self._skipped = to_come
         # As after any other answer, it may be silent for a while.
         self.looks, self._head_since_s = 0, None
         self._unset_keepalive_if_required()

@@ -26,6 +26,7 @@ _ALWAYS = (Problem, Content, Event, TurnEnd)
 """Types that are described whether or not an operation gives one: those of problems, messages and frames."""
 
 _PARTS: dict[str, tuple[str, JsonObject]] = {
+    "batch": ("the id of the map or evaluation", ID),
     "session": ("the session's id; a slash in it is written as %2F", ID),
     "schedule": ("the schedule's name; a slash in it is written as %2F", ID),
     "turn": ("the turn's id", ID),

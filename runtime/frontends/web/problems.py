@@ -189,12 +189,17 @@ def problem_of(error: Exception, *, for_operator: bool = False) -> Problem:
     return Problem(type="InternalError", title="The server failed", status=500, detail="the log of the server says more")
 
 
+def retry_after(refusal: OverloadedError) -> int:
+    """The seconds of the header Retry-After."""
+    return math.ceil(refusal.retry_after_s)
+
+
 async def problem_response(request: Request, error: Exception, *, for_operator: bool = False) -> Response:
     """The response of a request that failed."""
     problem = problem_of(error, for_operator=for_operator)
     headers = getattr(error, "headers", None) or {}
     if isinstance(error, OverloadedError):
-        headers = {"Retry-After": str(math.ceil(error.retry_after_s))}
+        headers = {"Retry-After": str(retry_after(error))}
     if problem.status == 503:
         headers = {"Retry-After": "1", **headers}
     return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)

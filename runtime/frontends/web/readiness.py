@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from actors.errors import RaygroveError
+from actors.errors import DeploymentNotFoundError, DrainingError, RaygroveError
 from runtime.driver.runtime import Runtime
+from runtime.driver.statistics import RuntimeStatistics
 
 READY_S = 2.0
 """How long actors and stores may take to answer."""
@@ -45,10 +46,22 @@ class Readiness:
 async def _fault(runtime: Runtime) -> str:
     try:
         async with asyncio.timeout(READY_S):
-            # The Runner and its agents; the Session actors and their store.
-            figures, _ = await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
+            try:
+                figures = await _figures(runtime)
+            except DeploymentNotFoundError:
+                # The first request after a stop tells of it, and the next one joins what has been started since.
+                figures = await _figures(runtime)
     except TimeoutError:
         return f"no answer within {READY_S:g} s"
+    except DrainingError:
+        # It is being upgraded: the next deployment starts just now.
+        return DRAINING
     except RaygroveError as error:
         return type(error).__name__
     return DRAINING if figures.runner.counts.get("draining") else ""
+
+
+async def _figures(runtime: Runtime) -> RuntimeStatistics:
+    """Those of the Runner and its agents, once the Session actors and their store have answered, too."""
+    figures, _ = await asyncio.gather(runtime.aio.statistics(), runtime.aio.turns.list(limit=1))
+    return figures

@@ -60,7 +60,7 @@ class WebServer(uvicorn.Server):
             ws="none",
             log_level="warning",
             access_log=False,
-            lifespan="off",
+            lifespan="auto",
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )

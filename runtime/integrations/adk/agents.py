@@ -10,6 +10,7 @@ import msgspec
 from google.adk.agents.base_agent import BaseAgent
 
 from actors.definitions.agents.custom import CustomAgent
+from actors.definitions.agents.llm import LlmAgent
 from actors.errors import AgentFailedError
 from actors.errors.tracebacks import with_traceback
 from actors.interfaces.context import InvocationContext
@@ -109,6 +110,14 @@ class StandIn(BaseAgent):  # type: ignore[misc]
         run: AdkRun = parent_context.session_service.run
         async for event in run.child(self.name, self.subtree):
             yield event
+
+
+class AnsweringAgent(LlmAgent):
+    """An LlmAgent of ADK, which looks whether an answer fits `output_schema` only where it keeps it, or hands it on."""
+
+    def keeps_unfit(self) -> bool:
+        """True without an `output_key`, except for a node of a graph."""
+        return not self.output_key and self.mode is None
 
 
 class AdkAgent(CustomAgent):

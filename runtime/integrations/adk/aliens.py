@@ -86,8 +86,8 @@ def node_of(tool: Any) -> Any:
 
 
 def is_function(node: Any) -> bool:
-    """True for a node that calls a function and asks for no credentials."""
-    return isinstance(node, FunctionNode) and getattr(node, "auth_config", None) is None
+    """True for a node that calls a function."""
+    return isinstance(node, FunctionNode)
 
 
 def is_delegate(agent: Any) -> bool:

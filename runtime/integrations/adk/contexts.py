@@ -30,7 +30,7 @@ from actors.messages.config import RunConfig as OwnRunConfig
 from actors.messages.event import Event
 from actors.messages.llm.lazy_list import LazyList
 from runtime.integrations.adk.contents import adk_event, genai_content
-from runtime.integrations.adk.services.credentials import question_of
+from runtime.integrations.adk.services.credentials import question_of, stored_credential
 from runtime.integrations.adk.services.runs import Artifacts, RunMemory, Sessions, refuse
 from runtime.integrations.adk.state import LiveState, StateCopy, may_read_events
 
@@ -102,8 +102,11 @@ class AdkContext(Context):  # type: ignore[misc]
     """ADK's context of a callback or a tool; what raygrove has no counterpart for is refused by name."""
 
     async def run_node(self, node: Any, *args: Any, **more: Any) -> Any:
-        """Refused: what runs is an actor of the tree."""
-        self._refuse("run_node", "have the agent as a tool or as a child, or run the whole as an island (islands=True)")
+        """Run a node below a call of a tool. Refused in callbacks: these have no place in the log."""
+        run = self.__dict__.get("_run_node")
+        if run is None:
+            self._refuse("run_node in a callback", "run it in a tool, or run the whole as an island (islands=True)")
+        return await run(node, *args, **more)
 
     def _refuse(self, what: str, instead: str) -> Never:
         try:
@@ -209,6 +212,8 @@ def adk_run_config(ours: OwnRunConfig) -> RunConfig:
         "save_input_blobs_as_artifacts": ours.save_input_blobs_as_artifacts,
         "custom_metadata": copy.deepcopy(ours.custom_metadata),
     }
+    if ours.model_input_context:
+        given["model_input_context"] = [genai_content(content) for content in ours.model_input_context]
     return _RUN_CONFIG.model_copy(update=given)
 
 
@@ -243,7 +248,7 @@ async def read_events_for(code: Any, ours: OwnReadonlyContext) -> None:
 def carry_state(theirs: InvocationContext, ours: CallbackContext) -> None:
     """Take over what user code has written into the state of an ADK session."""
     for key, value in theirs.session.state.changes().items():
-        ours.state[key] = value
+        ours.state[key] = stored_credential(value)
 
 
 def carry_back(context: Context, ours: CallbackContext) -> None:
@@ -261,8 +266,9 @@ def carry_back(context: Context, ours: CallbackContext) -> None:
     written = ours.actions.state_delta
     for key, value in actions.state_delta.items():
         # Most of it is there already, and another call of the response may have written the key since.
-        if key not in written or written[key] != value:
-            ours.state[key] = value
+        plain = stored_credential(value)
+        if key not in written or written[key] != plain:
+            ours.state[key] = plain
     # What ADK's own code has asked for, past the methods of the context.
     for call_id, config in actions.requested_auth_configs.items():
         if not isinstance(ours, ToolContext) or call_id != ours.function_call_id:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
@@ -16,18 +15,19 @@ from google.adk.tools.agent_tool import AgentTool as AdkAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
-from google.adk.workflow import START, BaseNode, Workflow
+from google.adk.workflow import BaseNode, Workflow
 from google.genai import types
 
-from actors.definitions.agents import AgentTool, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
+from actors.definitions.agents import AgentTool, BaseAgent, LoopAgent, ParallelAgent, Plugin, SequentialAgent
 from actors.definitions.tools.requests.built_in import BuiltInCodeExecutor
-from actors.definitions.tree.compaction import EventsCompactionConfig
+from actors.definitions.tree.adapted import Adapted
 from actors.errors import DefinitionError
-from runtime.integrations.adk.agents import AdkAgent, detached, with_stand_ins
+from actors.messages.topology import TASK
+from runtime.integrations.adk.agents import AdkAgent, AnsweringAgent, detached, with_stand_ins
 from runtime.integrations.adk.aliens import is_delegate, is_function, node_of, runs_model, without_counterpart
 from runtime.integrations.adk.apps.compaction import own_compaction
 from runtime.integrations.adk.apps.context_cache import caching_model
-from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside, uncalled
+from runtime.integrations.adk.apps.plugins import adk_plugin, hooks_inside
 from runtime.integrations.adk.callbacks import (
     AfterModel,
     AgentCallback,
@@ -38,10 +38,10 @@ from runtime.integrations.adk.callbacks import (
     own_planner,
 )
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, refuse_attempts
+from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, lone_node
 from runtime.integrations.adk.islands import Island
-from runtime.integrations.adk.models import own_model
-from runtime.integrations.adk.tools import AdkTool
+from runtime.integrations.adk.models import is_called_by_adk, own_model
+from runtime.integrations.adk.tools import AdkTool, AskedAgent
 from runtime.integrations.adk.toolsets import AdkToolset
 
 _WORKFLOWS: dict[type, type[BaseAgent]] = {
@@ -49,23 +49,6 @@ _WORKFLOWS: dict[type, type[BaseAgent]] = {
     AdkParallelAgent: ParallelAgent,
     AdkLoopAgent: LoopAgent,
 }
-
-
-@dataclass(frozen=True)
-class Adapted:
-    """What `from_adk` has made.
-
-    Attributes:
-        root_agent: the tree, for `Runtime(root_agent, …)`.
-        plugins: those of the App, for `Runtime(…, plugins=…)`.
-        events_compaction_config: that of the App, for `Runtime(…, events_compaction_config=…)`; None without one.
-        notes: what is done in another way than by ADK, a sentence each; empty for most trees.
-    """
-
-    root_agent: BaseAgent
-    plugins: Sequence[Plugin] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
-    events_compaction_config: EventsCompactionConfig | None = None
 
 
 def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) -> Adapted:
@@ -91,11 +74,11 @@ def from_adk(agent_or_app: Any, *, app_name: str = "", islands: bool = False) ->
     converter = _Converter(app_name or (agent_or_app.name if is_app else root.name), islands, resumability)
     if is_app:
         converter.check_app(agent_or_app)
-    tree = converter.top(root)
+    tree = converter.top(root, is_root=True)
     plugins = converter.plugins(agent_or_app.plugins, root.name) if is_app else ()
     given = agent_or_app.events_compaction_config if is_app else None
     compaction = own_compaction(given, root) if given is not None else None
-    return Adapted(tree, plugins, tuple(converter.notes), compaction)
+    return Adapted(tree, plugins, tuple(converter.notes), compaction, bool(getattr(resumability, "is_resumable", False)))
 
 
 class _Converter:
@@ -115,12 +98,13 @@ class _Converter:
     def check_app(self, app: App) -> None:
         self._cache = app.context_cache_config
         if getattr(app, "resumability_config", None) is not None:
-            self.notes.append("resumability_config: every turn of raygrove can be resumed, so it changes nothing")
+            self.notes.append(
+                "resumability_config: every turn can be resumed; it only has clients of ADK told how far agents are"
+            )
 
     def plugins(self, given: Sequence[BasePlugin], root: str) -> Sequence[Plugin]:
         """The plugins of an App."""
         for plugin in given:
-            self.notes += [f"plugin {plugin.name!r}: {name} is not called, since it changes nothing" for name in uncalled(plugin)]
             inside = hooks_inside(plugin) if self._island_names else []
             if inside:
                 self.notes.append(
@@ -128,16 +112,17 @@ class _Converter:
                 )
         return tuple(adk_plugin(plugin, self._sources, root, frozenset(self._alone)) for plugin in given)
 
-    def top(self, agent: Any) -> BaseAgent:
+    def top(self, agent: Any, *, is_root: bool = False) -> BaseAgent:
         """A root, or the agent of an AgentTool: above it stands no agent whose model it might take."""
-        return self.agent(agent, has_model_above=False)
+        return self.agent(agent, has_model_above=False, is_node=is_root and getattr(agent, "mode", None) == TASK)
 
     def agent(self, agent: Any, *, has_model_above: bool, is_node: bool = False) -> BaseAgent:
         """Convert an agent with all that is below it; `is_node`: it is a node of a graph, or works for calls."""
         if is_graph(agent):
-            return self._graph(agent, is_node=is_node)
+            return self._graph(agent)
         if is_lone_node(agent):
-            return self._graph(Workflow(name=agent.name, edges=[(START, agent)]))
+            self._source(agent)
+            return lone_node(agent, self._app_name, self._node)
         if (alien := without_counterpart(agent, is_node=is_node)) is not None:
             if not self._islands:
                 self._refuse(agent, alien.what, f"{alien.instead}; or Runtime(…, islands=True) has ADK's own Runner run it")
@@ -205,13 +190,11 @@ class _Converter:
         source = self._source(with_stand_ins(agent))
         return AdkAgent(source=source, **self._shared(agent, source, has_model_above))
 
-    def _graph(self, workflow: Any, *, is_node: bool = False) -> BaseAgent:
+    def _graph(self, workflow: Any) -> BaseAgent:
         # Plugins are given the agent; what is in its graph has agents and sources of its own.
         self._source(workflow.model_copy(update={"edges": [], "graph": None}))
         try:
-            if not is_node:
-                refuse_attempts(workflow)
-            reader = GraphReader(workflow, self._app_name, lambda node: self.agent(node, has_model_above=False, is_node=True))
+            reader = GraphReader(workflow, self._app_name, self._node)
             return reader.graph()
         except DefinitionError as error:
             if not self._islands:
@@ -222,7 +205,7 @@ class _Converter:
         source = self._source(detached(agent))
         # Its delegates are among its tools already; raygrove's agents find theirs among their children.
         tools = [self._tool(source, tool) for tool in agent.tools if not _is_child(agent, getattr(tool, "agent", None))]
-        return LlmAgent(
+        return AnsweringAgent(
             **self._shared(agent, source, True),
             model=self._model(agent, has_model_above),
             instruction=_instruction(source, agent.instruction),
@@ -258,9 +241,10 @@ class _Converter:
 
     def _config(self, agent: Any) -> dict[str, Any]:
         config = agent.generate_content_config
-        if config is None:
-            return {}
-        fields: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
+        fields: dict[str, Any] = config.model_dump(mode="json", exclude_none=True) if config is not None else {}
+        if is_called_by_adk(agent):
+            # ADK has it in every request, for bills of Vertex AI by agents.
+            fields["labels"] = {"adk_agent_name": agent.name, **fields.get("labels", {})}
         return fields
 
     def _static(self, agent: Any) -> str:
@@ -277,9 +261,9 @@ class _Converter:
         if isinstance(tool, AdkAgentTool):
             return self._agent_tool(tool)
         if is_graph(node := node_of(tool)):
-            return self._graph(node)
+            return self._graph(_named(node, tool))
         if is_function(node):
-            return self._function(node, getattr(tool, "description", ""))
+            return function(_named(node, tool), tool.description, self._app_name, self._node)
         if isinstance(tool, BaseToolset):
             return AdkToolset(source, tool, _toolset_tool)
         if isinstance(tool, BaseTool):
@@ -290,8 +274,8 @@ class _Converter:
             return AdkTool(source, AdkFunctionTool(tool))
         return self._refuse(source.agent, f"{type(tool).__name__} among its tools", "give a BaseTool or a function")
 
-    def _function(self, node: Any, description: str) -> BaseAgent:
-        return function(node, description, self._app_name, lambda each: self.agent(each, has_model_above=False, is_node=True))
+    def _node(self, agent: Any) -> BaseAgent:
+        return self.agent(agent, has_model_above=False, is_node=True)
 
     def _agent_tool(self, tool: Any) -> AgentTool:
         # One agent may be the tool of several agents, and is one actor then.
@@ -303,7 +287,7 @@ class _Converter:
             above, self._has_plugins = self._has_plugins, has_plugins
             known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
             self._has_plugins = above
-        return AgentTool(known, skip_summarization=tool.skip_summarization)
+        return AskedAgent(known, skip_summarization=tool.skip_summarization)
 
 
 def is_lone_node(agent: Any) -> bool:
@@ -312,7 +296,8 @@ def is_lone_node(agent: Any) -> bool:
 
 
 def _is_child(agent: Any, other: Any) -> bool:
-    return is_delegate(other) and any(child is other for child in agent.sub_agents)
+    # Of an agent that is a node ADK has made a copy, with children of its own; its tools have kept theirs.
+    return is_delegate(other) and any(child is other or child.name == other.name for child in agent.sub_agents)
 
 
 def _toolset_tool(source: Source, tool: Any) -> AdkTool:
@@ -326,6 +311,11 @@ def _toolset_tool(source: Source, tool: Any) -> AdkTool:
             f"a toolset of agent {source.agent.name!r} gives the agent {tool.name!r}: list it in the agent's tools"
         )
     return AdkTool(source, tool)
+
+
+def _named(node: Any, tool: Any) -> Any:
+    """The node with the name and the description that its tool has: they may be its own."""
+    return node if tool.name == node.name else node.model_copy(update={"name": tool.name, "description": tool.description})
 
 
 def _functions(callback: Any) -> list[Callable[..., Any]]:

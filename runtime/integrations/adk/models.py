@@ -76,3 +76,10 @@ def own_model(given: Any, schema: Any = None) -> Any:
     if not given or registry.is_usable(given):
         return given
     return AdkModel(LLMRegistry.new_llm(given), schema)
+
+
+def is_called_by_adk(agent: Any) -> bool:
+    """True for an agent whose model, its own or that of the nearest agent above, is an object, or a name that only ADK knows."""
+    while not (given := getattr(agent, "model", "")) and agent.parent_agent is not None:
+        agent = agent.parent_agent
+    return not isinstance(given, str) or bool(given and not registry.is_usable(given))

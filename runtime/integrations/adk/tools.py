@@ -13,14 +13,19 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from pydantic import BaseModel
 
+from actors.definitions.agents.agent_tool import AgentTool
+from actors.definitions.agents.asking_tool import TextRequest
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ToolContext
+from actors.definitions.tools.function import names_run_node
+from actors.definitions.tools.json_schema import json_schema
 from actors.errors.user_code import in_thread
 from actors.messages.event import RequestedInput
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
+from runtime.integrations.adk.graphs.code import NodesBelow
 from runtime.integrations.adk.requests import RequestView, own_declaration
 from runtime.integrations.adk.services.credentials import ASKS_CREDENTIAL, credential_state
 
@@ -28,6 +33,14 @@ NO_QUESTION = RequestedInput(question={})
 """Stands for the question of a call that asks nothing."""
 
 logger = logging.getLogger(__name__)
+
+
+class AskedAgent(AgentTool):
+    """An agent as a tool, whose arguments models get in the form that ADK gives them: with the titles of pydantic."""
+
+    def parameters(self) -> JsonObject:
+        """The schema of its arguments."""
+        return super().parameters() if self._input is TextRequest else json_schema(self._input)
 
 
 class AdkTool(Tool):
@@ -41,6 +54,8 @@ class AdkTool(Tool):
         credentials: of the toolset that it comes from, by ADK's keys.
     """
 
+    replaces_transfer = True
+
     def __init__(self, source: Source, adk: BaseTool) -> None:
         self.name = adk.name
         self.description = adk.description or ""
@@ -53,6 +68,7 @@ class AdkTool(Tool):
         function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
         # A method of an object, and a callable object, are async by their __call__.
         self._code = function or adk.run_async
+        self.runs_nodes = names_run_node(self._code)
         self._blocks = function is not None and not (
             inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
         )
@@ -66,15 +82,19 @@ class AdkTool(Tool):
         """Have ADK's tool change the request, if it has a method for that."""
         if type(self.adk).process_llm_request is BaseTool.process_llm_request:
             return
+        names = [tool.name for tool in request.tools]
+        # ADK declares it only where its method does: some have the model's service look things up instead.
+        request.tools = [tool for tool in request.tools if tool.name != self.name]
         view = RequestView(request, schema=self._source.output_schema)
-        declared = {tool.name for tool in request.tools}
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
         await self.adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
         view.carry_back()
-        # Most of these methods declare the tool, which the request has already.
-        request.tools = list({tool.name: tool for tool in reversed(request.tools)}.values())[::-1]
-        if self.name not in declared and not self._is_declared():
-            request.tools = [tool for tool in request.tools if tool.name != self.name]
+        found = {tool.name: tool for tool in request.tools}
+        if self.name not in names and not self._is_declared():
+            found.pop(self.name, None)
+        # Where it was before, if it is there again.
+        order = [name for name in names if name in found] + [name for name in found if name not in names]
+        request.tools = [found[name] for name in order]
         contexts.carry_back(theirs, context)
 
     def _is_declared(self) -> bool:
@@ -94,6 +114,7 @@ class AdkTool(Tool):
     async def run(self, args: JsonObject, context: ToolContext) -> Any:
         """Run ADK's tool; a sync function in a thread."""
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name, is_confirmed=self.require_confirmation)
+        theirs.__dict__["_run_node"] = NodesBelow(theirs, context, self._source.app_name)
         if (given := context.input) is not None and ASKS_CREDENTIAL in given.memo:
             theirs.state.update(await credential_state(given.memo, given.response, context.function_call_id))
         if self.credentials:

@@ -20,6 +20,7 @@ from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.requests import RequestView
 from runtime.integrations.adk.services.credentials import credential_state, question_of
+from runtime.integrations.adk.skills import has_skills, tools_of_skills
 
 TOOLSET_PREFIX = "_adk_toolset_auth_"
 """Begins the names by which ADK's clients know that a toolset asks."""
@@ -30,8 +31,8 @@ logger = logging.getLogger(__name__)
 class AdkToolset(Toolset):
     """A BaseToolset as a toolset.
 
-    One of ADK's own is asked once in a process, and again while its server is away. One that users wrote, or that has a
-    function as its filter, may have other tools for each session, so it is asked before each run.
+    One of ADK's own is asked once in a process, and again while its server is away. One that users wrote, that has skills, or
+    that has a function as its filter, may have other tools for each session, so it is asked before each run.
 
     Args:
         source: the agent that has it.
@@ -46,7 +47,9 @@ class AdkToolset(Toolset):
         self._source = source
         self._adk = adk
         self._convert = convert
-        self._is_fixed = type(adk).__module__.startswith("google.adk.") and not callable(adk.tool_filter)
+        self._has_skills = has_skills(adk)
+        is_adks = type(adk).__module__.startswith("google.adk.") and not callable(adk.tool_filter)
+        self._is_fixed = is_adks and not self._has_skills
         self._kept: Sequence[Tool] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,6 +71,8 @@ class AdkToolset(Toolset):
             logger.exception("toolset %s of agent %r gives no tools", self.name, context.agent_name)
             return ()
         tools = [self._convert(self._source, tool) for tool in given]
+        if self._has_skills:
+            tools += await tools_of_skills(self._source, self._adk, theirs, given)
         for tool in tools:
             if theirs.credential_by_key:
                 tool.credentials = theirs.credential_by_key  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ GROWING = frozenset(
         *("granted", "retried", "retries_refused"),
         *("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"),
         *("budget_warnings", "budget_refusals", "budget_questions", "budget_wrap_ups", "budget_other_models"),
+        "budget_left_out",
     }
 )
 """Figures that only grow, until their actor is started again; all others go up and down."""

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, Tally
+from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
 from runtime.observability.metrics.figures import Figure
 
 _COUNTERS = {
     TURN: "raygrove_turns_ended",
+    VERSION: "raygrove_version_turns_ended",
     MODEL_CALL: "raygrove_model_calls",
     TOOL_CALL: "raygrove_tool_calls",
     SCHEDULE: "raygrove_schedule_times",
@@ -18,6 +19,7 @@ _COUNTERS = {
 
 _HISTOGRAMS = {
     TURN: "raygrove_turn_duration_seconds",
+    VERSION: "raygrove_version_turn_duration_seconds",
     MODEL_CALL: "raygrove_model_call_duration_seconds",
     SCHEDULE: "raygrove_schedule_lateness_seconds",
 }

@@ -11,6 +11,7 @@ from typing import Self
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import Span, SpanKind, Tracer, set_span_in_context
 
+from actors.interfaces.telemetry import BudgetTold
 from actors.messages.content import FunctionCall
 from actors.messages.json_types import JsonValue
 from actors.messages.llm.model import LlmRequest, LlmResponse
@@ -154,6 +155,7 @@ class OtelRun:
         self._model_calls = 0
         self._tool_calls = 0
         self._calls: dict[str, Span] = {}
+        self._budgets: list[Attributes] = []
 
     def enter(self) -> None:
         """The running task is that of the run: its context, which ends with it, has the run's span."""
@@ -184,6 +186,7 @@ class OtelRun:
         if request.output_schema is not None:
             told["gen_ai.output.type"] = "json"
         span = start_span(self._tracer, f"{operation} {model}", told, above=self._above, kind=SpanKind.CLIENT)
+        self._add_budgets(span)
         if self._captures and span.is_recording():
             span.set_attributes(request_content(request))
         return OtelModelCall(span, self._histograms, attributes, streams=stream, captures=self._captures)
@@ -206,6 +209,25 @@ class OtelRun:
         over = partial(self._calls.pop, call.id or "", None)
         return OtelToolCall(span, self._histograms, attributes, over, captures=self._captures)
 
+    def budget(self, told: BudgetTold) -> None:
+        """A budget has been found used up, or nearly so: an event of the model call that follows, or of a span of its own."""
+        known = {name: value for name, value in told._asdict().items() if value}
+        self._budgets.append({f"raygrove.budget.{name}": value for name, value in known.items()})
+        if told.action in ("stop", "ask", "leave_out"):
+            # The call is not made.
+            self._end_budgets()
+
+    def _add_budgets(self, span: Span) -> None:
+        for attributes in self._budgets:
+            span.add_event("raygrove.budget", attributes)
+        self._budgets = []
+
+    def _end_budgets(self) -> None:
+        if self._budgets:
+            span = start_span(self._tracer, "raygrove.budget", {"gen_ai.agent.name": self._agent}, above=self._above)
+            self._add_budgets(span)
+            end_span(span)
+
     def traceparent_of(self, call_id: str) -> str:
         """The span of a tool call under way."""
         span = self._calls.get(call_id)
@@ -213,6 +235,7 @@ class OtelRun:
 
     def end_run(self) -> None:
         """Count the calls of the run."""
+        self._end_budgets()
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self._agent}
         self._histograms.calls_of_models.record(self._model_calls, attributes)
         self._histograms.calls_of_tools.record(self._tool_calls, attributes)

@@ -69,6 +69,7 @@ class MeasuredRun:
         self._tool_calls = 0
         self.enter = inner.enter
         self.traceparent_of = inner.traceparent_of
+        self.budget = inner.budget
 
     def model_call(self, request: LlmRequest, model: str, *, stream: bool) -> MeasuredModelCall:
         """A model call goes on inside the block."""

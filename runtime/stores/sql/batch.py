@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from operator import itemgetter
 from typing import Any, cast
 
 from sqlalchemy import (
@@ -44,9 +45,11 @@ from actors.interfaces.records import (
     ArchiveEvents,
     CreateSession,
     DeleteModelCalls,
+    ForgetBatches,
     ForgetRemoval,
     HideEvents,
     NoteRemoval,
+    PutBatch,
     PutState,
     PutTurn,
     RemoveSchedule,
@@ -60,6 +63,7 @@ from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
+from runtime.stores.sql.batches.changing import change_batches
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
 from runtime.stores.sql.model_calls.deleting import delete_calls
 from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
@@ -260,9 +264,8 @@ class Batch:
         if rows:
             # As SQL that is made once: `Connection.execute` looks at statement and values anew each time, which costs as much
             # time as the rest of a small commit without the disk.
-            sql, columns = _sql(statement, self._connection.dialect, tuple(rows[0]))
-            values = rows if columns is None else [tuple([row[name] for name in columns]) for row in rows]
-            statements.execute(self._connection, sql, values)
+            sql, values_of = _sql(statement, self._connection.dialect, tuple(rows[0]))
+            statements.execute(self._connection, sql, list(map(values_of, rows)) if values_of is not None else rows)
 
 
 _DO: dict[type, Callable[[Batch, Any], None]] = {
@@ -281,14 +284,21 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     RemoveSchedule: Batch._change_schedule,
     AddModelCall: Batch._add_model_call,
     DeleteModelCalls: Batch._delete_model_calls,
+    PutBatch: lambda batch, write: change_batches(batch._connection, write),
+    ForgetBatches: lambda batch, write: change_batches(batch._connection, write),
 }
 
 
 @cache
-def _sql(statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]) -> tuple[str, Sequence[str] | None]:
-    """The SQL of a statement, and the order of its values; None where they have names in it."""
+def _sql(
+    statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]
+) -> tuple[str, Callable[[Row], tuple[Any, ...]] | None]:
+    """The SQL of a statement, and what brings the values of a row into its order; None where they have names in it."""
     compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))
-    return str(compiled), compiled.positiontup if compiled.positional else None
+    if not compiled.positional or compiled.positiontup is None:
+        return str(compiled), None
+    # All statements have two values at least: with one the getter would give no tuple.
+    return str(compiled), itemgetter(*compiled.positiontup)
 
 
 def _insert(table: Table, dialect: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.interfaces.records import AddEvent, AddModelCall, CreateSession, PutState, PutTurn
+from actors.interfaces.records import AddEvent, AddModelCall, AddSchedule, AdvanceSchedule, CreateSession, PutState, PutTurn
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 
@@ -29,6 +29,7 @@ class CollectedRows:
         updated: when sessions were written to last, by sid.
         own: the state of sessions, by sid and key; None stands for a key that is removed.
         shared: the same of users and apps, by app, user and key.
+        schedules: new ones. Those in `schedules_on` go on to their next due times, those in `schedules_over` have none.
     """
 
     def __init__(self, sid_of: Callable[[SessionKey], int]) -> None:
@@ -42,6 +43,9 @@ class CollectedRows:
         self.updated: dict[int, float] = {}
         self.own: dict[tuple[int, str], bytes | None] = {}
         self.shared: dict[tuple[str, str, str], bytes | None] = {}
+        self.schedules: list[Row] = []
+        self.schedules_on: list[Row] = []
+        self.schedules_over: list[Row] = []
 
     def create_session(self, write: CreateSession, sid: int) -> None:
         """Add the row of a new session, with the sid that it gets."""
@@ -106,6 +110,19 @@ class CollectedRows:
         else:
             self.shared.update({(key.app, key.user, name): value for name, value in changed.items()})
 
+    def add_schedule(self, write: AddSchedule) -> None:
+        """Add the row of a schedule."""
+        self.schedules.append(new_schedule(write))
+
+    def advance_schedule(self, write: AdvanceSchedule) -> None:
+        """Add a schedule that has made a turn."""
+        key, time = write.key, write.time
+        row = {"app": key.app, "user": key.user, "name": time.name, "id": time.id, "last_s": time.due_s}
+        if time.next_s is None:
+            self.schedules_over.append(row)
+        else:
+            self.schedules_on.append({**row, "due_s": time.next_s})
+
     def clear_own(self) -> None:
         """Forget all rows of sessions, which have been sent."""
         for rows in (self.created, self.events, self.calls, self.model_calls, self.model_call_parts):
@@ -119,6 +136,13 @@ def new_session(write: CreateSession) -> Row:
     key = write.key
     times = {"created_s": write.created_s, "updated_s": write.created_s}
     return {"app": key.app, "user": key.user, "session": key.session, "rewinds": 0, **times}
+
+
+def new_schedule(write: AddSchedule) -> Row:
+    """The row of a schedule."""
+    key, row = write.key, write.row
+    values: Row = {"app": key.app, "user": key.user, "name": row.name, "id": row.id, "session": key.session}
+    return values | {name: getattr(row, name) for name in ("due_s", "paused", "last_s", "turns", "error", "raw")}
 
 
 def new_versions(shared: Iterable[tuple[str, str, str]]) -> list[Row]:

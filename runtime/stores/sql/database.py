@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, Select, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
@@ -47,6 +47,9 @@ T = TypeVar("T")
 
 Rows = Sequence[Row[*tuple[Any, ...]]]
 """The rows that a query finds."""
+
+Tuples = Sequence[tuple[Any, ...]]
+"""The rows that a query finds, as the driver has them."""
 
 
 class Database:
@@ -175,6 +178,17 @@ class Database:
         except Exception as error:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
+
+    def tuples(self, query: Select[Any], parameters: dict[str, Any]) -> Tuples:
+        """The rows that a query finds as its driver has them, outside of any transaction, for queries that find thousands.
+
+        No column may have a type that SQLAlchemy converts.
+
+        Raises:
+            StoreError: the database failed.
+        """
+        with self.store_errors():
+            return self._retried(lambda connection: statements.tuples(connection, query, parameters))
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:

@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import Table
 from sqlalchemy.exc import DataError, IntegrityError
 
-from actors.interfaces.records import AddEvent, AddModelCall, CreateSession, PutState, PutTurn, Write
+from actors.interfaces.records import (
+    AddEvent,
+    AddModelCall,
+    AddSchedule,
+    AdvanceSchedule,
+    CreateSession,
+    PutState,
+    PutTurn,
+    Write,
+)
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_versions, state_rows
@@ -50,6 +59,12 @@ _CLAIM = "claim AS (UPDATE raygrove_writers SET holder = %s WHERE writer = %s AN
 _NO_CLAIM = "claim AS (SELECT 1)"
 
 
+_IS_DUE = " AND ".join(
+    [*(f'there."{column}" = given."{column}"' for column in ("app", "user", "name", "id")), "there.due_s <= given.last_s"]
+)
+_OF_SCHEDULES = (AddSchedule, AdvanceSchedule)
+
+
 class _NotAtOnceError(Exception):
     """Something has to be found out, or done, step by step."""
 
@@ -77,7 +92,7 @@ class OneStatementCommits:
             NotEncodableError: a value of the state cannot be encoded.
             sqlalchemy.exc.DBAPIError: the database failed. Nothing is stored, unless the connection broke: then all may be.
         """
-        if not all(isinstance(write, CreateSession | AddEvent | PutTurn | PutState | AddModelCall) for write in writes):
+        if not all(map(_may_be_at_once, writes)):
             return False
         try:
             with self._database.driver() as driver:
@@ -116,7 +131,9 @@ class OneStatementCommits:
         sids = self._sessions.sids()
         if len(set(created)) < len(created) or any(key in sids for key in created):
             raise _NotAtOnceError
-        self._find(driver, {write.key for write in writes if write.key.session} - set(created))
+        self._find(
+            driver, {write.key for write in writes if write.key.session and not isinstance(write, _OF_SCHEDULES)} - set(created)
+        )
         new_sids = iter(self._reserve(driver, len(created)))
 
         def sid_of(key: SessionKey) -> int:
@@ -124,6 +141,10 @@ class OneStatementCommits:
                 raise _NotAtOnceError
             return sid
 
+        changed = [(write.key.app, write.key.user, _name_of(write)) for write in writes if isinstance(write, _OF_SCHEDULES)]
+        if len(set(changed)) < len(changed):
+            # The statement sees of each schedule what was there before.
+            raise _NotAtOnceError
         rows = CollectedRows(sid_of)
         for write in writes:
             match write:
@@ -138,6 +159,10 @@ class OneStatementCommits:
                     rows.put_turn(write)
                 case PutState():
                     rows.put_state(write)
+                case AddSchedule():
+                    rows.add_schedule(write)
+                case AdvanceSchedule():
+                    rows.advance_schedule(write)
         return rows
 
     def _find(self, driver: Any, keys: set[SessionKey]) -> None:
@@ -161,6 +186,15 @@ class OneStatementCommits:
             self._reserved += [sid for (sid,) in driver.execute(_RESERVE, [more], binary=True).fetchall()]
         taken, self._reserved = self._reserved[:count], self._reserved[count:]
         return taken
+
+
+def _may_be_at_once(write: Write) -> bool:
+    is_simple = isinstance(write, CreateSession | AddEvent | PutTurn | PutState | AddModelCall | AddSchedule)
+    return is_simple or (isinstance(write, AdvanceSchedule) and not write.error)
+
+
+def _name_of(write: AddSchedule | AdvanceSchedule) -> str:
+    return write.row.name if isinstance(write, AddSchedule) else write.time.name
 
 
 class _Part(NamedTuple):
@@ -220,6 +254,15 @@ def _delete(part: _Part, given: str) -> str:
     return f"DELETE FROM {part.table.name} AS there USING {given} WHERE {matches}"
 
 
+def _go_on(part: _Part, given: str) -> str:
+    changes = "due_s = given.due_s, last_s = given.last_s, turns = there.turns + 1, error = ''"
+    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE {_IS_DUE}"
+
+
+def _end(part: _Part, given: str) -> str:
+    return f"DELETE FROM {part.table.name} AS there USING {given} WHERE {_IS_DUE}"
+
+
 def _all(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if column.name != "hidden")
 
@@ -236,6 +279,9 @@ _PARTS = {
     "own_removed": _Part(schema.session_state, ("sid", "key"), _delete),
     "versions": _Part(schema.shared_versions, _all(schema.shared_versions), _change_version),
     "shared": _Part(schema.shared_state, ("app", "user", "key", "value"), _upsert),
+    "schedules": _Part(schema.schedules, _all(schema.schedules), _insert_new),
+    "schedules_on": _Part(schema.schedules, ("app", "user", "name", "id", "last_s", "due_s"), _go_on),
+    "schedules_over": _Part(schema.schedules, ("app", "user", "name", "id", "last_s"), _end),
 }
 
 
@@ -269,6 +315,9 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
         "own_removed": own_removed,
         "versions": new_versions(rows.shared),
         "shared": shared,
+        "schedules": rows.schedules,
+        "schedules_on": rows.schedules_on,
+        "schedules_over": rows.schedules_over,
     }
 
 

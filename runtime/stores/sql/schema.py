@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import metadata as packages
 
 from sqlalchemy import (
     BigInteger,
@@ -41,15 +40,15 @@ from sqlalchemy import (
 )
 
 from actors.errors import SchemaVersionError
+from actors.messages.operating.release import UNKNOWN_RELEASE, this_version
 from runtime.stores.sql.migrations import steps
+from runtime.stores.sql.tables.batches import batch_tables
 from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
+from runtime.stores.sql.tables.placing import placing_tables
 
-VERSION = 13
+VERSION = 20
 """The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
-
-UNKNOWN = steps.UNKNOWN
-"""Stands for a release when raygrove runs from its sources without being installed."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")
 """The status of a turn that has not ended. A literal, since planners match partial indexes with literals only."""
@@ -266,6 +265,9 @@ writers = Table(
 
 model_calls, model_call_parts = model_call_tables(metadata, _SID, _TEXT)
 
+seats, placements, arrivals = placing_tables(metadata, _TEXT)
+batches, batch_items = batch_tables(metadata, _TEXT)
+
 owners = Table(
     "raygrove_owners",
     metadata,
@@ -311,7 +313,7 @@ def prepare_tables(
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": schema_version.name})
     if not connection.dialect.has_table(connection, schema_version.name):
         create(connection)
-        connection.execute(insert(schema_version).values(version=known, program=_this_release()))
+        connection.execute(insert(schema_version).values(version=known, program=this_version()))
         return
     found: int = connection.execute(select(schema_version.c.version)).scalar_one()
     if found > known:
@@ -319,18 +321,11 @@ def prepare_tables(
     for version in range(found, known):
         migrations[version](connection)
     if found < known:
-        connection.execute(update(schema_version).values(version=known, program=_this_release()))
-
-
-def _this_release() -> str:
-    try:
-        return packages.version("raygrove")
-    except packages.PackageNotFoundError:
-        return UNKNOWN
+        connection.execute(update(schema_version).values(version=known, program=this_version()))
 
 
 def _release(connection: Connection, schema_version: Table) -> str:
     """The release that has created or migrated the tables. A later release may store it elsewhere, or not at all."""
     if not any(each["name"] == "program" for each in inspect(connection).get_columns(schema_version.name)):
-        return UNKNOWN
+        return UNKNOWN_RELEASE
     return str(connection.execute(select(schema_version.c.program)).scalar_one())

@@ -7,25 +7,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, Select
 from sqlalchemy.exc import IntegrityError
 
 from actors.errors import RaygroveError
 from actors.interfaces.records import CallRow, ModelCallRow, SessionRow, TurnFilter, TurnRow, VersionedState, Write
-from actors.interfaces.store_abilities.usage import UsageFilter, UsagePage, UsagePlace
+from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter, UsagePage, UsagePlace
 from actors.messages.json_types import JsonObject
 from actors.messages.operating.schedule import DuePlace, ScheduleRow
 from actors.messages.session import OldSession, SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.archive.reading import ArchiveReader
 from runtime.stores.sql.batch import Batch
+from runtime.stores.sql.batches.reading import BatchReadingStore
 from runtime.stores.sql.conflicts import find_conflict
-from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows
+from runtime.stores.sql.database import LOCK_TIMEOUT_S, Database, Rows, Tuples
 from runtime.stores.sql.model_calls.reading import ModelCallReader
+from runtime.stores.sql.placing.moving_store import MovingSqlStore
 from runtime.stores.sql.schedules import queries as of_schedules
-from runtime.stores.sql.session_rows import SessionRows
-from runtime.stores.sql.usage.reading import usage_page
-from runtime.stores.sql.writers import FencedSqlStore
+from runtime.stores.sql.schedules.rows import schedule_row
+from runtime.stores.sql.session_rows import SessionRows, session_row
+from runtime.stores.sql.usage.reading import turn_names, usage_page
 
 if TYPE_CHECKING:
     from runtime.stores.sql.one_statement import OneStatementCommits
@@ -43,7 +45,7 @@ MAX_VALUES = 500
 """Values in one list of a statement."""
 
 
-class SqlSessionStore(FencedSqlStore):
+class SqlSessionStore(MovingSqlStore, BatchReadingStore):
     """Implements `SessionStore` with all that it may have besides, on SQLite or PostgreSQL.
 
     One connection stays open. Each `commit` is one transaction on it; reads run outside of transactions. A broken connection is
@@ -116,7 +118,16 @@ class SqlSessionStore(FencedSqlStore):
             authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
             state = _values(self._rows(queries.STATE, sid=sid))
             if self._of.sids().get(key) == sid:
-                return _session_row(found[0], authors, state)
+                return session_row(found[0], authors, state)
+
+    def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
+        """Those of some sessions that are there; on SQLite, where it saves nothing to ask for all at once, all."""
+        if self._database.is_sqlite:
+            return keys
+        from runtime.stores.sql.postgres.grouped_rows import existing_sessions
+
+        with self._database.store_errors(), self._database.driver() as driver:
+            return existing_sessions(driver, keys)
 
     def sessions(
         self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
@@ -140,7 +151,7 @@ class SqlSessionStore(FencedSqlStore):
         states: dict[int, JsonObject] = {}
         for sid, name, value in found:
             states.setdefault(sid, {})[name] = msgspec.msgpack.decode(value)
-        return [_session_row(row, (), states.get(row.sid, {})) for row in rows]
+        return [session_row(row, (), states.get(row.sid, {})) for row in rows]
 
     def events(
         self,
@@ -180,8 +191,7 @@ class SqlSessionStore(FencedSqlStore):
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's, values by key without prefix."""
         rows = self._rows(queries.SHARED_STATE, app=app, user=user)
-        app_state = _values([row[1:] for row in rows if not row.user])
-        return app_state, _values([row[1:] for row in rows if row.user])
+        return _values([row[1:] for row in rows if not row.user]), _values([row[1:] for row in rows if row.user])
 
     def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
         """The app's state, and those of users that have any, values by key without prefix."""
@@ -241,13 +251,17 @@ class SqlSessionStore(FencedSqlStore):
         """The sums of turns: those of a user, a session or one turn at once, all others in pages, the oldest first."""
         app, user, session, since_s = wanted.app, wanted.user, wanted.session, wanted.since_s
         if session is not None:
-            of_session = partial(self._of.rows, SessionKey(app, user or "", session), since_s=since_s)
+            of_session = partial(self._of.tuples, SessionKey(app, user or "", session), since_s=since_s)
             if not wanted.invocation_id:
                 return usage_page(of_session, "session", wanted.groups, None)
             return usage_page(partial(of_session, invocation_id=wanted.invocation_id), "turn", wanted.groups, None)
         if user is not None:
-            return usage_page(partial(self._rows, app=app, user=user, since_s=since_s), "user", wanted.groups, None)
-        return usage_page(partial(self._rows, app=app, since_s=since_s), "app", wanted.groups, after)
+            return usage_page(partial(self._tuples, app=app, user=user, since_s=since_s), "user", wanted.groups, None)
+        return usage_page(partial(self._tuples, app=app, since_s=since_s), "app", wanted.groups, after)
+
+    def turn_names(self, ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
+        """The names of turns of a page of usage."""
+        return turn_names(self._tuples, ids)
 
     def running(self, app: str) -> list[tuple[SessionKey, TurnRow]]:
         """All turns of the app with the status running that were not rewound. The cost grows with these only."""
@@ -313,7 +327,7 @@ class SqlSessionStore(FencedSqlStore):
     def schedule(self, app: str, user: str, name: str) -> ScheduleRow | None:
         """The schedule of a user with a name, or None."""
         found = self._rows(of_schedules.SCHEDULE, app=app, user=user, name=name)
-        return _schedule_row(found[0]) if found else None
+        return schedule_row(found[0]) if found else None
 
     def schedules(
         self, app: str, user: str | None, *, limit: int | None = None, after: tuple[str, str] | None = None
@@ -323,13 +337,22 @@ class SqlSessionStore(FencedSqlStore):
         place = {} if after is None else {"after_user": after[0], "after_name": after[1]}
         query = of_schedules.schedule_list(of_user=user is not None, after_another=after is not None)
         rows = self._rows(query, app=app, limit=limit if limit is not None else MAX_ROWS, **of_user, **place)
-        return [_schedule_row(row) for row in rows]
+        return [schedule_row(row) for row in rows]
+
+    def schedules_named(self, app: str, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ScheduleRow]:
+        """Those of some schedules that are there, by user and name: see `ReadsInGroups`."""
+        if self._database.is_sqlite:
+            return {place: row for place in places if (row := self.schedule(app, *place)) is not None}
+        from runtime.stores.sql.postgres.grouped_rows import schedules_named
+
+        with self._database.store_errors(), self._database.driver() as driver:
+            return {(row.key.user, row.name): row for row in schedules_named(driver, app, places)}
 
     def next_schedules(self, app: str, *, limit: int, after: DuePlace | None = None) -> list[ScheduleRow]:
         """The schedules of an app that have a due time, the first one first. The cost does not grow with the later ones."""
         place = {} if after is None else {f"after_{name}": at for name, at in after._asdict().items()}
         query = of_schedules.next_schedules(after_another=after is not None)
-        return [_schedule_row(row) for row in self._rows(query, app=app, limit=limit, **place)]
+        return [schedule_row(row) for row in self._rows(query, app=app, limit=limit, **place)]
 
     def model_calls(
         self, key: SessionKey, invocation_id: str, *, after: tuple[float, str] | None = None, limit: int
@@ -353,6 +376,9 @@ class SqlSessionStore(FencedSqlStore):
     def _rows(self, query: Any, **parameters: Any) -> Rows:
         return self._database.rows(query, parameters)
 
+    def _tuples(self, query: Select[Any], **parameters: Any) -> Tuples:
+        return self._database.tuples(query, parameters)
+
 
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Values by so many as one statement may have."""
@@ -368,32 +394,6 @@ def _old_sessions(rows: Rows) -> list[OldSession]:
         OldSession(SessionKey(app, user, session), updated_s, events, turns)
         for app, user, session, updated_s, events, turns in rows
     ]
-
-
-def _session_row(row: Row[*tuple[Any, ...]], authors: tuple[tuple[str, int], ...], state: JsonObject) -> SessionRow:
-    return SessionRow(
-        key=SessionKey(row.app, row.user, row.session),
-        head_seq=row.head_seq,
-        rewinds=row.rewinds,
-        authors=authors,
-        state=state,
-        created_s=row.created_s,
-        updated_s=row.updated_s,
-    )
-
-
-def _schedule_row(row: Row[*tuple[Any, ...]]) -> ScheduleRow:
-    return ScheduleRow(
-        key=SessionKey(row.app, row.user, row.session),
-        name=row.name,
-        id=row.id,
-        due_s=row.due_s,
-        paused=bool(row.paused),
-        last_s=row.last_s,
-        turns=row.turns,
-        error=row.error,
-        raw=bytes(row.raw),
-    )
 
 
 def _turn_row(row: Row[*tuple[Any, ...]]) -> TurnRow:

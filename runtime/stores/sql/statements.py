@@ -1,17 +1,21 @@
-"""Statements sent past SQLAlchemy where that pays: those of a commit, which are always the same, and find nothing or one value.
+"""Statements sent past SQLAlchemy where that pays: those of a commit, and queries that find thousands of rows.
 
 `Connection.exec_driver_sql` makes a context and a result for each statement. In a small commit to SQLite that takes more time
 than the database's own work without the disk. With PostgreSQL each statement waits for the network, so SQLAlchemy sends it.
+
+Of a query that finds thousands, SQLAlchemy's rows take as long as the reading; and where it asks PostgreSQL, bytes come as text.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Dialect, Select
 from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.sql.compiler import SQLCompiler
 
 
 def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> None:
@@ -47,6 +51,37 @@ def value(connection: Connection, sql: str, *given: str) -> Any:
     except sqlite3.Error as error:
         raise _dbapi_error(error, sql, connection) from error
     return found[0] if found is not None else None
+
+
+def tuples(connection: Connection, query: Select[Any], parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+    """The rows that a query finds by its parameters, as the driver has them.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: what `Connection.execute` raises.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    compiled = _compiled(query, connection.dialect)
+    values: Any = compiled.construct_params(parameters)
+    if compiled.positiontup is not None:
+        values = [values[name] for name in compiled.positiontup]
+    if isinstance(driver, sqlite3.Connection):
+        try:
+            return driver.execute(str(compiled), values).fetchall()
+        except sqlite3.Error as error:
+            raise _dbapi_error(error, str(compiled), connection) from error
+    errors: Any = connection.dialect.loaded_dbapi
+    try:
+        found: Sequence[tuple[Any, ...]] = driver.execute(str(compiled), values, binary=True).fetchall()
+    except errors.Error as error:
+        raise DBAPIError.instance(
+            str(compiled), None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
+        ) from error
+    return found
+
+
+@cache
+def _compiled(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
+    return statement.compile(dialect=dialect)
 
 
 def _dbapi_error(error: sqlite3.Error, sql: str, connection: Connection) -> StatementError:

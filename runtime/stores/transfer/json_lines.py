@@ -30,6 +30,7 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.recorded import PackedCall
 from actors.messages.memory import MemoryEntry
+from actors.messages.operating.batch import BatchInfo, BatchItem
 from actors.messages.operating.schedule import SchedulePlan
 from actors.messages.protocol.outcomes import AnyOutcome
 from runtime.stores.transfer.tables import TABLES, VERSIONS, Row
@@ -48,6 +49,8 @@ _STRUCTS: dict[tuple[str, str], Any] = {
     ("model_calls", "raw"): PackedCall,
     ("memory", "raw"): MemoryEntry,
     ("schedules", "raw"): SchedulePlan,
+    ("batches", "raw"): BatchInfo,
+    ("batch_items", "raw"): BatchItem,
 }
 """What is encoded in the columns that have no plain values."""
 

@@ -47,6 +47,11 @@ _SESSION_TABLES = {
         schema.schedules,
         schema.model_calls,
         schema.model_call_parts,
+        schema.batches,
+        schema.batch_items,
+        schema.seats,
+        schema.placements,
+        schema.arrivals,
     )
 }
 

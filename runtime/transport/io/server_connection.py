@@ -13,6 +13,9 @@ from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.server import RequestToRun, ServerSide
 
+REQUESTS_AT_ONCE = 64
+"""Requests of one client that begin in one pass of the event loop, so that those of others come between the thousands of one."""
+
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
 
@@ -93,16 +96,26 @@ class ServerConnection(Connection):
         self._ended = ended
         self._has_left = False
         self._is_held = False
+        # Takes what is left of many requests, in the next pass of the event loop.
+        self._rest: asyncio.Handle | None = None
         self._timer = asyncio.get_running_loop().call_later(options.beat_s, self._beat)
 
     def handle_events(self) -> None:
         """Run the client's requests, as long as it need not wait."""
-        while not self.is_closed and (event := self.client.side.next_event()) is not None:
+        room = REQUESTS_AT_ONCE
+        while room and not self.is_closed and (event := self.client.side.next_event()) is not None:
             if isinstance(event, RequestToRun):
                 self.client.run(event)
+                room -= 1
             else:
                 self._has_left = True
                 self.abort()
+        if not room and self._rest is None:
+            self._rest = asyncio.get_running_loop().call_soon(self._take_rest)
+        self.go_on()
+
+    def _take_rest(self) -> None:
+        self._rest = None
         self.go_on()
 
     def go_on(self) -> None:
@@ -110,7 +123,7 @@ class ServerConnection(Connection):
         if self.is_closed:
             return
         self.pump()
-        must_wait = self.client.side.must_wait
+        must_wait = self._rest is not None or self.client.side.must_wait
         if must_wait and not self._is_held:
             self._is_held = True
             self._transport.pause_reading()

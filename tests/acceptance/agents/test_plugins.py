@@ -24,6 +24,7 @@ from tests.support.agents.conversation_callbacks import (
     AgentReplacer,
     ErrorAnswerer,
     FailingHooks,
+    FailureTeller,
     HookRecorder,
     SecretFilter,
     greet,
@@ -54,6 +55,33 @@ def test_its_hooks_are_called_for_every_agent_and_what_they_write_is_kept(deploy
         ]
         assert state(rt)["seen_by_HookRecorder"] == state(rt)["seen_by_again"] == expected
         assert list(stored(rt)[0].actions.state_delta) == ["amount", "seen_by_HookRecorder", "seen_by_again"]
+
+
+def test_it_is_told_of_failures_and_does_not_replace_them(deploy: Deploy, tmp_path: Path) -> None:
+    path = tmp_path / "told"
+    root = SequentialAgent(
+        name="root", sub_agents=[LlmAgent(name="asker", model=ScriptedModel(["fine", ValueError("line down")]))]
+    )
+    with deploy(root, plugins=[FailureTeller(path)]) as rt:
+        run_turn(rt, "first")
+        assert not path.exists()
+        with pytest.raises(AgentFailedError, match="line down"):
+            run_turn(rt, "second")
+    assert path.read_text().splitlines() == [
+        "agent asker ValueError('line down')",
+        "turn second agent 'asker' failed: ValueError: line down",
+    ]
+
+
+@pytest.mark.parametrize("hook", ["on_user_message", "before_run", "after_run"])
+def test_it_is_told_when_another_one_fails_the_turn(local: Deploy, tmp_path: Path, hook: str) -> None:
+    path = tmp_path / "told"
+    plugins = [FailureTeller(path), FailingHooks(hook)]
+    with local(LlmAgent(name="root", model=ScriptedModel(["fine"])), plugins=plugins) as rt, pytest.raises(PluginFailedError):
+        run_turn(rt, "go")
+    [told] = path.read_text().splitlines()
+    assert told.startswith("turn go")
+    assert "not today" in told
 
 
 def test_it_runs_before_the_agents_own_callbacks_and_takes_their_place(deploy: Deploy) -> None:

@@ -79,7 +79,10 @@ def test_no_ends_the_turn_as_a_budget_does_that_stops(deploy: Deploy) -> None:
         assert answer(rt, True) == "done"
 
 
-@pytest.mark.parametrize("wrong", [{"tokens": -1}, {"confirmed": "yes"}, {"tokn": 5}, {"llm_calls": 1, "model": "m"}, 5])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tokens": -1}, {"confirmed": "yes"}, {"tokn": 5}, {"llm_calls": 1, "model": "m"}, {"llm_calls": 10**30}, {"tokens": 1}, 5],
+)
 def test_an_answer_that_is_none_is_refused_and_the_question_waits(local: Deploy, wrong: object) -> None:
     with local(seeker(LOOK, LOOK, "done")) as rt:
         run_turn(rt, "go", run_config=ASKS)

@@ -10,7 +10,7 @@ from actors import AgentTool, Budget, LlmAgent, ParallelAgent, RunConfig, Sequen
 from actors.errors import BudgetExceededError, DefinitionError, UnknownAgentError
 from actors.messages.config import run_config_of
 from actors.messages.event import now_s
-from actors.testing import ScriptedModel
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Settings
 from tests.acceptance.driving.test_budgets import endless
 from tests.support.models.metered_model import MeteredModel
@@ -102,6 +102,20 @@ def test_turns_side_by_side_know_of_each_other_what_is_under_way(deploy: Deploy)
         assert rt.usage().total.llm_calls == 17
 
 
+def test_a_map_makes_as_many_calls_as_the_budget_of_the_app_has(deploy: Deploy) -> None:
+    with deploy(
+        LlmAgent(name="root", model=PatternModel([], default="ok")), settings=Settings(daily_budget=Budget(llm_calls=20))
+    ) as rt:
+        # While an answer is written to the disk, its call is neither under way nor stored.
+        results = list(rt.map([f"input {number}" for number in range(60)], name="many"))
+        assert sum(result.error is None for result in results) == 20
+        errors = [result.error for result in results if result.error is not None]
+        assert {type(error) for error in errors} == {BudgetExceededError}
+        # No turn can give more of it.
+        assert "Settings(daily_budget=…)" in str(errors[0])
+        assert rt.usage().total.llm_calls == 20
+
+
 def test_what_was_used_before_the_deployment_counts(deploy: Deploy, tmp_path: Any) -> None:
     store = f"sqlite:///{tmp_path}/s.db"
     with deploy(LlmAgent(name="root", model=ScriptedModel(["hi"])), session_store=store) as rt:
@@ -109,6 +123,16 @@ def test_what_was_used_before_the_deployment_counts(deploy: Deploy, tmp_path: An
     again = deploy(LlmAgent(name="root", model=ScriptedModel(["hi"])), session_store=store, settings=ONE_CALL)
     with again as rt, pytest.raises(BudgetExceededError, match="app 'test' today"):
         run_turn(rt, "go", "s2")
+
+
+def test_turns_without_a_budget_count_for_those_that_have_one(local: Deploy) -> None:
+    with local(LlmAgent(name="root", model=ScriptedModel([*"abcdef"]))) as rt:
+        config = RunConfig(app_daily_budget=Budget(llm_calls=3))
+        run_turn(rt, "go", run_config=config)
+        for number in range(3):
+            run_turn(rt, "go", f"s{number}")
+        with pytest.raises(BudgetExceededError, match="llm_calls=3: 4 are used"):
+            run_turn(rt, "go", run_config=config)
 
 
 def test_a_turn_cannot_raise_the_budget_of_the_deployment(local: Deploy) -> None:

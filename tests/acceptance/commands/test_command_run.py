@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from actors.errors import RaygroveError, RequestError
 from runtime.frontends.console import cli
 from tests.acceptance.commands.test_command_chat import TRIP
 from tests.support.app_folders import HELLO, desk, fresh_imports, write
+from tests.support.programs.terminal_program import CTRL_C, TerminalProgram
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
@@ -216,3 +219,20 @@ def test_agents_on_ray_import_the_app_s_own_modules(app: str, tmp_path: Path) ->
 def program(*arguments: str) -> list[str]:
     """The command line of `raygrove run` in a process of its own."""
     return [sys.executable, "-c", "from runtime.frontends.console.cli import main; main()", "run", *arguments]
+
+
+def test_a_terminal_says_where_the_conversation_is_shown_and_there_it_is(app: str, tmp_path: Path) -> None:
+    assert "in a browser" not in raygrove(app, "hello").stderr
+    with TerminalProgram(["run", app, "hello", "--session", "s 1", "--user", "ada"], tmp_path) as program:
+        shown = program.until("session=s%201")
+    assert "How can I help?" in shown
+    [(command, place)] = re.findall(r"in a browser: raygrove (serve .*), then http://127.0.0.1:8000(/ui/\S+)", shown)
+    assert place == "/ui/?app=desk_run&user=ada&session=s%201"
+    with TerminalProgram([*shlex.split(command), "--port", "0"], tmp_path) as server:
+        [url] = re.findall(r"at (http://\S+)", server.until("Ctrl-C ends it."))
+        with urllib.request.urlopen(f"{url}/v1/apps/desk_run/sessions/s%201?user=ada") as response:
+            assert json.load(response)["headSeq"] == 2
+        with urllib.request.urlopen(f"{url}{place}") as response:
+            assert b"inspector.js" in response.read()
+        server.type(CTRL_C)
+        server.exit_code()

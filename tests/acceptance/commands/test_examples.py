@@ -34,6 +34,12 @@ ESSENTIAL = {
         "whole: Once upon a time there was an actor who lived when spoken to.",
         "stored: 2 events",
     ],
+    "graph": [
+        "orders@1/read@1: ['pears', 'figs', 'plums']",
+        "{'results': ['4 pears', None, '9 plums']",
+        "the user is asked: Not all is there. Order the rest?",
+        "clerk: It is on its way.",
+    ],
     "resume": [
         "the turn is paused",
         "the manager is asked: ask_manager({'amount': 80})",
@@ -202,5 +208,6 @@ def test_the_support_desk_goes_on_where_it_ended(tmp_path: Path) -> None:
             "the turn goes to refunds, which spoke last",
             "Yes, the money for order 42 was paid back.",
             "transfer to concierge",
+            "see it in a browser make serve, then http://127.0.0.1:8000/ui/?app=support_desk&user=ada&session=desk-1",
         ],
     )

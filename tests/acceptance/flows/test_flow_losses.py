@@ -14,7 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import BaseAgent, Event, Flow, FlowAgent, LlmAgent, RunConfig, SequentialAgent, Task
+from actors import (
+    START,
+    BaseAgent,
+    Content,
+    Event,
+    Flow,
+    FlowAgent,
+    FunctionNode,
+    Graph,
+    LlmAgent,
+    RunConfig,
+    SequentialAgent,
+    Task,
+)
 from actors.errors import FlowNotFoundError
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
@@ -51,6 +64,13 @@ def inside() -> BaseAgent:
     return SequentialAgent(name="root", sub_agents=[first, FlowAgent(office()), last])
 
 
+def as_node() -> BaseAgent:
+    """The flow as a node, whose answer the node after it is given."""
+    first = LlmAgent(name="first", model=PatternModel([], default="first is done"))
+    last = FunctionNode(lambda node_input: Event(content=Content.of_text(node_input, role="model")), name="last")
+    return Graph(name="root", edges=[(START, first, FlowAgent(office()), last)])
+
+
 def play(root: BaseAgent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
     with TemporaryDirectory() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
@@ -77,7 +97,7 @@ def check(log: list[Event], tasks: dict[str, TaskResult]) -> None:
 
 @pytest.mark.sampled(17)
 @pytest.mark.parametrize("who", get_args(Victim))
-@pytest.mark.parametrize("where", [office, inside])
+@pytest.mark.parametrize("where", [office, inside, as_node])
 def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(
     where: Callable[[], BaseAgent | Flow], who: Victim
 ) -> None:
@@ -87,6 +107,8 @@ def test_a_flow_is_completed_whoever_is_lost_and_nothing_is_done_twice(
         for before in (True, False):
             log, tasks, engine = play(where(), Loss(at, who, before))
             check(log, tasks)
+            if where is as_node:
+                assert [event.text for event in log if event.text][-1] == "succeed_t4 by b"
             lost.update(engine.lost)
     assert lost
 

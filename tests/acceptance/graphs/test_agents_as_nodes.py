@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from actors import START, Graph, LlmAgent, RequestInput, SequentialAgent
-from actors.errors import DefinitionError
-from actors.testing import PatternModel, ScriptedModel
+from actors import START, Graph, LlmAgent, RequestInput
+from actors.testing import ScriptedModel
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -32,12 +29,6 @@ def test_an_agent_that_answers_itself_hands_nothing_over(deploy: Deploy) -> None
     desk = LlmAgent(name="desk", model=ScriptedModel(["I know: red."]), sub_agents=[idle])
     with deploy(Graph(name="wf", edges=[(START, desk, named_node("last"))])) as rt:
         assert ends(run_turn(rt, "what colour?"))["wf@1/last@1"] == "last(I know: red.)"
-
-
-def test_an_agent_hands_over_to_agents_only_that_can_be_nodes() -> None:
-    inner = SequentialAgent(name="steps", sub_agents=[LlmAgent(name="step", model=PatternModel([]))])
-    with pytest.raises(DefinitionError, match="agent 'desk' has the sub-agent 'steps', a SequentialAgent"):
-        Graph(name="wf", edges=[(START, LlmAgent(name="desk", model=PatternModel([]), sub_agents=[inner]))])
 
 
 def test_an_empty_answer_is_an_output(deploy: Deploy) -> None:

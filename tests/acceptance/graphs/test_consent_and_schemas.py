@@ -174,6 +174,16 @@ def test_the_parts_of_a_join_fit_its_schema(deploy: Deploy) -> None:
         assert ends(run_turn(rt, "go"))["wf@1/both@1"] == {"one": 1, "two": 2}
 
 
+def test_a_node_that_gives_nothing_fits_the_schema_of_a_join(local: Deploy) -> None:
+    def one() -> int:
+        return 1
+
+    def none() -> None: ...
+
+    with local(Graph(name="wf", edges=[(START, (one, none), JoinNode("both", input_schema=int))])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/both@1"] == {"one": 1, "none": None}
+
+
 def test_an_agent_is_asked_what_fits_its_input_schema(deploy: Deploy) -> None:
     def give() -> dict[str, Any]:
         return {"x": "3", "more": True}

@@ -298,13 +298,23 @@ def test_nobody_hands_a_conversation_over_to_a_delegate(deploy: Deploy) -> None:
 def test_what_cannot_delegate_is_refused() -> None:
     clerk = LlmAgent(name="clerk", model=ScriptedModel([]), mode="task")
     with pytest.raises(AgentTreeError, match="below an LlmAgent"):
-        Runtime(clerk, app_name="x", engine="local", session_store="sqlite://").start()
-    with pytest.raises(AgentTreeError, match="below an LlmAgent"):
         Runtime(SequentialAgent(name="s", sub_agents=[clerk]), app_name="x", engine="local", session_store="sqlite://").start()
     with pytest.raises(DefinitionError, match="two tools are called 'clerk'"):
         LlmAgent(name="boss", model=ScriptedModel([]), sub_agents=[clerk], tools=[named_tool("clerk")])
-    with pytest.raises(DefinitionError, match="input_schema must be a pydantic model"):
-        LlmAgent(name="boss", tools=[Graph(name="g", input_schema=int, edges=[(START, named_node("n"))])])
+
+
+def test_a_graph_whose_input_is_no_model_takes_it_as_its_request(deploy: Deploy) -> None:
+    async def double(node_input: int) -> int:
+        return 2 * node_input
+
+    graph = Graph(name="doubler", input_schema=int, edges=[(START, double)])
+    script: list[Any] = [{"call": "doubler", "args": {"request": 21}}, {"call": "doubler", "args": {"request": "many"}}, "done"]
+    boss = LlmAgent(name="boss", model=ScriptedModel(script), tools=[graph])
+    with deploy(boss) as rt:
+        events = run_turn(rt, "Go")
+        right, wrong = (response.response for event in events for response in event.function_responses())
+        assert right == {"result": 42}
+        assert "wrong arguments for doubler: request" in str(wrong["error"])
 
 
 def named_tool(name: str) -> Any:

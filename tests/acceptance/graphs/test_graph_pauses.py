@@ -68,6 +68,17 @@ def said(events: Sequence[Event]) -> tuple[dict[str, Any], list[tuple[str | None
     return ends(events), asked(events)
 
 
+def test_the_route_that_a_node_says_beside_its_question_is_taken_with_the_answer(local: Deploy) -> None:
+    def ask_for_it(ctx: NodeContext) -> RequestInput:
+        ctx.route = "large"
+        return RequestInput(interrupt_id="q", message="How many?")
+
+    routes = {"large": named_node("many"), "small": named_node("few")}
+    with local(Graph(name="wf", edges=[(START, ask_for_it), (ask_for_it, routes)])) as rt:
+        run_turn(rt, "go")
+        assert ends(run_turn(rt, answers(q="12"))) == {"wf@1/many@1": "many(12)"}
+
+
 def test_the_answer_to_a_question_is_the_output_of_the_node(deploy: Deploy) -> None:
     def ask_for_it() -> RequestInput:
         return RequestInput(interrupt_id="q", message="How many?", response_schema=int)

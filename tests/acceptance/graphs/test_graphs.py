@@ -272,6 +272,25 @@ def test_a_join_that_can_never_run_fails_and_says_so(deploy: Deploy) -> None:
         assert [event.error_code for event in stored(rt) if event.error_code] == ["StarvedJoinError"]
 
 
+def test_of_several_outputs_the_last_counts_unless_the_graph_has_to_have_one(deploy: Deploy) -> None:
+    def graph(*, one_output: bool) -> Graph:
+        inner = Graph(name="inner", edges=[(START, double, (add_one, named_node("b")))], one_output=one_output)
+        return Graph(name="wf", edges=[(START, inner, named_node("last"))])
+
+    with deploy(graph(one_output=False)) as rt:
+        assert "wf@1/last@1" in ends(run_turn(rt, "1"))
+    with deploy(graph(one_output=True), app_name="one") as rt:
+        with pytest.raises(Exception, match="graph 'inner' has one_output, and multiple terminal nodes gave an output"):
+            run_turn(rt, "1")
+        assert [event.error_code for event in stored(rt) if event.error_code] == ["SeveralOutputsError"]
+
+
+def test_a_graph_with_one_output_may_run_its_terminal_node_twice(deploy: Deploy) -> None:
+    graph = Graph(name="wf", edges=[(START, (double, add_one)), ((double, add_one), named_node("end"))], one_output=True)
+    with deploy(Graph(name="all", edges=[(START, graph, named_node("last"))])) as rt:
+        assert {"all@1/wf@1/end@2", "all@1/last@1"} <= ends(run_turn(rt, "1")).keys()
+
+
 def test_so_many_nodes_run_at_a_time(deploy: Deploy) -> None:
     running: list[int] = [0, 0]
 

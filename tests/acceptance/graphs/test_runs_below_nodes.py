@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, RequestInput, RetryConfig, node
-from actors.errors import AgentFailedError, DynamicNodeFailError, RaygroveError
+from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, PartialResults, RequestInput, RetryConfig, node
+from actors.errors import AgentFailedError, DynamicNodeFailError, RaygroveError, WorkflowConfigurationError
 from actors.testing import PatternModel, ScriptedModel
 from tests.acceptance.graphs.test_graph_pauses import answers, asked
 from tests.support.graphs import double, ends, named_node
@@ -133,6 +134,25 @@ def test_a_function_is_interrupted_by_a_question_below_it_and_called_again_with_
         }
 
 
+def test_a_run_that_waits_for_its_output_runs_again_when_the_function_is_called_again(deploy: Deploy) -> None:
+    def collect(ctx: NodeContext) -> str | None:
+        ctx.state["runs"] = ctx.state.get("runs", 0) + 1
+        return "enough" if ctx.state["runs"] == 2 else None
+
+    collecting = FunctionNode(collect, wait_for_output=True)
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        found = [await ctx.run_node(collecting), await ctx.run_node(double, 1)]
+        return found if "q" in ctx.resume_inputs else RequestInput(interrupt_id="q")
+
+    with deploy(Graph(name="wf", edges=[(START, chief)])) as rt:
+        assert asked(run_turn(rt, "go")) == [("q", {})]
+        events = run_turn(rt, answers(q="so"))
+        # The other run had an output, and was not run again.
+        assert ends(events) == {"wf@1/chief@1/collect@1": "enough", "wf@1/chief@1": ["enough", 2]}
+
+
 def test_a_run_that_fails_may_be_excused(deploy: Deploy) -> None:
     def fail() -> None:
         raise ValueError("no luck")
@@ -203,3 +223,40 @@ def test_a_run_that_cannot_be_is_refused(deploy: Deploy, rerun: bool, asks: dict
         with pytest.raises(RaygroveError, match=message):
             run_turn(rt, "go")
         assert [isinstance(event, Event) and event.error_code is not None for event in stored(rt)][-1]
+
+
+def test_items_that_fail_cost_the_others_nothing(deploy: Deploy) -> None:
+    def work(ctx: NodeContext, node_input: int) -> int:
+        if node_input == 3 or (node_input == 2 and ctx.attempt_count < 3):
+            raise ValueError(f"no {node_input}")
+        return 2 * node_input
+
+    def look(node_input: PartialResults) -> str:
+        [error] = node_input.errors
+        return f"{node_input.results}, not {error.index}: {error.error_code}: {error.error_message}"
+
+    tried = FunctionNode(work, retry_config=RetryConfig(max_attempts=3, initial_delay=0.01))
+    worker = node(tried, parallel_worker=True, max_parallel_workers=2, partial_results=True)
+    with deploy(Graph(name="wf", edges=[(START, items, worker, look)])) as rt:
+        events = run_turn(rt, "go")
+        assert ends(events)["wf@1/look@1"] == "[2, 4, None, 8], not 2: ValueError: no 3"
+        failed = [event.node_info.path for event in events if event.error_code and event.node_info]
+        assert Counter(failed) == {"wf@1/work@1/work@2": 2, "wf@1/work@1/work@3": 3}
+
+
+def items() -> list[int]:
+    return [1, 2, 3, 4]
+
+
+def test_agents_that_fail_cost_the_others_nothing(deploy: Deploy) -> None:
+    model = PatternModel([("^b$", ValueError("no")), ("", "fine")])
+    worker = node(LlmAgent(name="m", model=model), parallel_worker=True, partial_results=True)
+    with deploy(Graph(name="wf", edges=[(START, worker)])) as rt:
+        output = ends(run_turn(rt, '["a", "b", "c"]'))["wf@1/m@1"]
+        error = {"index": 1, "error_code": "ValueError", "error_message": "no"}
+        assert output == {"results": ["fine", None, "fine"], "errors": [error]}
+
+
+def test_partial_results_are_for_lists() -> None:
+    with pytest.raises(WorkflowConfigurationError, match="partial_results is for"):
+        node(double, partial_results=True)

@@ -193,15 +193,32 @@ def test_a_chat_sees_the_conversation_and_hands_on_nothing(deploy: Deploy) -> No
 
 
 def test_modes_where_they_mean_nothing_are_refused(deploy: Deploy) -> None:
+    once, _ = agent("clerk", "x", mode="single_turn")
+    with pytest.raises(AgentTreeError, match="mode='single_turn'"):
+        deploy(once).start()
     task, _ = agent("planner", "x")
     with pytest.raises(AgentTreeError, match="mode='task'"):
-        deploy(task).start()
+        deploy(SequentialAgent(name="steps", sub_agents=[task])).start()
     chat, _ = agent("talker", "x", mode="chat")
     with pytest.raises(GraphValidationError, match="no edge leads on"):
         Graph(name="wf", edges=[(START, chat, named_node("x"))])
     other, _ = agent("other", "x", mode="chat")
     with pytest.raises(GraphValidationError, match="behind START"):
         Graph(name="wf", edges=[(START, named_node("y"), other)])
+
+
+def test_a_task_agent_may_be_the_root(deploy: Deploy) -> None:
+    planner, model = agent("planner", "Where to?", "How long?", finish(city="Rome", days=3), "Again?", output_schema=Trip)
+    with deploy(planner) as rt:
+        assert texts(run_turn(rt, "plan a trip")) == ["Where to?"]
+        run_turn(rt, "Rome")
+        assert ends(run_turn(rt, "3 days")) == {"planner@1": {"city": "Rome", "days": 3}}
+        # Nothing of it is lost, and all of it was one turn.
+        assert said(model) == ["plan a trip", "Where to?", "Rome", "How long?", "3 days"]
+        assert invocations(rt) == 1
+        run_turn(rt, "another one")
+        assert said(model) == ["another one"]
+        assert invocations(rt) == 2
 
 
 def test_the_events_of_a_task_say_so_in_json(deploy: Deploy) -> None:

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from actors import START, Content, CustomAgent, Event, Graph, InvocationContext, LlmAgent, NodeContext, RetryConfig, node
-from actors.errors import AgentFailedError
+from actors import (
+    START,
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    FunctionNode,
+    Graph,
+    InvocationContext,
+    LlmAgent,
+    NodeContext,
+    RetryConfig,
+    SequentialAgent,
+    node,
+)
+from actors.errors import AgentFailedError, DefinitionError, NodeTimeoutError
 from actors.testing import ScriptedModel
 from tests.support.graphs import ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
 
 SOON = RetryConfig(max_attempts=3, initial_delay=0.01)
+
+
+def count(ctx: NodeContext) -> int:
+    ctx.state["counted"] = ctx.state.get("counted", 0) + 1
+    number: int = ctx.state["counted"]
+    return number
+
+
+def fail_twice(ctx: NodeContext, node_input: int) -> str:
+    ctx.state["failed"] = ctx.state.get("failed", 0) + 1
+    if ctx.state["failed"] < 3:
+        raise ValueError("not yet")
+    return f"{node_input} at {ctx.attempt_count}"
 
 
 def test_an_agent_is_asked_the_same_again_when_it_fails(deploy: Deploy) -> None:
@@ -42,18 +71,7 @@ def test_an_agent_that_fails_each_time_ends_the_graph(deploy: Deploy) -> None:
 
 
 def test_a_graph_that_is_tried_again_keeps_what_has_ended_in_it(deploy: Deploy) -> None:
-    def count(ctx: NodeContext) -> int:
-        ctx.state["counted"] = ctx.state.get("counted", 0) + 1
-        number: int = ctx.state["counted"]
-        return number
-
-    def fail(ctx: NodeContext, node_input: int) -> str:
-        ctx.state["failed"] = ctx.state.get("failed", 0) + 1
-        if ctx.state["failed"] < 3:
-            raise ValueError("not yet")
-        return f"{node_input} at {ctx.attempt_count}"
-
-    below = Graph(name="below", edges=[(START, count, fail)])
+    below = Graph(name="below", edges=[(START, count, fail_twice)])
     with deploy(Graph(name="wf", edges=[(START, node(below, retry_config=SOON), named_node("last"))])) as rt:
         assert ends(run_turn(rt, "go"))["wf@1/last@1"] == "last(1 at 1)"
         assert [event.error_code for event in stored(rt) if event.error_code] == ["ValueError", "ValueError"]
@@ -74,3 +92,91 @@ def test_an_agent_that_takes_too_long_is_stopped(deploy: Deploy) -> None:
         log = stored(rt)
         assert texts(log)[-1] == "just a moment"
         assert [(event.error_code, event.author) for event in log if event.error_code] == [("NodeTimeoutError", "wf")]
+
+
+def test_a_graph_as_the_root_is_tried_again(deploy: Deploy) -> None:
+    graph = Graph(name="wf", edges=[(START, count, fail_twice, named_node("last"))], retry_config=SOON)
+    with deploy(graph) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/last@1"] == "last(1 at 1)"
+        log = stored(rt)
+        failed = [(event.error_code, event.node_info.path) for event in log if event.error_code and event.node_info]
+        assert failed == [("ValueError", "wf@1/fail_twice@1")] * 2
+        # Each attempt that failed has left its number.
+        infos = [event.node_info for event in log if event.node_info is not None]
+        assert [info.attempt for info in infos if info.path == "wf@1"] == [1, 2]
+
+
+def test_a_graph_as_the_root_fails_when_no_attempt_is_left(deploy: Deploy) -> None:
+    retry = RetryConfig(max_attempts=2, initial_delay=0.01, exceptions=[LookupError])
+    model = ScriptedModel([KeyError("one"), KeyError("two"), "fine"])
+    with deploy(Graph(name="wf", edges=[(START, count, LlmAgent(name="m", model=model))], retry_config=retry)) as rt:
+        with pytest.raises(AgentFailedError, match="two"):
+            run_turn(rt, "go")
+        [turn] = rt.turns.list(user_id="ada")
+        # A turn that is retried counts anew, and what has ended stays so.
+        run = rt.retry(user_id="ada", session_id="s1", invocation_id=turn.invocation_id)
+        assert texts(list(run))[-1] == "fine"
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state["counted"] == 1
+
+
+def test_a_graph_as_the_root_that_takes_too_long_is_stopped_and_tried_again(deploy: Deploy) -> None:
+    async def slow_once(ctx: NodeContext, node_input: int) -> str:
+        ctx.state["begun"] = begun = ctx.state.get("begun", 0) + 1
+        yield_now = Event(actions=EventActions(state_delta={"begun": begun}))
+        await ctx.run_node(FunctionNode(lambda: yield_now, name=f"note_{begun}"))
+        await asyncio.sleep(30 if begun == 1 else 0)
+        return f"{node_input} after {begun}"
+
+    timeout = 0.3 if deploy.engine == "local" else 3.0
+    graph = Graph(name="wf", edges=[(START, count, node(slow_once, rerun_on_resume=True))], retry_config=SOON, timeout=timeout)
+    with deploy(graph) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/slow_once@1"] == "1 after 2"
+        [late] = [event for event in stored(rt) if event.error_code]
+        assert (late.error_code, late.error_message) == ("NodeTimeoutError", f"Node 'wf' timed out after {timeout} seconds.")
+
+
+def test_a_graph_that_is_no_node_is_tried_again_wherever_it_stands(deploy: Deploy) -> None:
+    graph = Graph(name="wf", edges=[(START, count, fail_twice)], retry_config=SOON)
+    with deploy(SequentialAgent(name="steps", sub_agents=[graph])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/fail_twice@1"] == "1 at 1"
+
+
+def test_attempts_that_are_none_are_refused() -> None:
+    for options in ({"timeout": 0}, {"timeout": -1.0}):
+        with pytest.raises(DefinitionError, match="above 0"):
+            Graph(name="wf", edges=[(START, count)], **options)
+
+
+def test_an_attempt_with_another_behind_it_is_logged_as_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(node_input: str) -> str:
+        raise ValueError("not today")
+
+    tried = node(fail, retry_config=RetryConfig(max_attempts=3, initial_delay=0.01, jitter=0.0))
+    with Deploy("local", tmp_path)(Graph(name="wf", edges=[(START, tried)])) as rt, pytest.raises(AgentFailedError):
+        run_turn(rt, "go")
+    records = [record for record in caplog.records if "node 'fail'" in record.getMessage()]
+    assert [(record.levelno, record.getMessage().partition(" failed in turn")[0]) for record in records] == [
+        (logging.WARNING, "attempt 1 of 3 of node 'fail' of graph 'wf', with the next in 0.01 s,"),
+        (logging.WARNING, "attempt 2 of 3 of node 'fail' of graph 'wf', with the next in 0.02 s,"),
+        (logging.ERROR, "node 'fail' of graph 'wf'"),
+    ]
+    assert all("not today" in (record.exc_text or "") for record in records)
+
+
+def test_a_graph_that_takes_too_long_is_logged_as_a_warning_until_its_last_attempt(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    retry = RetryConfig(max_attempts=2, initial_delay=0.01, jitter=0.0)
+    graph = Graph(name="wf", edges=[(START, node(wait))], timeout=0.02, retry_config=retry)
+    with Deploy("local", tmp_path)(graph) as rt, pytest.raises(NodeTimeoutError):
+        run_turn(rt, "go")
+    records = [record for record in caplog.records if "graph 'wf'" in record.getMessage()]
+    assert [(record.levelno, record.getMessage().partition(" failed in turn")[0]) for record in records] == [
+        (logging.WARNING, "attempt 1 of 2 of graph 'wf', with the next in 0.01 s,"),
+        (logging.ERROR, "graph 'wf'"),
+    ]

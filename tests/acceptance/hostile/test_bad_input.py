@@ -30,6 +30,7 @@ from actors.errors import (
     ModelConfigurationError,
     RaygroveError,
     RepeatMismatchError,
+    RequestError,
     RuntimeClosedError,
     SessionNotFoundError,
     UnknownFunctionCallError,
@@ -103,6 +104,28 @@ def test_an_answer_that_comes_with_one_to_an_unknown_call_is_refused_as_a_whole(
             run_turn(rt, parts(known, UNASKED))
         assert log(rt) == before
         assert run_turn(rt, parts(known))
+
+
+NUMBERS: dict[str, Callable[[Runtime, Any], object]] = {
+    "after_seq": lambda rt, number: rt.sessions.events("ada", "s1", after_seq=number),
+    "before_seq": lambda rt, number: rt.sessions.events("ada", "s1", before_seq=number),
+    "limit": lambda rt, number: rt.sessions.events("ada", "s1", limit=number),
+    "limit of sessions": lambda rt, number: rt.sessions.list(limit=number),
+    "num_recent_events": lambda rt, number: rt.sessions.get("ada", "s1", num_recent_events=number),
+    "limit of batches": lambda rt, number: rt.batches.list(limit=number),
+    "limit of items": lambda rt, number: rt.batches.items("b1", limit=number),
+    "after": lambda rt, number: rt.batches.items("b1", after=number),
+}
+
+
+@pytest.mark.parametrize("number", [2**63, 2**70, True, 1.0])
+def test_numbers_that_no_store_can_compare_with_are_refused_by_their_names(local: Deploy, number: object) -> None:
+    with local(root()) as rt:
+        rt.run(user_id="ada", session_id="s1", message="hi").result()
+        for name, asked in NUMBERS.items():
+            with pytest.raises(RequestError, match=f"{name.partition(' ')[0]} must be "):
+                asked(rt, number)
+            asked(rt, 2**63 - 1)
 
 
 def test_an_agent_whose_model_has_no_key_is_not_started(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -9,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, RunConfig
+from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.models.counting_model import CountingModel
@@ -53,6 +55,46 @@ def play(losses: list[Loss]) -> tuple[list[Any], int, int, set[str]]:
     assert [event.seq for event in log] == list(range(1, len(log) + 1))
     assert len({event.id for event in log}) == len(log)
     return [_told(event) for event in log], writer.calls + model.calls, engine.messages, set(engine.lost)
+
+
+def in_a_turn(most: int, losses: Sequence[Loss] = ()) -> tuple[int, int, set[str]]:
+    """A turn that may make so many model calls, in which a summary is made before others: how many it made, or one more.
+
+    Returns:
+        The calls of the turn, how many messages were sent, and what was lost.
+    """
+    model = CountingModel(PatternModel([("call", {"call": "count", "args": {}})], default=LONG))
+    writer = CountingModel(PatternModel([], default="the summary"))
+    config = EventsCompactionConfig(compaction_interval=1, overlap_size=0, summarizer=LlmEventSummarizer(writer))
+    with TemporaryDirectory() as folder:
+        root = LlmAgent(name="root", model=model, tools=[count])
+        rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
+        with rt:
+            run_turn(rt, LONG)
+            before = writer.calls + model.calls
+            try:
+                run_turn(rt, f"call {LONG}", run_config=RunConfig(timeout=30, max_llm_calls=most))
+                made = writer.calls + model.calls - before
+            except (LlmCallsLimitExceededError, AgentFailedError) as error:
+                # Its event may be all that is left of the failure.
+                made = most + 1 if "max_llm_calls" in str(error) else 0
+    return made, engine.messages, set(engine.lost)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_summaries_count_for_the_limit_of_calls_also_after_losses(who: Victim) -> None:
+    needed, _, _ = in_a_turn(100)
+    assert needed == 3
+    _, messages, _ = in_a_turn(needed - 1)
+    lost: set[str] = set()
+    for at in range(messages):
+        for before in (True, False):
+            # It may not end: one call is missing.
+            calls, _, gone = in_a_turn(needed - 1, [Loss(at, who, before)])
+            assert calls == needed, (at, before, gone)
+            lost |= gone
+    assert lost
 
 
 def _told(event: Event) -> Any:

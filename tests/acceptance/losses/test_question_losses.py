@@ -80,7 +80,7 @@ def test_without_losses_it_asks_twice_and_uses_what_it_was_given(field: str) -> 
     assert log[-1].error_code == "BudgetExceededError"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("field", LIMITS)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_it_is_asked_and_answered_once(who: Victim, field: str) -> None:

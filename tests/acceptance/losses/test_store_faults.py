@@ -132,6 +132,7 @@ def test_a_store_that_is_lost_in_the_middle_of_a_turn_fails_it_and_the_session_i
         rt.attach(user_id="ada", session_id="s1", invocation_id=turn.invocation_id).result()
 
 
+@pytest.mark.full
 def test_a_full_disk_fails_what_does_not_fit_and_takes_it_when_there_is_room(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.programs.full_disk_driver", tmp_path],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
 
 import pydantic
 
@@ -18,7 +17,6 @@ from actors import (
     FunctionNode,
     Graph,
     JoinNode,
-    LlmAgent,
     LongRunningFunctionTool,
     NodeContext,
     Part,
@@ -31,11 +29,18 @@ from actors import (
     node,
 )
 from actors.errors import DynamicNodeFailError
-from actors.testing import PatternModel
+from tests.acceptance.losses.parts.agents import ask, count, counter, talker
+from tests.acceptance.losses.parts.graph_attempts import (
+    fan_of_agents,
+    graph_attempts,
+    placed_functions,
+    task_root,
+    tool_running_nodes,
+)
+from tests.acceptance.losses.parts.workflow_nodes import graph_of_workflows, graph_of_workflows_pausing
 from tests.support.agents.conversation_tools import LockedToolset, count_begin
 from tests.support.agents.failing_agents import SKIP, agent_failing_first, restart
 from tests.support.agents.workflow_agents import CountingAgent, loop, par, says, seq
-from tests.support.models.metered_model import MeteredModel
 from tests.support.vectors.vector_agents import SayingAgent
 
 Tree = Callable[[], BaseAgent]
@@ -45,28 +50,6 @@ class Wanted(pydantic.BaseModel):
     """The input of an agent."""
 
     number: int
-
-
-def count(key: str, tool_context: ToolContext) -> str:
-    """Count in the session's state."""
-    tool_context.state[key] = tool_context.state.get(key, 0) + 1
-    tool_context.state["temp:last"] = key
-    return f"{key} {tool_context.state[key]}"
-
-
-def ask() -> None:
-    """Ask a human."""
-
-
-def talker(name: str, *replies: tuple[str, Any], **fields: Any) -> LlmAgent:
-    """An agent whose model has no state: the same request gets the same response."""
-    return LlmAgent(name=name, model=MeteredModel(PatternModel([*replies, (".*", f"{name} is done")])), **fields)
-
-
-def counter(name: str, **fields: Any) -> LlmAgent:
-    """An agent that calls a tool, and then answers."""
-    call = {"parts": [{"call": "count", "args": {"key": name}}, {"call": "count", "args": {"key": f"{name}2"}}]}
-    return talker(name, ("tool:", f"{name} has counted"), (".*", call), tools=[count], **fields)
 
 
 def note_run(callback_context: CallbackContext) -> None:
@@ -376,8 +359,15 @@ TREES: dict[str, Tree] = {
         graph_below,
         graph_tried_again,
         graph_task,
+        graph_attempts,
+        fan_of_agents,
+        task_root,
+        placed_functions,
+        tool_running_nodes,
         graph_handing_over,
         graph_refusing,
+        graph_of_workflows,
+        graph_of_workflows_pausing,
         delegating,
         delegating_to_graph,
         delegating_to_function,

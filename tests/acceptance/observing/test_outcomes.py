@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from actors import LlmAgent, LlmRequest, LlmResponse, LongRunningFunctionTool
 from actors.errors import AgentFailedError
-from actors.messages.operating.tally import MODEL_CALL, TOOL_CALL, TURN
+from actors.messages.operating.tally import MODEL_CALL, TOOL_CALL, TURN, VERSION
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.web.prometheus import exposition
@@ -75,6 +75,9 @@ def test_turns_models_and_tools_are_counted_by_how_they_ended(deploy: Deploy) ->
             ("billing", "paused", ""): 1,
             ("desk", "failed", "ConnectionError"): 1,
         }
+        [version] = rt.versions()
+        of_version = {(version.id, "finished"): 4, (version.id, "paused"): 1, (version.id, "failed"): 1}
+        assert counted(rt, VERSION) == of_version
         assert counted(rt, MODEL_CALL) == {
             ("desk", "ShakyModel", ""): 5,
             ("billing", "ShakyModel", ""): 5,

@@ -5,18 +5,32 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from actors import AgentTool, Budget, LlmAgent, LlmRequest, ParallelAgent, RunConfig, SequentialAgent, ToolContext, Toolset
+from actors import (
+    AgentTool,
+    Budget,
+    LlmAgent,
+    LlmRequest,
+    LongRunningFunctionTool,
+    ParallelAgent,
+    RunConfig,
+    SequentialAgent,
+    ToolContext,
+    Toolset,
+)
 from actors.definitions.planners.plan_re_act import PlanReActPlanner
 from actors.definitions.tools.base import Tool
 from actors.messages.codec import encode
 from actors.messages.llm.recorded import RecordedCall
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
+from tests.support.agents.workflow_agents import answer
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.vectors.shared_runtimes import SESSION_ID, CaseRuntimes, RuntimeFactory
 from tests.support.vectors.vector_notation import Case, load_cases
@@ -77,7 +91,7 @@ def look_up(order: str, tool_context: ToolContext) -> dict[str, str]:
     return {"order": order}
 
 
-def desk(file: Path) -> LlmAgent:
+def desk(file: Path, says: str = "Bill") -> LlmAgent:
     """A tree with state in an instruction, a transfer, and an agent as a tool."""
     call = {"call": "look_up", "args": {"order": "42"}}
     expert = LlmAgent(name="expert", model=Noting(file), instruction="Know {looked?}.", description="Knows.")
@@ -85,13 +99,13 @@ def desk(file: Path) -> LlmAgent:
         name="billing",
         description="Pays.",
         model=Noting(file, ("tool:expert", "paid"), ("tool:look_up", {"call": "expert", "args": {"request": "how"}}), ("", call)),
-        instruction="Bill {customer}, who asked for {looked?}.",
+        instruction=f"{says} {{customer}}, who asked for {{looked?}}.",
         tools=[look_up, AgentTool(expert)],
     )
     return LlmAgent(name="desk", model=Noting(file, ("bill", {"transfer": "billing"})), sub_agents=[billing])
 
 
-def test_agents_with_state_tools_and_transfers_are_rebuilt_on_both_engines_also_after_losses(
+def test_agents_with_state_tools_and_transfers_are_rebuilt_on_both_engines_also_after_losses_and_updates(
     deploy: Deploy, tmp_path: Path
 ) -> None:
     file = tmp_path / "asked"
@@ -101,6 +115,9 @@ def test_agents_with_state_tools_and_transfers_are_rebuilt_on_both_engines_also_
             run_turn(rt, message)
             if deploy.engine == "ray":
                 os.kill(next(iter(rt.statistics().agents.values())).pid, signal.SIGKILL)
+        for says in ("Charge", "Ask"):
+            rt.update(desk(file, says))
+            run_turn(rt, f"the bill, {says}")
         calls = asked(rt)
         answers = [event.id for event in stored(rt) if event.model_version is not None]
         if deploy.engine == "ray":
@@ -113,6 +130,7 @@ def test_agents_with_state_tools_and_transfers_are_rebuilt_on_both_engines_also_
     of_billing = [call.request.system_instruction for call in calls if call.agent == "billing" and call.request is not None]
     assert "Bill Ada, who asked for ." in of_billing[0]
     assert "Bill Ada, who asked for 42." in of_billing[1]
+    assert [sum(says in each for each in of_billing) for says in ("Charge Ada", "Ask Ada")] == [3, 3]
     assert {call.model for call in calls} == {"Noting"}
     assert all(call.ended_s >= call.begun_s > 0 for call in calls)
 
@@ -201,20 +219,62 @@ def look() -> str:
     return "seen"
 
 
-def test_turns_of_earlier_deployments_and_agents_that_are_gone_are_not_rebuilt(local: Deploy) -> None:
-    def tree(*names: str) -> LlmAgent:
-        model = PatternModel([("first", {"transfer": names[0]})] if names else [], default="hi")
-        below = [LlmAgent(name=name, description="Helps.", model=PatternModel([], default="hi")) for name in names]
-        return LlmAgent(name="root", model=model, sub_agents=below)
+def tree(*names: str) -> LlmAgent:
+    model = PatternModel([("first", {"transfer": names[0]})] if names else [], default="hi")
+    below = [LlmAgent(name=name, description="Helps.", model=PatternModel([], default="hi")) for name in names]
+    return LlmAgent(name="root", model=model, sub_agents=below)
 
+
+def test_turns_of_an_earlier_deployment_are_rebuilt_if_that_had_the_same_tree(local: Deploy) -> None:
     with local(tree("first")) as rt:
         run_turn(rt, "first")
-        assert reasons(rt) == {""}
+        calls = asked(rt)
+        assert {call.omitted for call in calls} == {""}
     with local(tree("first")) as rt:
-        assert reasons(rt) == {"the turn began before this deployment, whose agents may be others"}
+        assert asked(rt) == calls
     with local(tree()) as rt:
         [reason] = reasons(rt)
         assert reason.startswith("the tree with which it began, version ")
+    # With more of them the model would be given a tool to find one.
+    with local(tree("first"), settings=Settings(max_listed_targets=1)) as rt:
+        [reason] = reasons(rt)
+        assert reason.startswith("the tree with which it began, version ")
+
+
+def test_of_a_turn_that_goes_on_by_another_tree_only_the_rest_is_rebuilt(local: Deploy) -> None:
+    def waiting(says: str) -> LlmAgent:
+        model = PatternModel([("tool:ask", "done"), ("", {"call": "ask"})])
+        return LlmAgent(name="root", instruction=says, model=model, tools=[LongRunningFunctionTool(ask)])
+
+    with local(waiting("Be brief.")) as rt:
+        run_turn(rt, "go")
+        [call] = asked(rt)
+    with local(waiting("Be kind.")) as rt:
+        run_turn(rt, answer(rt, "root"))
+        [turn] = rt.turns.list()
+        assert (turn.first_seq, turn.version_seq) == (1, call.seq)
+        before, after = asked(rt)
+        assert before.request is None
+        assert before.omitted == "the turn ran on another tree then, and went on with the one that the deployment had later"
+        assert after.request is not None
+        assert "Be kind." in after.request.system_instruction
+    # And so it stays, for the record of the turn says it.
+    with local(waiting("Be kind.")) as rt:
+        assert asked(rt) == [before, after]
+
+
+def ask() -> None:
+    """Ask a human."""
+
+
+def test_a_turn_of_an_earlier_release_has_no_version_and_is_not_rebuilt(local: Deploy) -> None:
+    with local(tree()) as rt:
+        run_turn(rt, "hi")
+    with closing(sqlite3.connect(local.folder / "sessions.db")) as connection:
+        connection.execute("UPDATE raygrove_turns SET version = ''")
+        connection.commit()
+    with local(tree()) as rt:
+        assert reasons(rt) == {"the store does not say with which tree the turn began"}
 
 
 def test_state_that_a_branch_beside_may_have_changed_is_not_guessed(local: Deploy) -> None:

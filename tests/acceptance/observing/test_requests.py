@@ -211,9 +211,21 @@ def test_nothing_is_recorded_by_default(deploy: Deploy) -> None:
             rt.turns.requests("ada", "none", turn)
 
 
-def test_a_share_of_turns_is_recorded_whole(local: Deploy) -> None:
+def test_records_are_shown_for_so_many_days_and_then_rebuilt(deploy: Deploy) -> None:
+    with deploy(saying("root"), settings=ON) as rt:
+        run_turn(rt, "hi")
+        [kept] = recorded(rt)
+    # Nothing is so young.
+    with deploy(saying("root"), settings=Settings(record_requests="on", record_requests_days=1e-9)) as rt:
+        assert recorded(rt) == []
+        [call] = rt.turns.requests("ada", "s1", kept.invocation_id)
+        assert call.rebuilt
+        assert asked([call]) == asked([kept])
+
+
+def test_a_share_of_turns_is_recorded_whole(deploy: Deploy) -> None:
     root = SequentialAgent(name="all", sub_agents=[saying("a"), saying("b")])
-    with local(root, settings=Settings(record_requests=0.5)) as rt:
+    with deploy(root, settings=Settings(record_requests=0.5)) as rt:
         for number in range(40):
             run_turn(rt, "go", invocation_id=f"e-{number}")
         counts = [len(rt.turns.requests("ada", "s1", f"e-{number}", rebuild=False)) for number in range(40)]

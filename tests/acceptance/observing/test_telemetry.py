@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from actors import AgentTool, BaseAgent, Content, LlmAgent, LlmResponse, LongRunningFunctionTool, RunConfig, tool
-from actors.errors import TurnError
+from actors import AgentTool, BaseAgent, Budget, Content, LlmAgent, LlmResponse, LongRunningFunctionTool, RunConfig, tool
+from actors.errors import BudgetExceededError, TurnError
 from actors.messages.content import FunctionResponse, Part
 from actors.messages.event import Usage
 from actors.testing import PatternModel, ScriptedModel
@@ -194,6 +195,32 @@ def test_failures_have_their_kind_and_no_text(deploy: Deploy, sdk: ProgramSdk) -
         "execute_tool fail": "LookupError",
     }
     assert SECRET not in repr(sdk.spans)
+
+
+@pytest.mark.parametrize(
+    ("budget", "told", "spans"),
+    [
+        ({"at_limit": "stop"}, ["stop turn llm_calls 2 2"], ["raygrove.budget"]),
+        ({"at_limit": "ask"}, ["warn turn llm_calls 2 2", "ask turn llm_calls 2 2"], ["raygrove.budget"]),
+        ({"at_limit": "wrap_up"}, ["warn turn llm_calls 2 2", "wrap_up"], ["chat ScriptedModel"]),
+    ],
+)
+def test_budgets_are_events_of_the_calls_before_which_they_are_found_used(
+    budget: dict[str, Any], told: list[str], spans: list[str], deploy: Deploy, sdk: ProgramSdk
+) -> None:
+    model = ScriptedModel([{"call": "look", "args": {"what": "x"}}] * 2 + ["done"])
+    config = RunConfig(budget=Budget(llm_calls=2, **budget))
+    with deploy(LlmAgent(name="desk", model=model, tools=[look])) as rt, suppress(BudgetExceededError):
+        run_turn(rt, "go", run_config=config)
+    events = [(span.name, attributes) for span in sdk.spans for attributes in span.told if "raygrove.budget" in span.events]
+    fields = ("action", "scope", "field", "limit", "used")
+    found = []
+    for _, attributes in events:
+        values = [attributes.get(f"raygrove.budget.{field}") for field in fields]
+        found.append(" ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values if value))
+    assert found == told
+    assert list(dict.fromkeys(name for name, _ in events)) == spans
+    assert "ada" not in repr(events)
 
 
 def test_content_is_on_spans_only_where_the_environment_asks_for_it(

@@ -97,6 +97,24 @@ def test_a_paused_turn_waits_in_its_fork_and_each_is_answered_by_itself(deploy: 
         assert given == [{"ok": False}]
 
 
+@pytest.mark.parametrize("goes_on", ["answer", "retry"])
+def test_what_was_copied_is_used_once_also_when_its_turn_goes_on_in_the_fork(deploy: Deploy, goes_on: str) -> None:
+    with deploy(root()) as rt:
+        turn = run_turn(rt, "ask")[0].invocation_id
+        for session, fork in (("s1", "other"), ("other", "third")):
+            rt.sessions.fork("ada", session, turn, fork)
+        assert rt.usage("ada").total.llm_calls == 1
+        if goes_on == "answer":
+            [call] = rt.turns.pending("ada", "third")
+            list(rt.answer({call.call_id: {"ok": True}}, user_id="ada", session_id="third"))
+        else:
+            first = stored(rt, "third")[0]
+            list(rt.retry(user_id="ada", session_id="third", invocation_id=turn, from_event=first.id))
+        assert [rt.usage("ada", each).total.llm_calls for each in ("s1", "other", "third")] == [1, 0, 1]
+        used = rt.usage("ada").total
+        assert (used.llm_calls, used.tool_calls) == (2, 1 if goes_on == "answer" else 2)
+
+
 def test_a_fork_of_a_session_that_was_rewound_has_what_is_seen_and_is_rewound_itself(deploy: Deploy) -> None:
     with deploy(root()) as rt:
         first = run_turn(rt, "first")[0].invocation_id

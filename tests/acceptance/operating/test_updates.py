@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,33 @@ class Hooks(Plugin):
 
     def before_agent_callback(self, context: CallbackContext) -> None:
         context.state["by"] = self.name
+
+
+@pytest.mark.parametrize("change", ["update", "rollback"])
+def test_a_turn_that_begins_while_a_share_is_ended_goes_on_with_its_tree(
+    deploy: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    with deploy(root(gate, "old")) as rt:
+        said(rt, "hi", "before")
+        shared = rt.update(root(gate, "shared"), share=0.999).version
+        session = rt._client.engine.session
+        in_use = session.versions_in_use
+
+        async def then_one_begins(app: str) -> tuple[str, ...]:
+            found = await in_use(app)
+            await asyncio.to_thread(said, rt, "ask", "late")
+            return found
+
+        monkeypatch.setattr(session, "versions_in_use", then_one_begins)
+        if change == "update":
+            rt.update(root(gate, "new"))
+        else:
+            rt.rollback()
+        monkeypatch.undo()
+        assert [turn.version for turn in rt.turns.list("ada", "late")] == [shared]
+        (call,) = rt.pending()
+        assert rt.answer(call, {"yes": True}).result().text == "shared"
+        assert said(rt, "hi", "after") == ("new" if change == "update" else "old")
 
 
 def test_plugins_are_taken_over_or_replaced(deploy: Deploy, gate: Gate) -> None:

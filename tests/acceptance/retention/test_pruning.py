@@ -19,6 +19,8 @@ from actors.errors import RequestError, StoreError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.engine.pruning import PrunedSessions
+from runtime.stores.sql.database import Database
+from runtime.stores.transfer.backup import back_up
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard
 
@@ -149,11 +151,66 @@ def test_all_session_actors_prune_their_own(server: str, tmp_path: Path) -> None
         for session in sessions:
             run_turn(rt, "hi", session)
         run_turn(rt, "hi", "new", "bob")
-    with psycopg.connect(deploy.url, autocommit=True) as connection:
-        for table, column in AGED:
-            of = "SELECT sid FROM raygrove_sessions WHERE \"user\" = 'ada'"
-            connection.execute(f"UPDATE raygrove_{table} SET {column} = {column} - 8640000 WHERE sid IN ({of})".encode())
+    make_older_of_ada(deploy.url)
     with deploy(desk()) as rt:
         assert rt.sessions.prune(timedelta(days=90), dry_run=True).sessions == SHARDS
         assert rt.sessions.prune(timedelta(days=90)).sessions == SHARDS
         assert listed(rt) == [("bob", "new")]
+
+
+def make_older_of_ada(url: str) -> None:
+    """Have all sessions of one user in a PostgreSQL store be 100 days older than they are."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table, column in AGED:
+            of = "SELECT sid FROM raygrove_sessions WHERE \"user\" = 'ada'"
+            connection.execute(f"UPDATE raygrove_{table} SET {column} = {column} - 8640000 WHERE sid IN ({of})".encode())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
+async def test_two_prune_at_once_while_sessions_begin_anew_and_a_backup_is_made(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sessions, spoken_to = [f"old{number}" for number in range(60)], range(0, 60, 4)
+    deploy = Deploy("local", tmp_path)
+    if kind == "postgresql":
+        deploy = ShardedDeploy("local", tmp_path, request.getfixturevalue("server"))
+    async with deploy(desk()) as rt:
+        await asyncio.gather(*(rt.run(user_id="ada", session_id=session, message="hi") for session in sessions))
+        for session in sessions:
+            await rt.aio.artifacts.save("ada", session, "old.txt", Part(text="old"))
+    if isinstance(deploy, ShardedDeploy):
+        make_older_of_ada(deploy.url)
+    else:
+        make_older(tmp_path, *sessions)
+    backup = tmp_path / "backup.db"
+    async with deploy(desk()) as rt:
+
+        async def speak(session: str) -> None:
+            await rt.run(user_id="ada", session_id=session, message="hi again")
+            await rt.aio.artifacts.save("ada", session, "new.txt", Part(text="new"))
+
+        pruning = [asyncio.create_task(rt.aio.sessions.prune(timedelta(days=90))) for _ in range(2)]
+        speaking = [asyncio.create_task(speak(sessions[number])) for number in spoken_to]
+        if kind == "sqlite":
+            assert await asyncio.to_thread(back_up, Database(f"sqlite:///{tmp_path}/sessions.db"), backup)
+        await asyncio.gather(*speaking)
+        pruned = await asyncio.gather(*pruning)
+        left = {each.id: each for each in await rt.aio.sessions.list("ada")}
+        assert left.keys() == {sessions[number] for number in spoken_to}
+        kept = 0
+        for session in left:
+            found = await rt.aio.sessions.get("ada", session)
+            assert found is not None
+            texts, files = [event.text for event in found.events], await rt.aio.artifacts.list_keys("ada", session)
+            stayed = (["hi", "ok", "hi again", "ok"], ["new.txt", "old.txt"])
+            assert (texts, sorted(files)) in (stayed, (["hi again", "ok"], ["new.txt"]))
+            kept += len(texts) == 4
+        assert sum(each.artifacts or 0 for each in pruned) == len(sessions) - kept
+        assert all(each.sessions <= len(sessions) - kept for each in pruned)
+    if kind == "sqlite":
+        with closing(sqlite3.connect(f"file:{backup}?mode=ro", uri=True)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            by_session = "SELECT session, count(seq) FROM raygrove_sessions LEFT JOIN raygrove_events USING (sid) GROUP BY sid"
+            assert {count for _, count in connection.execute(by_session).fetchall()} <= {0, 1, 2, 3, 4}
+            gone = "SELECT count(*) FROM raygrove_events WHERE sid NOT IN (SELECT sid FROM raygrove_sessions)"
+            assert connection.execute(gone).fetchone() == (0,)

@@ -19,6 +19,7 @@ from actors.errors import (
     StoreError,
     TooLargeError,
     TooManySchedulesError,
+    UnknownAgentError,
 )
 from actors.testing import PatternModel
 from runtime import Runtime
@@ -78,6 +79,14 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+def test_a_budget_of_an_agent_that_there_is_not_is_refused_when_the_schedule_is_created(place: Place) -> None:
+    budgets = {"agent_budgets": {"rot": {"llm_calls": 1}}}
+    with place.runtime() as rt:
+        with pytest.raises(UnknownAgentError, match="Did you mean 'root'"):
+            rt.schedules.create("daily", user_id="ada", message="hi", every=DAY_S, run_config=budgets)
+        assert list(rt.schedules.list()) == []
 
 
 def test_each_due_time_makes_one_turn(deploy: Deploy) -> None:

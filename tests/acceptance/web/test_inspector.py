@@ -15,9 +15,12 @@ from starlette.testclient import TestClient
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.frontends.web import recent
 from runtime.frontends.web.ui.page import STATIC
 from runtime.web import Principal, StaticTokens, app_for
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
+from tests.support.servers.page_addresses import ADDRESSES, PUBLIC, body_of, path_of
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 ADA, BACK_END, OPERATOR = "the-token-of-ada-0123456", "the-token-of-a-back-end-01", "the-token-of-an-operator-0"
@@ -106,36 +109,52 @@ async def test_without_credentials_the_machine_itself_may_do_everything(client: 
 def test_the_page_needs_no_credentials_and_what_it_asks_for_does(guarded: httpx2.Client) -> None:
     for path in ("/ui/", "/ui/inspector.js"):
         assert guarded.get(path).status_code == 200
-    for path in ASKED:
-        assert guarded.get(path.format(user="bob")).status_code == 401, path
-
-
-ASKED = [
-    "/v1/apps",
-    "/v1/apps/desk/agents?depth=1",
-    "/v1/apps/desk/actors",
-    "/v1/apps/desk/pending?user={user}",
-    "/v1/apps/desk/sessions?user={user}&q=s",
-    "/v1/apps/desk/turns?user={user}&q=s",
-    "/v1/apps/desk/sessions/s?user={user}",
-    "/v1/apps/desk/sessions/s/events?user={user}",
-    "/v1/apps/desk/sessions/s/turns?user={user}",
-    "/v1/apps/desk/sessions/s/turns/t/reasons?user={user}",
-    "/v1/apps/desk/sessions/s/artifacts?user={user}",
-    "/v1/apps/desk/sessions/s/artifacts/a.txt?user={user}",
-]
-"""What the page asks for."""
+    for method, template in ADDRESSES:
+        if template != "me":
+            assert guarded.request(method, path_of(template, app="desk")).status_code == 401, (method, template)
 
 
 def test_a_user_is_refused_everything_of_another_one_that_the_page_asks_for(guarded: httpx2.Client, rt: Runtime) -> None:
     run_turn(rt, "hi", "s", "bob")
-    for path in ASKED:
-        if "{user}" in path:
-            assert guarded.get(path.format(user="bob"), headers=with_token(ADA)).status_code == 403, path
+    assert len(ADDRESSES) > 20
+    for method, template in ADDRESSES:
+        if template not in PUBLIC:
+            path, body = f"{path_of(template, app='desk')}?user=bob", body_of(method, template)
+            asked = guarded.request(method, path, headers=with_token(ADA), json=body)
+            assert asked.status_code == 403, (method, template, asked.text)
     # Without a name, lists are those of the credentials' own user.
     for path in ("/v1/apps/desk/sessions?q=s", "/v1/apps/desk/turns?q=s", "/v1/apps/desk/pending"):
         assert "bob" not in guarded.get(path, headers=with_token(ADA)).text
     assert guarded.get("/v1/apps/desk/actors", headers=with_token(ADA)).status_code == 403
+
+
+async def test_figures_of_the_last_minutes_are_shared_and_come_as_they_are_new(client: httpx2.AsyncClient, rt: Runtime) -> None:
+    path = "/v1/apps/desk/statistics/recent"
+    answers = [(await client.get(path)).json() for _ in range(3)]
+    assert len(answers[0]["samples"]) == len(answers[2]["samples"])
+    newest = answers[0]["samples"][-1]
+    assert newest["counts"]["turns"] == answers[0]["now"]["runner"]["counts"]["turns"]
+    assert set(newest["counts"]) >= {"running", "waiting", "events", "spares", "connections", "memoryBytes"}
+    assert (await client.get(f"{path}?after={newest['atS']}")).json()["samples"] == []
+    # A tree may have thousands of agents that live: theirs are among the actors.
+    assert answers[0]["now"]["agents"] == {}
+    assert "agents" not in answers[0]["now"]["runner"]
+    assert (await client.get(f"{path}?after=-1")).status_code == 400
+
+
+def test_figures_are_sampled_as_long_as_the_server_runs(rt: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "EVERY_S", 0.02)
+    monkeypatch.setattr(recent, "FRESH_S", 3_600.0)
+    app = app_for(rt)
+    with serving(app) as url:
+        until(lambda: len(httpx2.get(f"{url}/v1/apps/desk/statistics/recent").json()["samples"]) > 3)
+
+
+async def test_an_agent_says_of_which_version_of_the_tree_it_is(client: httpx2.AsyncClient, rt: Runtime) -> None:
+    [version] = rt.versions()
+    [root] = (await client.get("/v1/apps/desk/agents?depth=1")).json()["agents"]
+    assert root["version"] == version.id
+    assert {child["version"] for child in root["children"]} == {""}
 
 
 async def test_sessions_and_turns_are_searched_by_parts_of_names(client: httpx2.AsyncClient, user: str, rt: Runtime) -> None:

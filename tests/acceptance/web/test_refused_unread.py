@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from runtime import Runtime
 from runtime.frontends.web.connections import ConnectionLimits
-from runtime.frontends.web.shedding import RESPONSE, Shedding, is_whole_start
+from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
+from runtime.settings import Settings
 from runtime.web import app_for
-from tests.support.servers.web_load import Caller, request, turn_request
+from tests.support.runtimes import Deploy
+from tests.support.servers.web_load import RETRY_AFTER, Caller, request, turn_request
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 TURNS = "/v1/apps/desk/sessions/s/turns?user=ada"
@@ -126,29 +131,100 @@ def test_a_loop_that_is_late_with_many_requests_refuses_some_and_soon_none(rt: R
 
 
 @pytest.mark.parametrize(
-    ("data", "is_whole"),
+    ("data", "to_come"),
     [
-        (turn_request(TURNS, "hi"), True),
-        (request("POST", "/run_sse", b"{}"), True),
-        (request("POST", "/v1/apps/desk/sessions/a%2Fturns", b"{}"), False),
-        (request("POST", "/v1/apps/desk/sessions", b"{}"), False),
-        (request("GET", TURNS), False),
-        (turn_request(TURNS, "hi")[:-1], False),
-        (turn_request(TURNS, "hi") + b"G", False),
-        (turn_request(TURNS, "hi") * 2, False),
-        (request("POST", TURNS, b"{}", Origin="https://a.example"), False),
-        (request("POST", TURNS, b"{}", Connection="close"), False),
-        (request("POST", TURNS, b"{}", Expect="100-continue"), False),
-        (request("POST", TURNS, b"{}", Transfer_Encoding="chunked"), False),
-        (request("POST", TURNS, b"{}", **{"Content-Length": "9"}), False),
-        (request("POST", TURNS, b"{}", **{"Content-Length ": "9"}), False),
-        (request("POST", TURNS, b"{}", X="a\r\n b: c"), False),
-        (request("POST", TURNS, b"{}").replace(b"HTTP/1.1", b"HTTP/1.0"), False),
-        (request("POST", TURNS, b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"), False),
+        (turn_request(TURNS, "hi"), 0),
+        (request("POST", "/run_sse", b"{}"), 0),
+        (request("POST", "/v1/apps/desk/sessions/a%2Fturns", b"{}"), None),
+        (request("POST", "/v1/apps/desk/sessions", b"{}"), None),
+        (request("GET", TURNS), None),
+        (turn_request(TURNS, "hi")[:-1], 1),
+        (turn_request(TURNS, "hi").partition(b"{")[0], len(b'{"message":"hi"}')),
+        (request("POST", TURNS, b"{}", Connection="keep-alive"), 0),
+        (request("POST", TURNS, b"{}", Connection="keep-alive, upgrade"), None),
+        (request("POST", TURNS, b" " * 70_000)[:1_000], None),
+        (turn_request(TURNS, "hi") + b"G", None),
+        (turn_request(TURNS, "hi") * 2, None),
+        (request("POST", TURNS, b"{}", Origin="https://a.example"), None),
+        (request("POST", TURNS, b"{}", Connection="close"), None),
+        (request("POST", TURNS, b"{}", Expect="100-continue"), None),
+        (request("POST", TURNS, b"{}", Transfer_Encoding="chunked"), None),
+        (request("POST", TURNS, b"{}", **{"Content-Length ": "9"}), None),
+        (request("POST", TURNS, b"{}", X="a\r\n b: c"), None),
+        (request("POST", TURNS, b"{}").replace(b"HTTP/1.1", b"HTTP/1.0"), None),
+        (request("POST", TURNS, b"{}").replace(b"Content-Length: 2", b"Content-Length: +2"), None),
     ],
 )
-def test_only_one_whole_plain_request_is_answered_unread(data: bytes, is_whole: bool) -> None:
-    assert is_whole_start(data) is is_whole
+def test_only_one_plain_request_whose_body_is_small_is_answered_unread(data: bytes, to_come: int | None) -> None:
+    assert body_to_come(data) == to_come
+
+
+class HeldModel:
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        self.is_called, self.may_answer = threading.Event(), threading.Event()
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.is_called.set()
+        await asyncio.to_thread(self.may_answer.wait, TIMEOUT_S)
+        yield LlmResponse(content=Content.of_text("ok", role="model"))
+
+
+def waits_until(rt: Runtime, waiting: int) -> None:
+    """Wait until so many turns wait to begin."""
+    until_s = time.monotonic() + TIMEOUT_S
+    while rt.statistics().runner.counts["waiting"] != waiting:
+        assert time.monotonic() < until_s
+
+
+def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_joined(tmp_path: Path) -> None:
+    model = HeldModel()
+    deploy = Deploy("local", tmp_path)
+    settings = Settings(max_waiting_turns=1)
+    root = LlmAgent(name="root", model=model)
+
+    async def ask(url: str, app: Starlette) -> None:
+        caller = await Caller.to(url)
+        refused = [await caller.exchange(turn_request(TURNS, "hi")) for _ in range(20)]
+        for status, head, body in refused:
+            found = json.loads(body)
+            assert (status, found["type"]) == (429, "OverloadedError")
+            assert "ask again in " in found["detail"]
+            assert int(RETRY_AFTER.search(head)[1]) >= 1  # type: ignore[index]
+        unread = app.state.shedding.refused_by_lines
+        assert 0 < unread < 20, "the first one tells that the line is full"
+        assert "max_waiting_turns allows no more" in json.loads(refused[0][2])["detail"]
+        assert sum(b"as many turns wait as may" in body for _, _, body in refused) == unread
+        # Head and body apart, as many clients send them.
+        head, _, body = turn_request(TURNS, "hi").partition(b"{")
+        assert (await caller.exchange(head))[0] == 429
+        caller._writer.write(b"{" + body)
+        assert (await caller.exchange(request("GET", "/healthz")))[0] == 200
+        joining = await Caller.to(url)
+        joined = asyncio.create_task(joining.exchange(request("POST", TURNS, b'{"message":"hi"}', Idempotency_Key="two")))
+        await asyncio.sleep(0)
+        model.may_answer.set()
+        assert (await joined)[0] == 200
+        while (await caller.exchange(turn_request(TURNS, "hi")))[0] != 200:
+            # A program asks for as many as have left, and now and then for one more.
+            continue
+        caller.close()
+        joining.close()
+
+    with deploy(root, app_name="desk", settings=settings) as rt:
+        first = rt.run(user_id="ada", session_id="s", message="hi")
+        assert model.is_called.wait(TIMEOUT_S)
+        waits_until(rt, 0)
+        second = rt.run(user_id="ada", session_id="s", message="hi", invocation_id="two")
+        waits_until(rt, 1)
+        app = app_for(rt)
+        with serving(app) as url:
+            asyncio.run(ask(url, app))
+            metrics = httpx2.get(f"{url}/metrics", timeout=TIMEOUT_S).text
+        assert f'operation="POST, refused unread",status="429"}} {app.state.shedding.refused_by_lines}\n' in metrics
+        assert [first.result().text, second.result().text] == ["ok", "ok"]
+        assert len(rt.turns.list("ada", "s", limit=100)) == 3
 
 
 def test_the_bytes_that_stand_ready_are_a_response() -> None:

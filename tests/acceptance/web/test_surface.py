@@ -35,7 +35,7 @@ async def test_usage_is_that_of_the_user_or_of_a_session_or_turn(client: httpx2.
     one = (await client.get(at(user, "usage") + f"&session=u1&turn={turns[0]['invocationId']}")).json()
     assert (one["total"]["llmCalls"], one["groups"]) == (1, {})
     assert (await client.get(at(user, "usage") + "&since=32503680000")).json()["total"]["llmCalls"] == 0
-    for wrong in ("&by=week", "&turn=t", "&since=-1", "&sessions=u1"):
+    for wrong in ("&by=week", "&turn=t", "&since=-1", "&since=inf", "&sessions=u1"):
         assert (await client.get(at(user, "usage") + wrong)).status_code == 400
 
 
@@ -192,6 +192,13 @@ async def test_operators_see_actors_figures_and_health(client: httpx2.AsyncClien
     assert [(actor["kind"], actor["agent"]) for actor in actors] == [("session", ""), ("runner", ""), ("agent", "concierge")]
     page = (await client.get("/v1/apps/desk/actors?limit=1&offset=2")).json()
     assert ([actor["agent"] for actor in page["actors"]], "next" in page) == (["concierge"], False)
+    assert (page["actors"][0]["counts"]["activations"], page["actors"][0]["lives"]) == (1, True)
+    figures = (await client.get("/v1/apps/desk/statistics")).json()
+    assert figures["runner"]["activations"] == {"concierge": 1}
+    with_those_that_sleep = (await client.get("/v1/apps/desk/actors?asleep=true")).json()["actors"]
+    assert [(each["kind"], each["agent"], each["pid"]) for each in with_those_that_sleep] == [
+        (each["kind"], each["agent"], each["pid"]) for each in actors
+    ]
     assert (await client.get("/v1/apps/desk/statistics")).json()["runner"]["counts"]["running"] == 0
     health = await client.get("/healthz")
     assert (health.json(), health.headers["cache-control"]) == ({"status": "ok"}, "no-store")
@@ -229,6 +236,7 @@ async def test_the_description_names_every_operation_once_and_fits_what_is_answe
     ("method", "path", "options", "status"),
     [
         ("GET", "/v1/apps/desk/sessions?limit=0", {}, 400),
+        ("GET", f"/v1/apps/desk/batches/b1?after={2**63}", {}, 400),
         ("GET", "/v1/apps/desk/sessions?limt=1", {}, 400),
         ("GET", "/v1/apps/desk/pending?limit=x", {}, 400),
         ("GET", "/v1/apps/desk/sessions/s", {}, 400),

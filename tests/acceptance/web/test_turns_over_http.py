@@ -11,9 +11,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from runtime import Runtime
+from actors import LlmAgent
+from actors.testing import PatternModel
+from runtime import Runtime, Settings
+from runtime.frontends.web.api import waiting
+from runtime.web import app_for
 from tests.support.agents.web_agents import Gate
-from tests.support.servers.web_server import TIMEOUT_S, Frame, all_frames, frames
+from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.servers.web_server import TIMEOUT_S, Frame, all_frames, frames, serving
+from tests.support.stores.sqlite_lock import SqliteLock
 
 SSE = {"Accept": "text/event-stream"}
 
@@ -108,8 +114,8 @@ async def test_a_turn_goes_on_in_the_background_and_is_cancelled_with_its_log_se
     assert accepted.status_code == 202
     place = accepted.headers["location"]
     assert (await client.get(place)).json()["turn"]["state"] == "running"
-    waiting = await client.get(path(turns, accepted.json()["invocationId"], "result") + "&wait=0.01")
-    assert (waiting.status_code, waiting.json()["turn"]["state"]) == (202, "running")
+    running = await client.get(path(turns, accepted.json()["invocationId"], "result") + "&wait=0.01")
+    assert (running.status_code, running.json()["turn"]["state"]) == (202, "running")
     # The next turn waits in the line of the session, and can be joined and cancelled there.
     second = await client.post(turns, json={"message": "hi"}, headers={"Prefer": "respond-async", "Idempotency-Key": "second"})
     assert (second.status_code, (await client.get(path(turns, "second"))).json()["turn"]["state"]) == (202, "waiting")
@@ -192,6 +198,47 @@ async def test_of_two_bodies_with_one_key_at_once_one_is_taken(
     assert [(await post("waits", each, Prefer="respond-async")).status_code for each in (BODY, OTHER_BODIES[0])] == [202, 422]
 
 
+async def test_a_message_that_answers_a_call_while_another_turn_runs_blocks_no_other_request(
+    client: httpx2.AsyncClient, turns: str, gate: Gate, rt: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "START_S", 0.0)
+    paused = (await client.post(turns, json={"message": "ask"})).json()
+    [call] = paused["pending"]
+    await client.post(turns, json={"message": gate.name}, headers={"Prefer": "respond-async"})
+    response = {"id": call["callId"], "name": call["name"], "response": {"ok": True}}
+    message = {"role": "user", "parts": [{"functionResponse": response}]}
+    answering = asyncio.ensure_future(client.post(turns, json={"message": message}, headers={"Prefer": "respond-async"}))
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (await rt.aio.statistics()).runner.counts["waiting"]:
+            assert (await client.get("/v1/apps")).status_code == 200
+        for _ in range(10):
+            assert (await client.get("/v1/apps")).status_code == 200
+    assert not answering.done()
+    gate.close()
+    accepted = await answering
+    assert (accepted.status_code, accepted.json()["invocationId"]) == (202, paused["invocationId"])
+
+
+async def test_what_is_accepted_is_not_lost_when_the_store_is_away(tmp_path: Path) -> None:
+    root = LlmAgent(name="root", model=PatternModel([], default="ok"))
+    with (
+        Deploy("local", tmp_path)(root, app_name="away", settings=Settings(store_timeout_s=waiting.START_S + 0.5)) as rt,
+        serving(app_for(rt)) as url,
+    ):
+        run_turn(rt, "hi")
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as client:
+            with SqliteLock(tmp_path / "sessions.db") as lock:
+                turns, later = "/v1/apps/away/sessions/s1/turns?user=ada", {"Prefer": "respond-async"}
+                refused = await client.post(turns, json={"message": "hi"}, headers=later)
+                assert (refused.status_code, refused.json()["type"]) == (503, "StoreUnavailableError")
+                lock.release()
+            accepted = await client.post(turns, json={"message": "hi"}, headers=later)
+            assert accepted.status_code == 202
+            done = await client.get(path(turns, accepted.json()["invocationId"], "result") + "&wait=10")
+            assert done.json()["state"] == "finished"
+        assert [event.text for event in stored(rt)] == ["hi", "ok", "hi", "ok"]
+
+
 async def test_a_pause_is_in_the_inbox_and_is_answered(client: httpx2.AsyncClient, turns: str, user: str) -> None:
     paused = (await client.post(turns, json={"message": "pay"})).json()
     assert (paused["state"], paused["pending"][0]["isConfirmation"]) == ("paused", True)
@@ -230,6 +277,13 @@ async def test_a_failed_turn_is_retried(client: httpx2.AsyncClient, turns: str) 
     assert (refused.status_code, refused.json()["type"]) == (400, "RequestError")
     assert "it is finished, and only a failed one can" in refused.json()["detail"]
     assert (await client.post(path(turns, "none", "retry"))).status_code == 404
+    # From a step of it a finished one runs again.
+    steps = [event["id"] for event in done["events"]]
+    assert steps
+    from_end = await client.post(path(turns, done["invocationId"], "retry") + f"&from={steps[-1]}")
+    assert (from_end.status_code, from_end.json()["state"]) == (200, "finished")
+    gone = await client.post(path(turns, done["invocationId"], "retry") + "&from=nothing")
+    assert (gone.status_code, "it has no such event" in gone.json()["detail"]) == (400, True)
 
 
 async def test_errors_before_a_turn_begins_are_statuses(client: httpx2.AsyncClient, turns: str, user: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,10 @@ from runtime.web import Principal, StaticTokens, app_for
 
 TOKEN = "a-token-0123456789"
 CASES = 200
+
+EVERY_OPERATION = [*OPERATIONS, *ADK_OPERATIONS]
+NAMES = {name for operation in EVERY_OPERATION for name in re.findall(r"{(\w+)", operation.path)} - {"user", "app"}
+"""What paths have places for."""
 
 IDS = st.sampled_from([*["s"] * 12, "t", "desk", "user", "a/b", "..", "%00", "", "\u202e", "x" * 300]) | st.text(max_size=5)
 JSON = st.recursive(
@@ -80,9 +85,9 @@ def send(rt: Runtime) -> Iterator[Callable[..., httpx2.Response]]:
 
 @settings(max_examples=CASES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    operation=st.sampled_from([*OPERATIONS, *ADK_OPERATIONS]),
+    operation=st.sampled_from(EVERY_OPERATION),
     user=st.sampled_from([*["u"] * 9, "", "x" * 300]),
-    ids=st.fixed_dictionaries(dict.fromkeys(("session", "turn", "schedule", "name", "version"), IDS)),
+    ids=st.fixed_dictionaries(dict.fromkeys(sorted(NAMES), IDS)),
     app=st.sampled_from(["desk"] * 9 + ["other"]),
     query=QUERIES,
     body=BODIES,

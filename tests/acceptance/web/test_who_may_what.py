@@ -66,6 +66,7 @@ BODIES: Mapping[str, object] = {
     "OpenTurns": {},
     "WantedTurns": {},
     "AnswerAll": {"value": True},
+    "LimitChanges": {"model": "gemini-2.5-flash", "maxConcurrency": 1},
 }
 
 
@@ -73,7 +74,15 @@ async def send(
     web: httpx2.AsyncClient, operation: HttpOperation, token: str, user: str = "", **headers: str
 ) -> tuple[httpx2.Response, bytes]:
     """Send a request of an operation, about the session `s` and its turn `t`."""
-    parts = {"app": "desk", "session": "s", "turn": "t", "schedule": "daily", "name": "notes", "user": user or "ada"}
+    parts = {
+        "app": "desk",
+        "session": "s",
+        "turn": "t",
+        "schedule": "daily",
+        "batch": "b",
+        "name": "notes",
+        "user": user or "ada",
+    }
     path = operation.path.format(**parts) + (f"?user={user}" if user and "{user}" not in operation.path else "")
     options: dict[str, Any] = {"json": BODIES[operation.body.__name__]} if operation.body is not None else {}
     if operation.takes_media:

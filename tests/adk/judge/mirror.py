@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from google.adk.events.event import Event as AdkEvent
 from google.adk.runners import Runner
+from google.genai import types
 
 from actors.messages.event import Event, EventActions
+from actors.messages.json_types import JsonObject
 from actors.rules.routing.branches import tool_root
 from runtime import Runtime
-from runtime.integrations.adk.contents import adk_event, genai_part, own_event, own_part
+from runtime.frontends.web.adk.checkpoints import Checkpoints
+from runtime.frontends.web.adk.events import AdkEvents, answered
+from runtime.integrations.adk.contents import ADK_FIELDS, adk_event, genai_part, own_event, own_part
 
 
 def is_shown(event: Event) -> bool:
-    """True for an event that ADK's Runner has as well: no checkpoint, nor said by an agent that is a tool."""
-    return event.actions.agent_state is None and event.flow is None and not tool_root(event.branch)
+    """True for an event in whose place ADK's Runner has any: it is no flow's, nor said by an agent that is a tool."""
+    return event.flow is None and not tool_root(event.branch)
 
 
 class Mirror:
@@ -34,7 +39,26 @@ class Mirror:
         self._known: set[str] = set()
         self._state: dict[str, Any] | None = None
         self._saved: dict[str, int] = {}
-        self._given: dict[str, Any] = {}
+        self._given: dict[str, Sequence[Any]] = {}
+        self._view: AdkEvents | None = None
+
+    async def ended(self) -> Sequence[Any]:
+        """The events that ADK has behind the last one of a turn; the test's services get them."""
+        found = [_read(each) for each in (await self._viewed()).ended()]
+        for theirs in found:
+            self._known.add(theirs.id)
+            await self._runner.session_service.append_event(session=await self._session(), event=theirs)
+        return found
+
+    async def knows_turn(self, invocation_id: str | None) -> bool:
+        """True for an id that events of the session have."""
+        return any(event.invocation_id == invocation_id for event in (await self._session()).events)
+
+    async def _viewed(self) -> AdkEvents:
+        if self._view is None:
+            topology = await self._rt.aio.topology()
+            self._view = AdkEvents(for_operator=True, checkpoints=Checkpoints(topology) if topology.root.is_resumable else None)
+        return self._view
 
     async def _session(self) -> Any:
         return await self._runner.session_service.get_session(app_name=self._runner.app_name, **self._ids)
@@ -84,33 +108,32 @@ class Mirror:
 
     async def to_service(self, seq: int | None = None) -> Sequence[Any]:
         """Bring the log up to that position, by default all of it, to the test's services. Returns what was new."""
-        news = []
+        news: list[Any] = []
         while True:
             page = await self._rt.aio.sessions.events(self._ids["user_id"], self._ids["session_id"], after_seq=self.seq)
             page = [event for event in page if seq is None or event.seq <= seq]
             for event in page:
                 self.seq = event.seq
                 if event.id not in self._known:
-                    news.append(await self._store(event))
+                    news += await self._store(event)
             if not page:
                 break
         self._state = dict((await self._session()).state)
         return news
 
-    async def _store(self, event: Event) -> Any:
+    async def _store(self, event: Event) -> Sequence[Any]:
         self._known.add(event.id)
-        theirs = self.shown(event)
         for name, version in event.actions.artifact_delta.items():
             await self._store_artifact(name, version)
-        if is_shown(event):
+        shown = await self.shown(event) if is_shown(event) else ()
+        for theirs in shown:
             self._known.add(theirs.id)
             await self._runner.session_service.append_event(session=await self._session(), event=theirs)
-        elif event.actions.state_delta:
-            session = await self._session()
+        if event.actions.state_delta and not shown:
             actions = EventActions(state_delta=dict(event.actions.state_delta))
             silent = adk_event(msgspec.structs.replace(event, content=None, actions=actions))
-            await self._runner.session_service.append_event(session=session, event=silent)
-        return theirs
+            await self._runner.session_service.append_event(session=await self._session(), event=silent)
+        return shown
 
     async def _store_artifact(self, name: str, version: int) -> None:
         service = self._runner.artifact_service
@@ -121,14 +144,48 @@ class Mirror:
             await service.save_artifact(app_name=self._runner.app_name, filename=name, artifact=genai_part(part), **self._ids)
             self._saved[name] = version + 1
 
-    def shown(self, event: Event) -> Any:
-        """An event as ADK's; a stored one is the same object each time, as with ADK's session in memory."""
+    async def shown(self, event: Event) -> Sequence[Any]:
+        """The events that ADK has in place of one, see AdkEvents; stored ones are the same objects each time, as in ADK."""
         if event.partial:
-            return adk_event(event)
+            return self._theirs(event, await self._viewed())
         found = self._given.get(event.id)
         if found is None:
-            found = self._given[event.id] = adk_event(event)
+            found = self._given[event.id] = self._theirs(event, await self._viewed())
         return found
+
+    def _theirs(self, event: Event, view: AdkEvents) -> Sequence[Any]:
+        whole = adk_event(event)
+        if ADK_FIELDS in (event.custom_metadata or {}):
+            # An island's, which came from ADK.
+            return [whole]
+        return [_seen(shown, whole) if shown["id"] == event.id else _read(shown) for shown in view.shown(event)]
+
+    async def answer(self, message: types.Content) -> types.Content:
+        """The message of a test as the Runtime takes it: answers to calls that only ADK makes go to those for which it does."""
+        pending = await self._rt.aio.turns.pending(self._ids["user_id"], self._ids["session_id"])
+        given: JsonObject = answered(message.model_dump(mode="json", by_alias=True, exclude_none=True), pending)
+        return types.Content.model_validate(given)
+
+
+def _read(shown: JsonObject) -> AdkEvent:
+    return AdkEvent.model_validate(shown)
+
+
+def _seen(shown: JsonObject, whole: AdkEvent) -> AdkEvent:
+    """The event with all that it is to have, which its JSON has not, such as likelihoods."""
+    read = _read(shown)
+    fields = {name: getattr(read, name) for name in ("author", "node_info", "long_running_tool_ids", "isolation_scope")}
+    actions = whole.actions.model_copy(
+        update={name: getattr(read.actions, name) for name in ("requested_tool_confirmations", "requested_auth_configs")}
+    )
+    if read.custom_metadata:
+        fields["custom_metadata"] = read.custom_metadata
+    if read.get_function_calls() or read.get_function_responses():
+        fields["content"] = read.content
+    if whole.node_info.path and whole.actions.route is not None:
+        # Nodes of ADK's tests say both, also where one is None.
+        fields["output"] = whole.output
+    return whole.model_copy(update={**fields, "actions": actions})
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:

@@ -14,14 +14,16 @@ import pydantic_core
 from google.adk import errors as adk_errors
 from google.adk.agents.run_config import StreamingMode
 from google.adk.runners import Runner
+from google.adk.workflow import NodeTimeoutError as AdkNodeTimeoutError
 
-from actors.errors import AgentFailedError, DefinitionError, PluginFailedError
+from actors.errors import AgentFailedError, DefinitionError, NodeTimeoutError, PluginFailedError, RequestError
 from actors.messages.config import RunConfig
 from actors.messages.event import USER
 from runtime import Runtime
 from runtime.adk import from_adk
 
 from .mirror import Mirror, is_shown
+from .refusals import in_adk_words, reworded
 
 REFUSED = re.compile("is not carried over|which is not carried over|asks users for credentials|is no tree of agents")
 
@@ -62,7 +64,7 @@ class Bench:
             if not self._has_islands:
                 return Runtime(app, app_name=name, **options)
             adapted = from_adk(app, app_name=name, islands=True)
-            return Runtime(adapted.root_agent, app_name=name, plugins=adapted.plugins, **options)
+            return Runtime(adapted, app_name=name, **options)
         except DefinitionError as error:
             self.refuse(str(error))
             raise
@@ -135,13 +137,15 @@ class TurnedRunner:
             has_failed = (await rt.aio.turns.get(**place)).state == "failed"
             turn = rt.retry(**place) if has_failed else rt.attach(**place, after_seq=mirror.seq)
         else:
-            message = new_message.model_copy(update={"role": USER})
+            message = (await mirror.answer(new_message)).model_copy(update={"role": USER})
             turn = rt.run(
                 user_id=user_id,
                 session_id=session_id,
                 message=message,
                 state_delta=state_delta,
                 run_config=_own_config(run_config),
+                # The id of a new turn. An answer goes on with the turn that made the call, and other words begin a turn.
+                invocation_id=invocation_id if not await mirror.knows_turn(invocation_id) else None,
             )
         try:
             async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
@@ -151,13 +155,18 @@ class TurnedRunner:
                             if yield_user_message and news.author == USER:
                                 yield news
                     if is_shown(event):
-                        yield mirror.shown(event)
-        except (AgentFailedError, PluginFailedError) as error:
+                        for theirs in await mirror.shown(event):
+                            yield theirs
+            for theirs in await mirror.ended():
+                yield theirs
+        except (AgentFailedError, PluginFailedError, NodeTimeoutError) as error:
             self._note(str(error))
             raise _programs_own(error) from error
         except DefinitionError as error:
             self._note(str(error))
             raise
+        except RequestError as error:
+            raise in_adk_words(error) from error
         finally:
             await mirror.to_service()
 
@@ -195,7 +204,10 @@ class TurnedRunner:
     async def rewind_async(self, *, user_id: str, session_id: str, rewind_before_invocation_id: str, **_: Any) -> None:
         """Rewind the session in the Runtime."""
         mirror = await self._mirror(user_id, session_id)
-        await self._started().aio.sessions.rewind(user_id, session_id, rewind_before_invocation_id)
+        try:
+            await self._started().aio.sessions.rewind(user_id, session_id, rewind_before_invocation_id)
+        except RequestError as error:
+            raise in_adk_words(error) from error
         await mirror.to_service()
 
 
@@ -207,12 +219,17 @@ def _own_config(given: Any) -> RunConfig:
         max_llm_calls=given.max_llm_calls,
         save_input_blobs_as_artifacts=bool(given.save_input_blobs_as_artifacts),
         custom_metadata=given.custom_metadata,
+        model_input_context=given.model_input_context,
     )
 
 
-def _programs_own(failed: AgentFailedError | PluginFailedError) -> BaseException:
+def _programs_own(failed: AgentFailedError | PluginFailedError | NodeTimeoutError) -> BaseException:
     """The exception of the program that ended the turn, which ADK raises as it is."""
-    name, message = str(failed.args[1]), str(failed.args[2])
+    if isinstance(failed, NodeTimeoutError):
+        node, timeout_s = failed.args
+        timed_out: BaseException = AdkNodeTimeoutError(node_name=node, timeout=timeout_s)
+        return timed_out
+    name, message = str(failed.args[1]), reworded(str(failed.args[2]))
     kinds = [vars(builtins).get(name), getattr(adk_errors, name, None), *_subclasses(Exception, name)]
     if name == "ValidationError":
         # The programs' own are of pydantic.

@@ -215,7 +215,8 @@ def test_usage_is_added_up_in_a_table_and_as_json(folder: Path) -> None:
     report = json.loads(line)
     assert (report["total"]["llmCalls"], report["groups"], report["currency"]) == (1, {}, "")
     (turn,) = (json.loads(line) for line in raygrove("turns", NAME, "--state", "all", "--user", "eve", "--json").splitlines())
-    only = ["--user", "eve", "--session", "used", "--turn", turn["invocationId"]]
+    assert json.loads(raygrove("turns", NAME, "--state", "all", "--session", "used", "--json")) == turn
+    only = ["--session", "used", "--turn", turn["invocationId"]]
     assert json.loads(raygrove("usage", NAME, *only, "--json")) == report
     with pytest.raises(RequestError, match="by must be one of agent, model, user, day"):
         raygrove("usage", NAME, "--by", "week")
@@ -254,7 +255,7 @@ def test_what_has_happened_to_the_deployment_is_printed(folder: Path) -> None:
     [first, *_] = [json.loads(line) for line in raygrove("events", NAME, "--json").splitlines()]
     assert set(first) == {"atS", "kind", "text", "pid"}
     summary, columns, *rows = raygrove("top", NAME, "--count", "1", "--interval", "0.1").splitlines()
-    assert "\tlost processes 0\t" in summary
+    assert "\tlost processes 0\ttokens 0\t" in summary
     assert columns.split("\t")[-3:] == ["CPU", "MEMORY", "RESTARTS"]
     assert all(row.split("\t")[-3].endswith(" %") and row.endswith("\t0") for row in rows)
 
@@ -359,7 +360,10 @@ def test_a_deployment_is_spoken_to_and_shown(folder: Path, local_ray: str) -> No
     (row,) = [json.loads(line) for line in raygrove("ps", "--json").splitlines() if NAME in line]
     assert (row["agents"], row["open"], row["address"]) == (2, 0, local_ray)
     assert invoke("ps").stderr == f"deployments on the Ray at {local_ray}\n"
+    # The models of the app tell no tokens.
+    assert (row["tokens"], row["money"]) == (0, None)
     look = json.loads(raygrove("top", NAME, "--interval", "0.1", "--json"))
+    assert (look["tokens"], look["budgetRefusals"]) == (0, 0)
     assert {"session", "runner", "concierge"} <= {actor["actor"] for actor in look["actors"]}
     assert all(actor["node"] and actor["memoryBytes"] for actor in look["actors"])
     assert completion.complete_app("cou") == [NAME]
@@ -481,6 +485,8 @@ def test_a_deployment_of_another_namespace_is_told_with_its_namespace(folder: Pa
         (("tree", NAME, "--under", "biling"), RaygroveError, "Did you mean 'billing'"),
         (("tail", NAME, "s1", "--user", "eve"), RequestError, "user 'eve' has no session 's1'"),
         (("turns", NAME, "--state", "pausd"), RequestError, "'pausd'"),
+        (("turns", NAME, "--session", "nosuch"), RequestError, "there is no session 'nosuch' in 'counter'"),
+        (("events", NAME, "--kind", "lost"), RequestError, "--kind must be one of process started, process lost, "),
         (("ps", "--address", "127.0.0.1:1"), ClusterError, "nothing can be reached there"),
         (("ps", "--address", "nonsense"), ClusterError, "^'nonsense' is no address of a Ray: give host:port"),
         (("turns", NAME, "--address", "http://127.0.0.1:6379"), ClusterError, "is no address of a Ray"),

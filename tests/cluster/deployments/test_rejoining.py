@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from actors import LlmAgent
 from actors.errors import DeploymentNotFoundError, TurnCancelledError
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.frontends.web.readiness import Readiness
 from tests.support.agents.conversation_tools import forever
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn
@@ -60,6 +62,17 @@ def test_a_program_that_has_joined_goes_on_with_the_deployment_that_is_started_n
         assert found is not None
         assert [text for _, text in author_texts(list(found.events))] == ["one", "here I am", "two", "here I am"]
         joined.close()
+
+
+@pytest.mark.full
+def test_the_first_probe_after_the_next_start_finds_the_server_ready(started: Callable[[str], Runtime], local_ray: str) -> None:
+    with started("old"):
+        joined = Runtime.connect(APP, address=local_ray)
+        joined.start()
+        assert joined.statistics().runner.pid
+    with started("new"):
+        assert asyncio.run(Readiness({APP: joined}).faults()) == {}
+    joined.close()
 
 
 def test_a_server_that_has_joined_says_whether_it_is_ready_and_goes_on(started: Callable[[str], Runtime], local_ray: str) -> None:

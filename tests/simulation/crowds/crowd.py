@@ -52,7 +52,9 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def crowd(seed: int) -> Crowd:
-    """The crowd of a seed. Of three, one meets faults."""
+    """The crowd of a seed. Of three, one meets faults, and one has users of different weights."""
+    if seed % 3 == 2:
+        return _weighted(seed)
     chance = random.Random(f"crowd {seed}")
     wishes: list[Wish] = []
     for user in "abcd"[: chance.randint(2, 4)]:
@@ -81,6 +83,39 @@ def crowd(seed: int) -> Crowd:
         at_once=chance.choice([1, 1, 2, 64]),
         thinks_s=chance.choice([0.0, 0.01, 0.2]),
         plan=_plan(seed, chance),
+    )
+
+
+def _weighted(seed: int) -> Crowd:
+    """Users of different weights, all of whom have more waiting than is taken of them in a few rounds.
+
+    Nobody is refused, and of four crowds one has turns that are asked for again or cancelled, or faults.
+    """
+    chance = random.Random(f"weights {seed}")
+    is_plain = chance.randrange(4) > 0
+    users = "abcd"[: chance.randint(2, 4)]
+    wishes: list[Wish] = []
+    for user in users:
+        sessions = [f"s{number}" for number in range(chance.randint(1, 3))]
+        comes_s = chance.choice([0.0, 0.0, 0.004, 0.02])
+        for number in range(chance.choice([2, 6, 10, 16])):
+            is_doubted, is_cancelled = (not is_plain and chance.randrange(6) == 0 for _ in range(2))
+            wishes.append(
+                Wish(
+                    user=user,
+                    session=chance.choice(sessions),
+                    number=number,
+                    at_s=comes_s + chance.choice([0.0, 0.0, 0.01, 0.05]) * chance.random(),
+                    again_after_s=chance.uniform(0.01, 1.0) if is_doubted else 0.0,
+                    cancelled_after_s=0.2 * chance.random() if is_cancelled else 0.0,
+                )
+            )
+    return Crowd(
+        wishes=sorted(wishes, key=lambda wish: wish.at_s),
+        limits=Limits(user_weights={user: chance.choice([1, 2, 3, 5]) for user in users if chance.randrange(4)}),
+        at_once=chance.choice([1, 1, 2]),
+        thinks_s=chance.choice([0.0, 0.01]),
+        plan=FaultPlan(network=CALM) if is_plain else _plan(seed, chance),
     )
 
 

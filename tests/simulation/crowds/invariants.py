@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -52,7 +52,8 @@ def problems(given: Crowd, served: Served) -> list[str]:
     if served.waiting:
         found.append(f"{served.waiting} turns wait when all is over")
     if not given.plan.faults:
-        found += [*_refusals(given, requests), *_fairness(given, requests, served.trace), *_order(requests, served.trace)]
+        found += [*_refusals(given, requests), *_fairness(given, requests, served.trace), *_rows(given, requests, served.trace)]
+        found += _order(requests, served.trace)
     return found
 
 
@@ -172,27 +173,69 @@ def _openings(trace: Trace) -> dict[TurnKey, float]:
 
 
 def _fairness(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterator[str]:
-    """While a turn of one user waits, each other user has at most one more opened than that one; so for sessions of a user."""
+    """While a turn of one user waits, each other user has at most one more opened than that one; so for sessions of a user.
+
+    Users with weights have so many opened for each time that the other one's row ends.
+    """
     opened = _openings(trace)
     repeats = Counter(request.turn for request in requests)
-    levels: Sequence[tuple[Callable[[TurnKey], Hashable], Callable[[TurnKey], Hashable]]] = [
-        (lambda turn: None, lambda turn: turn[0].user),
-        (lambda turn: turn[0].user, lambda turn: turn[0].session),
+    of_users = given.limits.user_weights
+    levels: Sequence[tuple[Callable[[TurnKey], Hashable], Callable[[TurnKey], Hashable], Mapping[str, int]]] = [
+        (lambda turn: None, lambda turn: turn[0].user, of_users),
+        (lambda turn: turn[0].user, lambda turn: turn[0].session, {}),
     ]
     first = {request.turn: request for request in _asked_once(requests)}
     for turn, until_s in opened.items():
         if turn not in first:
             continue
-        for group_of, owner_of in levels:
+        for group_of, owner_of, weights in levels:
             served: Counter[Hashable] = Counter()
             for other, other_s in opened.items():
                 if first[turn].begins_s < other_s < until_s and group_of(other) == group_of(turn):
                     # The places of those who ask for a turn that is there are not seen from here.
                     served[owner_of(other)] += repeats[other] if owner_of(other) == owner_of(turn) else 1
             mine = served.pop(owner_of(turn), 0) + repeats[turn]
+            rows = 1 + (mine - 1) // weights.get(str(owner_of(turn)), 1)
             for owner, often in served.items():
-                if often > mine + given.at_once:
+                if often > rows * weights.get(str(owner), 1) + given.at_once:
                     yield f"{owner} had {often} turns opened while {turn[1]} waited, whose owner had {mine}"
+
+
+def _rows(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterator[str]:
+    """A user is served as often in a row as its weight says: not more often while another one waits, and not less while it waits.
+
+    Rows are those of turns that had to wait: one that comes when there is room is opened at once, and has no place in a row.
+    Crowds in which requests leave the line before their turn are left out, since from here nobody sees when they do.
+    """
+    if any(wish.again_after_s or wish.cancelled_after_s for wish in given.wishes):
+        return
+    came = {request.turn: request.begins_s for request in requests}
+    left = {request.turn: request.ends_s for request in requests}
+    opened = _openings(trace)
+    order, weight_of = list(opened), given.limits.user_weights
+
+    def waited(user: str, since: int, until_s: float, is_of: bool) -> bool:
+        """A turn of the user, or of another one, that was opened later was there by then."""
+        return any((turn[0].user == user) == is_of and came[turn] < until_s for turn in order[since:])
+
+    row: list[TurnKey] = []
+    for place, turn in enumerate(order):
+        user, now_s = turn[0].user, opened[turn]
+        if sum(left[other] >= now_s for other in order[:place]) < given.at_once:
+            row = []
+            continue
+        if row and row[-1][0].user == user:
+            row.append(turn)
+            weight = weight_of.get(user, 1)
+            if len(row) > weight and waited(user, place + 1, opened[row[0]], is_of=False):
+                yield f"{user}, whose weight is {weight}, had {len(row)} turns opened in a row while others waited"
+            continue
+        if row:
+            before = row[-1][0].user
+            weight = weight_of.get(before, 1)
+            if len(row) < weight and waited(before, place + 1, opened[row[0]], is_of=True):
+                yield f"{before}, whose weight is {weight}, had {len(row)} turns opened in a row, and more of its waited"
+        row = [turn]
 
 
 def _order(requests: Sequence[Request], trace: Trace) -> Iterator[str]:

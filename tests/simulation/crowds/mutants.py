@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest import mock
@@ -16,6 +16,8 @@ from actors.messages.limits import Limits
 from actors.messages.session import TurnKey
 from actors.rules.capacity.backlog import Backlog
 from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.user_weights import weights
+from actors.runner.turns import gate
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.gate import GatePlace, TurnGate
 
@@ -99,6 +101,69 @@ def refusals_name_no_time() -> AbstractContextManager[object]:
     return mock.patch("actors.rules.capacity.backlog.retry_after_s", return_value=0.0)
 
 
+def _weights_are(changed: Callable[[int], int]) -> AbstractContextManager[object]:
+    """Users have other weights at the gate than those that they were given; where none has any, all stay equal."""
+
+    def other(of_users: Mapping[str, int]) -> Callable[[Hashable], int] | None:
+        weight_of = weights(of_users)
+        return None if weight_of is None else lambda user: changed(weight_of(user))
+
+    return mock.patch.object(gate, "weights", other)
+
+
+def users_have_no_weights() -> AbstractContextManager[object]:
+    """All users count the same."""
+    return _weights_are(lambda weight: 1)
+
+
+def a_user_is_served_once_more_than_its_weight() -> AbstractContextManager[object]:
+    """A row is one turn too long."""
+    return _weights_are(lambda weight: weight + 1)
+
+
+def a_user_is_served_once_less_than_its_weight() -> AbstractContextManager[object]:
+    """A row of several turns is one turn too short."""
+    return _weights_are(lambda weight: max(1, weight - 1))
+
+
+def a_weight_of_many_is_that_of_two() -> AbstractContextManager[object]:
+    """Users have a weight or none, and how high it is makes no difference."""
+    return _weights_are(lambda weight: min(weight, 2))
+
+
+def sessions_have_the_weight_of_their_user() -> AbstractContextManager[object]:
+    """The sessions of a user do not take turns within its row."""
+    take: Any = FairQueue.take
+
+    def in_a_row(self: FairQueue[Any]) -> object:
+        user = next(iter(self._turns), None)
+        session = next(iter(self._turns[user]), None) if user is not None else None
+        taken = take(self)
+        if session is not None and self._in_a_row and session in self._turns.get(user, ()):
+            self._turns[user].move_to_end(session, last=False)
+        return taken
+
+    return mock.patch.object(FairQueue, "take", in_a_row)
+
+
+def what_one_user_leaves_of_its_row_is_taken_from_the_next() -> AbstractContextManager[object]:
+    """A row that ends early, since nothing more of the user waits, counts on for the user after it."""
+    remove: Any = FairQueue._remove
+
+    def counting(self: FairQueue[Any], item: object) -> object:
+        before = self._in_a_row
+        owners = remove(self, item)
+        self._in_a_row = before
+        return owners
+
+    return mock.patch.object(FairQueue, "_remove", counting)
+
+
+def a_user_that_has_had_its_row_stays_first() -> AbstractContextManager[object]:
+    """The next row is the same user's again, while anything of it waits."""
+    return mock.patch.object(FairQueue, "_has_had_its_turn", return_value=False)
+
+
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
     each.__name__: each
     for each in (
@@ -109,6 +174,13 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
         those_who_come_late_overtake,
         turns_that_are_there_are_refused,
         refusals_name_no_time,
+        users_have_no_weights,
+        a_user_is_served_once_more_than_its_weight,
+        a_user_is_served_once_less_than_its_weight,
+        a_weight_of_many_is_that_of_two,
+        sessions_have_the_weight_of_their_user,
+        what_one_user_leaves_of_its_row_is_taken_from_the_next,
+        a_user_that_has_had_its_row_stays_first,
     )
 }
 """All of them, by name."""

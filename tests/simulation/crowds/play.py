@@ -13,10 +13,11 @@ from runtime.driver.turns.turn import Turn
 from tests.simulation.agents import build, forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.crowds.crowd import Crowd, Wish
+from tests.simulation.drivers import APP, Driver
 from tests.simulation.scenarios import Node
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import APP, Driver, World, deployment_of, seeded
+from tests.simulation.world import World, deployment_of, seeded
 
 LIMIT_S = 600.0
 """Virtual seconds in which a crowd has to be served."""

@@ -17,7 +17,18 @@ from tests.simulation.crowds.play import serve
 SEEDS = 120
 PART = 10
 
-FIRST = {"users_do_not_take_turns": 13, "sessions_do_not_take_turns": 13, "turns_that_are_there_are_refused": 61}
+FIRST = {
+    "users_do_not_take_turns": 13,
+    "sessions_do_not_take_turns": 13,
+    "turns_that_are_there_are_refused": 61,
+    "users_have_no_weights": 5,
+    "a_user_is_served_once_more_than_its_weight": 5,
+    "a_user_is_served_once_less_than_its_weight": 17,
+    "a_weight_of_many_is_that_of_two": 17,
+    "sessions_have_the_weight_of_their_user": 17,
+    "what_one_user_leaves_of_its_row_is_taken_from_the_next": 29,
+    "a_user_that_has_had_its_row_stays_first": 2,
+}
 """Seeds that have found a defect; other defects are found by the first ones."""
 
 

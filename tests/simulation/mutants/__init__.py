@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from inspect import isfunction
 
-from tests.simulation.mutants import agents, drivers, log, runner, turns, versions
+from tests.simulation.mutants import agents, drivers, log, runner, standbys, turns, versions
 
 Mutant = Callable[[], AbstractContextManager[object]]
 
 MUTANTS: Mapping[str, Mutant] = {
     name: mutant
-    for module in (agents, runner, turns, log, drivers, versions)
+    for module in (agents, runner, turns, log, drivers, versions, standbys)
     for name, mutant in vars(module).items()
     if isfunction(mutant) and mutant.__module__ == module.__name__ and not name.startswith("_")
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.simulate import PLANS, Case, case, check, reference, replacing
+from tests.simulation.simulate import PLANS, Case, case, check, reference, replacing, standing_by
 
 SEEDS = 300
 """The seeds of the test run."""
@@ -19,6 +19,9 @@ PATH = Path(__file__).with_name("mutants.md")
 
 REPLACING = frozenset({"writers_are_not_fenced"})
 """Mutants of what happens when a Session actor lives on beside its heir: their seeds are played so."""
+
+STANDING_BY = frozenset({"terms_mean_nothing", "standbys_have_no_term", "replaced_runners_live_on"})
+"""Mutants of Runners that have a standby: their seeds are played with one."""
 
 HEAD = f"""# What notices which defect
 
@@ -67,6 +70,8 @@ def _lines(table: Mapping[str, Row]) -> Iterator[str]:
 
 def given(name: str, seed: int) -> Case:
     """The case of a seed in which a mutant is to be found."""
+    if name in STANDING_BY:
+        return standing_by(seed)
     return replacing(seed) if name in REPLACING else case(seed)
 
 

@@ -18,11 +18,12 @@ from actors.messages.session import SessionKey
 from actors.refs.schedules import ScheduleClient, new_schedule_id
 from tests.simulation.agents import build, forget_calls
 from tests.simulation.cluster import Trace
+from tests.simulation.drivers import APP, Driver
 from tests.simulation.scenarios import Node
 from tests.simulation.schedules.timetable import LASTS_S, Timetable, Wanted
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import APP, EPOCH_S, Driver, World, deployment_of, seeded
+from tests.simulation.world import EPOCH_S, World, deployment_of, seeded
 
 LIMIT_S = 900.0
 """Virtual seconds in which a timetable has to be over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from actors import (
@@ -157,6 +158,25 @@ class FailingHooks(Plugin):
     def _break(self, hook: str) -> None:
         if self.name == hook:
             raise PermissionError("not today")
+
+
+class FailureTeller(Plugin):
+    """Writes into a file what it is told of failures, and fails itself."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def _note(self, line: str) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{line}\n")
+        raise RuntimeError("the plugin fails as well")
+
+    def on_agent_error_callback(self, context: CallbackContext, error: Exception) -> None:
+        self._note(f"agent {context.agent_name} {error!r}")
+
+    async def on_run_error_callback(self, invocation_context: CallbackContext, error: Exception) -> None:
+        self._note(f"turn {invocation_context.user_content.text} {error}")
 
 
 async def recall_first(context: CallbackContext, request: LlmRequest) -> None:

@@ -23,6 +23,7 @@ class TakenSpan(NamedTuple):
         links: what linked spans are to it, by their ids.
         events: the names of its events.
         pid: the process that has exported it.
+        told: the attributes of its events; only of spans of the program's own SDK.
     """
 
     trace_id: str
@@ -35,6 +36,7 @@ class TakenSpan(NamedTuple):
     start_ns: int
     end_ns: int
     pid: int = 0
+    told: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def operation(self) -> str:

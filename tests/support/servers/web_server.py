@@ -26,10 +26,10 @@ TIMEOUT_S = 30.0
 
 
 @contextmanager
-def serving(app: Starlette, limits: ConnectionLimits | None = None) -> Iterator[str]:
-    """Serve an application in a thread while the block lasts. Gives its URL."""
+def serving(app: Starlette, limits: ConnectionLimits | None = None, port: int = 0) -> Iterator[str]:
+    """Serve an application in a thread while the block lasts. Gives its URL; `port` 0 takes one that is free."""
     ready: queue.Queue[str] = queue.Queue()
-    server = WebServer(app, "127.0.0.1", 0, on_ready=ready.put, limits=limits)
+    server = WebServer(app, "127.0.0.1", port, on_ready=ready.put, limits=limits)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -22,9 +22,11 @@ from actors.interfaces.records import (
     CreateSession,
     DeleteModelCalls,
     EventRow,
+    ForgetBatches,
     ForgetRemoval,
     HideEvents,
     NoteRemoval,
+    PutBatch,
     PutState,
     PutTurn,
     RemoveSchedule,
@@ -217,6 +219,8 @@ def _do(tables: _Tables, write: Write) -> None:
         pass
     elif isinstance(write, AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule):
         raise StoreError("it keeps no schedules")
+    elif isinstance(write, PutBatch | ForgetBatches):
+        raise StoreError("it keeps no batches")
     elif key.session and key not in tables.logs:
         raise StoreConflictError(key.session, "it is not there")
     elif isinstance(write, PutState):

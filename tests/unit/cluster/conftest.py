@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runtime.cluster import collector
+from runtime.engine.process import collector
 
 
 @pytest.fixture(autouse=True)

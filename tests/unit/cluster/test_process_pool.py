@@ -161,7 +161,9 @@ async def test_who_was_put_to_sleep_cannot_be_reached_by_the_old_way() -> None:
     # Forgetting the old link does not end a process in which another agent lives by now.
     pool.drop_link(old)
     assert cluster.agents_by_process() == [["b"]]
+    assert pool.activations() == {Replica("a"): 1, Replica("b"): 1}
     assert await say(pool, "a") == "a"
+    assert pool.activations() == {Replica("a"): 2, Replica("b"): 1}
     await pool.close()
 
 

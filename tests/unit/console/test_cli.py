@@ -365,6 +365,14 @@ def test_commands_stand_in_a_sensible_order_and_a_shell_completes_files(tmp_path
     assert completion.complete_app("apps/") == ["apps/one.py"]
 
 
+@pytest.mark.parametrize(("word", "command"), cli._ELSEWHERE.items())
+def test_a_command_that_is_called_otherwise_elsewhere_is_named(word: str, command: str) -> None:
+    told = raygrove(word, "desk")
+    assert (told.exit_code, f"No such command '{word}': it is raygrove" in told.stderr) == (2, True)
+    names = [name for name in command.split()[:2] if name.islower()]
+    assert raygrove(*names, "--help").exit_code == 0
+
+
 def test_a_cluster_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "raygrove"), "turns", "desk", "--address", "127.0.0.1:1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50)

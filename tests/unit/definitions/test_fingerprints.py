@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock, create_autospec
 
 import pytest
 from pydantic import BaseModel
@@ -85,6 +86,25 @@ def test_what_a_function_takes_from_a_module_of_the_user_counts(tmp_path: Path, 
     assert print_with("def used(x): return x + 1\ndef other(): pass") != first
 
 
+def test_of_what_is_installed_the_name_counts_and_what_a_model_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def print_of(code: str) -> bytes:
+        module = ModuleType("its_package")
+        module.__file__ = "/lib/site-packages/its_package.py"
+        exec(code, vars(module))
+        monkeypatch.setitem(sys.modules, "its_package", module)
+        return of(module.made)
+
+    first = print_of("def made(x: int = 1):\n    'Add.'\n    return x + 1")
+    assert print_of("def made(x: int = 1):\n    'Add.'\n    return x + 2") == first
+    for other in (
+        "made(x: int = 2):\n 'Add.'",
+        "made(x: str = 1):\n 'Add.'",
+        "made(y: int = 1):\n 'Add.'",
+        "made(x: int = 1): 'Adds.'",
+    ):
+        assert print_of(f"def {other}") != first
+
+
 def test_where_code_stands_does_not_count() -> None:
     assert of(compiled(FUNCTION.format(limit=3))) == of(compiled("\n\n# moved\n" + FUNCTION.format(limit=3), "another_module"))
 
@@ -93,6 +113,13 @@ def test_what_refers_to_itself_has_a_fingerprint() -> None:
     first, second = compiled("made = {}\nmade['me'] = made"), compiled("made = {}\nmade['me'] = made")
     assert of(first) == of(second)
     assert of(compiled("def made(n): return made(n - 1)")) == of(compiled("def made(n): return made(n - 1)"))
+
+
+def test_what_only_claims_a_class_has_a_fingerprint() -> None:
+    def callback(word: str) -> None: ...
+
+    assert of(create_autospec(callback))
+    assert of(MagicMock(spec=callback))
 
 
 class Order(BaseModel):

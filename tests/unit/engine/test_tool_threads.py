@@ -11,8 +11,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from runtime.engine.tool_threads import ToolThreads
-from runtime.engine.watched_threads import WatchedThreads
+from runtime.engine.process.tool_threads import ToolThreads
+from runtime.engine.process.watched_threads import WatchedThreads
 
 PATIENCE_S = 30.0
 
@@ -129,7 +129,7 @@ def test_after_its_end_it_takes_no_calls_and_its_threads_are_gone(stuck: Stuck) 
 
 STUCK_PROGRAM = """
 import asyncio, threading
-from runtime.engine.tool_threads import ToolThreads
+from runtime.engine.process.tool_threads import ToolThreads
 
 async def main():
     threads = ToolThreads(1)

@@ -9,6 +9,8 @@ import pytest
 
 from actors import RunConfig
 
+CALL = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+
 
 @pytest.mark.parametrize(
     ("fields", "message"),
@@ -25,6 +27,14 @@ from actors import RunConfig
         ({"streaming": True}, "RunConfig.streaming must be one of 'none', 'sse', not True"),
         ({"streaming": []}, "RunConfig.streaming must be one of 'none', 'sse', not []"),
         ({"custom_metadata": "x"}, "RunConfig.custom_metadata must be a dict or None, not 'x'"),
+        ({"model_input_context": "x"}, "RunConfig.model_input_context must be a list of contents or texts, or None, not 'x'"),
+        (
+            {"model_input_context": [1]},
+            "RunConfig.model_input_context: a content must be a Content, ours or google-genai's, not int",
+        ),
+        ({"model_input_context": [{"rolle": "user"}]}, "RunConfig.model_input_context: message has no field 'rolle'"),
+        ({"model_input_context": [""]}, "RunConfig.model_input_context has a content that says nothing"),
+        ({"model_input_context": [CALL]}, "RunConfig.model_input_context has a function call or response"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_is_right(fields: dict[str, Any], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from actors.testing import PatternModel
 from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.separate_actors import Ways
 from tests.support.fixtures.session_fixture import settled
 
 Build = Callable[..., RunnerFixture]
@@ -231,3 +233,56 @@ async def test_turns_that_wait_for_others_of_their_session_let_the_next_one_in(
     model.may_answer.set()
     await asyncio.gather(*line)
     await runner.stop()
+
+
+async def test_a_turn_whose_agent_has_not_begun_stays_inside_while_others_wait() -> None:
+    turns = Arrivals(TurnGate(1))
+    await turns.come("a1", "b1")
+    assert turns.places["a1"].keep()
+    assert turns.inside == ["a1"]
+    await turns.leave("a1")
+    assert turns.inside == ["a1", "b1"]
+    # Nobody waits for this one.
+    assert not turns.places["b1"].keep()
+
+
+async def test_the_next_turn_is_opened_when_the_agent_of_the_one_before_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+    ways, model = Ways(), WaitingModel()
+    fixture = RunnerFixture(LlmAgent(name="root", model=model), tmp_path, ways=ways)
+    session = SlowSession(fixture.session._link)
+    runner = runner_of(fixture, session)
+    gate = ways.hold("root", p.Invoke)
+    tasks = [start(runner, "ada", number) for number in range(3)]
+    for _ in tasks:
+        session.may_open.release()
+    await gate.reached.wait()
+    await settled()
+    # The message to the agent is on its way, and the next turn would stand behind it there.
+    assert session.users == ["ada"]
+    gate.open()
+    # The model has answered none of them.
+    await asyncio.wait_for(asyncio.gather(*tasks), 30)
+    model.may_answer.set()
+    await runner.stop()
+    await fixture.close()
+
+
+async def test_a_turn_that_ends_before_its_agent_has_begun_lets_the_next_one_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+    ways = Ways()
+    fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="ok")), tmp_path, ways=ways)
+    runner = runner_of(fixture, fixture.session)
+    gate = ways.hold("root", p.Invoke)
+    first, second = (start(runner, "ada", number) for number in range(2))
+    await gate.reached.wait()
+    await first
+    await runner.cancel_turn(p.CancelTurn(key=key("ada", "s0"), invocation_id="e-ada0"))
+    await asyncio.wait_for(second, 30)
+    gate.open()
+    await runner.stop()
+    await fixture.close()

@@ -170,10 +170,37 @@ async def test_a_run_that_is_stopped_before_it_arrives_never_begins(tmp_path: Pa
     await house.close()
 
 
-async def test_a_turn_that_is_cancelled_while_its_timeout_stops_it_ends(tmp_path: Path, ways: Ways, hang: Hang) -> None:
+class Limits:
+    """Ends the time of turns when a test says so: a real one may be over before the agent has begun."""
+
+    TURN_S = 1_234.5
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._of_turns: list[asyncio.Timeout] = []
+        self._timeout = asyncio.timeout
+        monkeypatch.setattr(asyncio, "timeout", self._noted)
+
+    def _noted(self, delay_s: float | None) -> asyncio.Timeout:
+        made = self._timeout(delay_s)
+        if delay_s == self.TURN_S:
+            self._of_turns.append(made)
+        return made
+
+    def end(self) -> None:
+        """The time of the turn is over."""
+        (limit,) = self._of_turns
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
+async def test_a_turn_that_is_cancelled_while_its_timeout_stops_it_ends(
+    tmp_path: Path, ways: Ways, hang: Hang, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(monkeypatch)
     house = RunnerFixture(ASKERS["sequential"](child_of(hang)), tmp_path, ways=ways)
     gate = ways.hold("asker", p.StopRun)
-    await house.start("go", config=RunConfig(timeout=0.05))
+    await house.start("go", config=RunConfig(timeout=limits.TURN_S))
+    await hang.begun.wait()
+    limits.end()
     await hang.stopped.wait()
     cancelling = asyncio.create_task(house.runner.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1")))
     await settled()
@@ -182,7 +209,7 @@ async def test_a_turn_that_is_cancelled_while_its_timeout_stops_it_ends(tmp_path
         await cancelling
         _, outcome = await house.end("e-1")
     assert isinstance(outcome, p.Cancelled)
-    assert outcome.timeout_s == 0.05
+    assert outcome.timeout_s == limits.TURN_S
     await house.close()
 
 

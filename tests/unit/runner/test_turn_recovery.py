@@ -26,7 +26,7 @@ from runtime.engine.local_agents import LocalDirectory, LocalLink
 from runtime.models.registry import resolve
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Gate, Ways
-from tests.support.fixtures.session_fixture import KEY, settled
+from tests.support.fixtures.session_fixture import KEY, OTHER, settled
 
 
 class Greeting(Plugin):
@@ -217,6 +217,28 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
         await settled()
     assert [event.text for event in await fixture.log()] == ["hi", "I run"]
     assert (await fixture.runner.statistics()).counts["turns"] == 1
+    await fixture.close()
+
+
+async def test_those_that_were_lost_are_taken_up_at_the_same_time(tmp_path: Path) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
+    keys = [KEY, OTHER]
+    for key in keys:
+        asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
+        opening = p.OpenTurn(key=key, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
+        await fixture.session.open_turn(opening)
+    session = LateReplies(fixture.session._link, [p.ResumeTurn])
+    recovering = asyncio.create_task(fixture.use(session).receive(encode(p.RecoverTurns())))
+    await session.until_sent(p.ResumeTurn)
+    # A loss has given each an epoch more.
+    while {turn.epoch for turn in await fixture.session.list_turns(p.ListTurns(app=KEY.app, state="running", limit=9))} != {2}:
+        await settled()
+    assert not recovering.done()
+    session.let_come(p.ResumeTurn)
+    await recovering
+    while (await fixture.runner.statistics()).counts["running"]:
+        await settled()
+    assert (await fixture.runner.statistics()).counts["turns"] == 2
     await fixture.close()
 
 

@@ -78,6 +78,17 @@ def test_the_end_of_a_turn_that_was_replaced_leaves_the_newer_one() -> None:
     assert table.get(TURN) is new
 
 
+def test_a_turn_may_be_closed_after_the_one_that_has_replaced_it() -> None:
+    table, old, new = TurnTable(), running(1), running(2)
+    table.add(old)
+    table.add(new)
+    with table.closing(old):
+        with table.closing(new):
+            assert TURN in table
+        assert TURN not in table
+    assert TURN not in table
+
+
 def test_a_turn_is_not_added_in_an_epoch_that_is_over() -> None:
     async def play() -> None:
         table, new = TurnTable(), running(2)

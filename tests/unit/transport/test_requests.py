@@ -12,6 +12,7 @@ import pytest
 
 from actors.interfaces.transport import EARLY_REPLY
 from runtime.transport.io.errors import ConnectionLostError
+from runtime.transport.io.server_connection import REQUESTS_AT_ONCE
 from runtime.transport.protocol.errors import HandlerFailedError
 from runtime.transport.protocol.frames import MAX_PAYLOAD, MAX_SLOT
 from tests.support.fixtures.direct_fixture import DEFAULTS, DirectFixture, Recorder, answer, until
@@ -243,3 +244,22 @@ async def test_code_that_fails_at_an_early_reply_harms_no_other_request(direct: 
     assert await channel.request(b"two") == b"two"
     assert told == ["of the caller"]
     assert channel.is_connected
+
+
+async def test_a_request_comes_between_the_thousands_of_another_client(direct: DirectFixture) -> None:
+    began: list[int] = []
+
+    async def handler(raw: bytes, slot: int) -> bytes:
+        began.append(slot)
+        return raw
+
+    endpoint = await direct.serve(handler)
+    crowd, one = direct.channel(endpoint), direct.channel(endpoint)
+    await asyncio.gather(crowd.request(b"warm up", 0), one.request(b"warm up", 0))
+    many = [asyncio.create_task(crowd.request(b"many", 1)) for _ in range(5_000)]
+    single = asyncio.create_task(one.request(b"single", 2))
+    await single
+    before = began.index(2)
+    await asyncio.gather(*many)
+    assert before <= 10 * REQUESTS_AT_ONCE
+    assert began.count(1) == 5_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages.config import RunConfig
+from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.content import Content
 from actors.messages.operating.schedule import DuePlace, ScheduledTime
 from actors.messages.protocol.base import Message
@@ -48,7 +48,7 @@ class DueTurn(Message, frozen=True, kw_only=True):
     place: DuePlace
     time: ScheduledTime
     content: Content
-    config: RunConfig = RunConfig()
+    config: RunConfig = DEFAULT_RUN_CONFIG
 
 
 class DueReply(Message, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ IMPORTED = (
     "runtime.cluster.deployment.session_builder",
     "runtime.cluster.deployment_info",
     "runtime.cluster.processes.agent_host",
+    "runtime.cluster.runners.host",
     "runtime.cluster.transport.hosts",
     "runtime.stores.artifacts",
     "runtime.stores.memory",

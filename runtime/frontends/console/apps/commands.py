@@ -1,4 +1,4 @@
-"""Commands of a conversation that show something: `/state`, `/events`, `/agents`, `/session` and `/help`."""
+"""Commands of a conversation that show something: `/state`, `/events`, `/usage`, `/agents`, `/session` and `/help`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
 from runtime.driver.runtime import Runtime
 from runtime.frontends.console.apps.terminal import Terminal
-from runtime.frontends.console.event_lines import event_lines
+from runtime.frontends.console.event_lines import budget_line, event_lines
 
 HELP = {
     "/help": "this list",
     "/state": "the state of the session",
     "/events [N]": "the newest events, 20 of them or N",
+    "/usage": "what the session has used, and what that costs",
     "/agents": "the tree of agents",
     "/session [ID]": "which session this is, or go on with another one",
     "/answer": "answer what the session waits for",
@@ -48,6 +49,8 @@ class Commands:
                 self._terminal.write(f"{command:{width}}  {meaning}")
         elif name == "/agents":
             self._terminal.write(str(self._rt.tree()))
+        elif name == "/usage":
+            self._usage(session)
         elif name == "/session":
             self._terminal.write(session)
         elif name == "/state":
@@ -64,6 +67,17 @@ class Commands:
             self._terminal.write(f"{key} = {msgspec.json.encode(value).decode()}")
         if found is None or not found.state:
             self._terminal.dim("the session has no state")
+
+    def _usage(self, session: str) -> None:
+        found = self._rt.usage(self._user, session)
+        used = found.total
+        counts = f"{used.llm_calls:,} model calls, {used.tool_calls:,} calls of tools, {used.seconds:.1f} s"
+        tokens = f"{used.tokens:,} tokens ({used.input_tokens:,} in, {used.output_tokens:,} out)"
+        money = f", {used.money:.6f} {found.currency}" if used.money is not None else ""
+        self._terminal.write(f"{counts}, {tokens}{money}")
+        turns = self._rt.turns.list(self._user, session, limit=1) if used.llm_calls else []
+        for budget in self._rt.turns.describe(self._user, session, turns[0].invocation_id).budgets if turns else ():
+            self._terminal.write(budget_line(budget))
 
     def _events(self, session: str, argument: str) -> None:
         if argument and not (argument.isdecimal() and int(argument) > 0):

@@ -57,7 +57,7 @@ def evaluate_sets(
         if all(criterion.score is None for criterion in criteria):
             raise RequestError(f"no score of {each.file} can be computed: name tool_trajectory_avg_score or response_match_score")
     rows, passed = [], True
-    with open_app(Where(path, app_name, store, ray, address)) as rt:
+    with open_app(Where(path, app_name, [store], ray, address)) as rt:
         for each, criteria in jobs:
             for result in evaluate(rt, each, criteria):
                 passed = passed and result.passed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ class Where:
     Attributes:
         path: of the app.
         app_name: None: that of the app.
-        store: URL of the session store; None: the app's file in the data folder.
+        store: URLs of the session stores; None: the app's file in the data folder.
         ray: on a Ray of its own; else on the local engine.
         address: of a Ray cluster; None: none.
         records: what models are asked is recorded, whatever the setting says.
@@ -29,7 +29,7 @@ class Where:
 
     path: str
     app_name: str | None = None
-    store: str | None = None
+    store: Sequence[str] | None = None
     ray: bool = False
     address: str | None = None
     records: bool = False
@@ -41,10 +41,10 @@ def open_app(where: Where, **options: Any) -> Runtime:
     on_ray = where.ray or where.address is not None
     if on_ray:
         _prepare_modules(app, is_cluster=where.address is not None)
-    if where.store is not None:
-        options["session_store"] = where.store
+    if where.store:
+        options["session_store"] = where.store[0] if len(where.store) == 1 else list(where.store)
     app_name = where.app_name or app.name
-    root, made = _tree(app.root, app_name)
+    root = _tree(app.root, app_name)
     settings = app.settings(on_ray=on_ray)
     if where.records:
         settings = settings.model_copy(update={"record_requests": 1.0})
@@ -54,31 +54,27 @@ def open_app(where: Where, **options: Any) -> Runtime:
         engine="ray" if on_ray else "local",
         address=where.address,
         settings=settings,
-        **made,
         **options,
     )
 
 
-def load_tree(path: str, app_name: str) -> tuple[object, dict[str, Any]]:
-    """The tree of an app's code for a deployment on a cluster, and the options that go with it. Raises what `load_app` raises."""
+def load_tree(path: str, app_name: str) -> object:
+    """The tree of an app's code for a deployment on a cluster. Raises what `load_app` raises."""
     app = load_app(path)
     _prepare_modules(app, is_cluster=True)
     return _tree(app.root, app_name)
 
 
-def _tree(root: object, app_name: str) -> tuple[object, dict[str, Any]]:
-    """The tree for a Runtime, and the options that go with it.
-
-    A tree of google-adk runs with islands, and notes say what that changes.
-    """
+def _tree(root: object, app_name: str) -> object:
+    """The tree for a Runtime. One of google-adk runs with islands, and notes say what that changes."""
     if not is_adk(root):
-        return root, {}
+        return root
     from runtime.integrations.adk.convert import from_adk
 
     adapted = from_adk(root, app_name=app_name, islands=True)
     for note in adapted.notes:
         print(f"note: {note}", file=sys.stderr)
-    return adapted.root_agent, {"plugins": adapted.plugins, "events_compaction_config": adapted.events_compaction_config}
+    return adapted
 
 
 @contextmanager

@@ -25,7 +25,12 @@ App = Annotated[
 ]
 AppName = Annotated[str | None, typer.Option(help="The app_name of the Runtime; by default the name of the folder or file.")]
 User = Annotated[str, typer.Option(help="The id of the user.")]
-Store = Annotated[str | None, typer.Option(help="URL of the session store; by default the app's file in .raygrove.")]
+Store = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="URL of the session store; of several stores each, in their order. By default the app's file in .raygrove."
+    ),
+]
 State = Annotated[list[str] | None, typer.Option(help="KEY=VALUE, or a JSON object: state of the session. May be repeated.")]
 Timeout = Annotated[float | None, typer.Option(help="Seconds after which a turn is cancelled.")]
 Ray = Annotated[bool, typer.Option("--ray", help="Run on a Ray that is started for it.")]

@@ -19,7 +19,7 @@ def question(call: PendingCall) -> str:
     return f"{call.name}({arguments}) asks {asked.get('message') or msgspec.json.encode(asked).decode()!r}"
 
 
-def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str, str | bool | None]) -> list[str]:
+def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str, str | bool | Sequence[str] | None]) -> list[str]:
     """The question for which a paused turn waits, and the command that answers it.
 
     Args:
@@ -34,8 +34,10 @@ def how_to_answer(calls: Sequence[PendingCall], path: str, options: Mapping[str,
         lines.append(f"paused: {question(call)} of agent {call.agent!r} {wants}. Answer it with")
     words = ["raygrove", "run", path]
     for name, value in options.items():
-        if value:
-            words += [f"--{name}"] if value is True else [f"--{name}", value]
+        if value is True:
+            words.append(f"--{name}")
+        elif value:
+            words += [word for each in ([value] if isinstance(value, str) else value) for word in (f"--{name}", each)]
     if not calls:
         return ["paused: an agent waits for your next message. Give it with", f"  {shlex.join(words)} MESSAGE"]
     for call in calls:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -112,6 +115,7 @@ def perform(request: Request, where: Any) -> int:
     from runtime.frontends.console.apps.opening import open_named
     from runtime.frontends.console.apps.questions import how_to_answer
     from runtime.frontends.console.apps.showing import show
+    from runtime.frontends.console.apps.terminal import Terminal
 
     session = request.session or f"run-{uuid.uuid4().hex[:12]}"
     config = RunConfig(streaming="sse" if request.streams else "none", timeout=request.timeout)
@@ -131,9 +135,11 @@ def perform(request: Request, where: Any) -> int:
         finally:
             if request.requests:
                 _print_requests(rt, request.user, session, turn.invocation_id)
+        if sys.stderr.isatty() and not request.json:
+            Terminal(sys.stderr).dim(f"in a browser: {_shown_by(rt, where, request.user, session)}")
         if not isinstance(turn.result().outcome, Paused):
             return 0
-        named: dict[str, str | bool | None] = {
+        named: dict[str, str | bool | Sequence[str] | None] = {
             "session": session,
             "user": request.user if request.user != "user" else None,
             "app-name": where.app_name,
@@ -144,6 +150,20 @@ def perform(request: Request, where: Any) -> int:
         for line in how_to_answer(turn.pending, where.path, named):
             print(line, file=sys.stderr)
         return PAUSED
+
+
+def _shown_by(rt: Runtime, where: Any, user: str, session: str) -> str:
+    """The command that shows the conversation in a browser, and where it is then."""
+    from runtime.frontends.loading.places import is_plain
+
+    place = f"?app={quote(rt.app_name, safe='')}&user={quote(user, safe='')}&session={quote(session, safe='')}"
+    address = ["--address", where.address] if where.address is not None else []
+    if rt.address is not None and not where.ray and is_plain(where.path):
+        return f"{shlex.join(['raygrove', 'ui', where.path, *address])} ({user} / {session})"
+    given = (("--app-name", where.app_name), ("--store", where.store))
+    options = [*(word for name, value in given if value for word in (name, value)), *address]
+    ray = ["--ray"] if where.ray else []
+    return f"{shlex.join(['raygrove', 'serve', where.path, *options, *ray])}, then http://127.0.0.1:8000/ui/{place}"
 
 
 def _print_requests(rt: Runtime, user: str, session: str, invocation_id: str) -> None:

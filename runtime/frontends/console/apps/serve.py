@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -76,7 +77,7 @@ def serve(
 
     if len(paths) > 1 and app_name is not None:
         raise RequestError("--app-name names one app, and there are several paths")
-    if join and (store is not None or ray or app_name is not None):
+    if join and (store or ray or app_name is not None):
         raise RequestError(
             "--join takes names of apps that run, with the stores and options that they have: only --address goes with it"
         )
@@ -162,7 +163,7 @@ class Credentials:
         return None
 
 
-def _opened(path: str, app_name: str | None, store: str | None, ray: bool, address: str | None) -> Runtime:
+def _opened(path: str, app_name: str | None, store: Sequence[str] | None, ray: bool, address: str | None) -> Runtime:
     from runtime.frontends.console.apps.opening import Where, deployment_of, open_app
     from runtime.frontends.loading.places import is_code
 

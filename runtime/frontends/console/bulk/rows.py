@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from actors.messages.operating.usage import UsageReport
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.frontends.console.output import duration
 
 TURN_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "STATE", "AGE")
+USAGE_COLUMNS = ("CALLS", "TOKENS", "MONEY")
 CALL_COLUMNS = ("INVOCATION", "SESSION", "USER", "AGENT", "CALL", "TOOL", "AGE")
 
 
@@ -16,6 +18,12 @@ def turn_row(turn: TurnInfo, waits: Sequence[PendingCall] = ()) -> tuple[str, ..
     """The cells of a turn below TURN_COLUMNS; of one that waits for a person with the agents whose calls wait."""
     agent = ", ".join(dict.fromkeys(call.agent for call in waits)) or turn.agent
     return turn.invocation_id, turn.session_id, turn.user_id, agent, turn.state, duration(_age_s(turn))
+
+
+def used_row(used: UsageReport) -> tuple[str, ...]:
+    """The sums of a turn, as cells below USAGE_COLUMNS."""
+    total = used.total
+    return str(total.llm_calls), str(total.tokens), "-" if total.money is None else f"{total.money:.4f} {used.currency}"
 
 
 def calls_row(calls: Sequence[PendingCall]) -> tuple[str, ...]:

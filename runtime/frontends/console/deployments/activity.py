@@ -13,6 +13,7 @@ from actors.messages.protocol.base import Statistics
 from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.driver.runtime import Runtime
 from runtime.frontends.console.output import duration
+from runtime.observability.own_process import memory_of
 
 COLUMNS = ("ACTOR", "PID", "NODE", "RUNNING", "DONE", "/MIN", "CALLS", "CPU", "MEMORY", "RESTARTS")
 
@@ -20,8 +21,6 @@ UNITS = {"session": "events", "runner": "turns", "agent": "runs"}
 """What an actor of a kind does: its figure with this name is counted."""
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ActorRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -71,6 +70,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         age_s: how long its first Session actor runs.
         running: turns under way.
         lost: processes of agents that were lost, since the Runners were started.
+        tokens: that models were given and have answered, since the Session actors were started.
+        budget_refusals: how often budgets have refused a call, since then.
         draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
@@ -80,6 +81,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     age_s: float
     running: int
     lost: int
+    tokens: int
+    budget_refusals: int
     draining: bool
     actors: Sequence[ActorRow]
 
@@ -87,8 +90,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """It in a line."""
         agents = sum(row.kind == "agent" for row in self.actors)
         counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
+        refused = (f"refused by budgets {self.budget_refusals}",) if self.budget_refusals else ()
         note = ("draining",) if self.draining else ()
-        return self.name, *counts, f"up {duration(self.age_s)}", *note
+        return self.name, *counts, f"tokens {self.tokens:,}", *refused, f"up {duration(self.age_s)}", *note
 
 
 class DeploymentWatch:
@@ -133,6 +137,8 @@ class DeploymentWatch:
             age_s=now_s - started_s,
             running=running,
             lost=seen.runner.counts.get("lost", 0),
+            tokens=sum(seen.session.counts.get(name, 0) for name in ("input_tokens", "output_tokens", "reasoning_tokens")),
+            budget_refusals=seen.session.counts.get("budget_refusals", 0),
             draining=seen.runner.counts["draining"] > 0,
             actors=[*core, *agents],
         )
@@ -152,7 +158,7 @@ class DeploymentWatch:
             per_min=max(0, done - (before or 0)) / since_s * 60 if self._looked_s else None,
             llm_calls=figures.counts.get("llm_calls"),
             cpu_percent=None if cpu_s is None or cpu_before_s is None else (cpu_s - cpu_before_s) / since_s * 100,
-            memory_bytes=_memory(figures.pid) if place is not None and place.node == self._node else None,
+            memory_bytes=memory_of(figures.pid) if place is not None and place.node == self._node else None,
             restarts=figures.counts.get("restarts", place.restarts if place is not None else 0),
         )
 
@@ -173,15 +179,6 @@ def _cpu_s(pid: int) -> float | None:
     except (OSError, ValueError):
         return None
     return (int(user) + int(system)) / TICKS_PER_S
-
-
-def _memory(pid: int) -> int | None:
-    """Memory that a process of this machine has for itself."""
-    try:
-        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-    except (OSError, ValueError):
-        return None
-    return (resident - shared) * PAGE_BYTES
 
 
 def _number(value: float | None) -> str:

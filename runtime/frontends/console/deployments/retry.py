@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 Failed = Annotated[
     str | None, typer.Argument(metavar="INVOCATION", help="The turn; by default the one of the session that has failed last.")
 ]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="EVENT", help="Run it again from this event, the last of it that stays; also if it has not failed."
+    ),
+]
 All = Annotated[bool, typer.Option("--all", help="All failed turns that fit, of the session or of the deployment.")]
 
 
@@ -25,6 +31,7 @@ def retry(
     name: Name,
     session: SomeSession = None,
     invocation: Failed = None,
+    from_: From = None,
     all_: All = False,
     user: User = None,
     agent: OfAgent = None,
@@ -42,6 +49,8 @@ def retry(
 ) -> None:
     """Run a failed turn on from its last stored step, and print how it goes on. Ctrl-C leaves it, and cancels nothing.
 
+    With --from what came after that event is taken back, as by a rewind; `raygrove tail --json` shows the ids of events.
+
     With --all every failed turn that fits runs on, and is not followed. Without a session it asks before it begins. After an
     interruption the same command goes on with those that have not been run on.
 
@@ -55,6 +64,8 @@ def retry(
 
     if all_ and invocation is not None:
         raise RequestError("give one turn, or --all, and not both")
+    if from_ is not None and (all_ or invocation is None):
+        raise RequestError("--from goes with a session and a turn")
     filters = (agent, error, text, with_id, since, older_than, version)
     if not all_ and (session is None or dry_run or any(each is not None for each in filters)):
         raise RequestError("name a session, or give --all, with options that say which turns")
@@ -66,7 +77,7 @@ def retry(
         else:
             of_user, of_session = owner or "", session or ""
             chosen = invocation or _last_failed(rt, of_user, of_session)
-            turn = rt.retry(user_id=of_user, session_id=of_session, invocation_id=chosen, on_leave="continue")
+            turn = rt.retry(user_id=of_user, session_id=of_session, invocation_id=chosen, from_event=from_, on_leave="continue")
             code = follow(turn, name, json=json, verbose=verbose)
     raise typer.Exit(code)
 

@@ -23,14 +23,18 @@ def start(
 ) -> None:
     """Start an app on a Ray cluster, where it runs until `raygrove stop`."""
     from actors.errors import ClusterError, DeploymentExistsError
+    from runtime.cluster.notices.sources import tell_source
+    from runtime.driver.updates.methods import current_version
     from runtime.frontends.console.apps.opening import Where, open_app
     from runtime.frontends.console.joining import started
     from runtime.frontends.console.output import print_json
+    from runtime.settings import Settings
 
     try:
         with started(open_app(Where(path, app_name, store, address=address or "auto"), detached=True)) as rt:
             name, where, agents = rt.app_name, rt.address, 1 + rt.tree(limit=1).hidden
             resumed = rt.turns.resume() if resume else 0
+            tell_source(Settings().namespace, name, path, current_version(rt), store)
     except DeploymentExistsError as error:
         (name,) = error.args
         raise ClusterError(f"{name!r} runs already: `raygrove stop {name}` ends it, and --app-name gives another name") from error

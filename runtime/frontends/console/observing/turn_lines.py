@@ -10,7 +10,7 @@ from actors.messages.event import Usage
 from actors.messages.operating.turn_description import AgentShare, LiveRun, ModelWait, TurnDescription
 from actors.messages.turn_info import LostProcess, TurnInfo
 from runtime.frontends.console.apps.questions import question
-from runtime.frontends.console.event_lines import written_call
+from runtime.frontends.console.event_lines import budget_line, written_call
 from runtime.frontends.console.output import duration, local_time
 
 MAX_MESSAGE = 200
@@ -47,6 +47,9 @@ def turn_lines(description: TurnDescription, now_s: float | None = None) -> Iter
     yield from (f"    {line}" for line in description.traceback.splitlines())
     if description.usage != Usage():
         yield f"  tokens:     {_tokens(description.usage)}"
+    if description.money is not None:
+        yield f"  money:      {description.money:.6f} {description.currency}"
+    yield from (f"  budget:     {budget_line(budget)}" for budget in description.budgets)
     yield from (f"  agent:      {_share(share)}" for share in description.agents)
 
 

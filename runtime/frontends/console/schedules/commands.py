@@ -11,6 +11,7 @@ import typer
 from runtime.frontends.console.deployments.options import Address, Name, Verbose
 from runtime.frontends.console.options import Json, parsed_age
 from runtime.frontends.console.output import local_time, print_json, print_table
+from runtime.frontends.console.watching import Watch, WatchedLine, follow
 
 if TYPE_CHECKING:
     from actors.messages.operating.schedule import Schedule
@@ -28,6 +29,8 @@ At = Annotated[str | None, typer.Option(help="The only time, such as '2026-11-30
 Timezone = Annotated[str | None, typer.Option(help="Time zone of --cron and --at, such as Europe/Berlin; by default UTC.")]
 Missed = Annotated[str, typer.Option(help="What becomes of times at which the deployment was down: once, all or skip.")]
 Timeout = Annotated[str | None, typer.Option(help="Cancel each turn after this time, such as 10m.")]
+
+_COLUMNS = ("user", "schedule", "session", "when", "state", "next", "last", "turns", "error")
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, pause, resume, run and delete schedules.")
 
@@ -68,10 +71,13 @@ def create(
 
 
 @app.command("list")
-def list_schedules(name: Name, user: Of = None, address: Address = None, json: Json = False) -> None:
+def list_schedules(name: Name, user: Of = None, watch: Watch = False, address: Address = None, json: Json = False) -> None:
     """List schedules by user and name."""
     with _joined(name, address) as rt:
-        _print_all(_all(rt, user), json=json)
+        if watch:
+            follow(_COLUMNS, lambda: [_line(each) for each in _all(rt, user)], json=json)
+        else:
+            _print_all(_all(rt, user), json=json)
 
 
 @app.command()
@@ -151,21 +157,22 @@ def _print_all(schedules: Iterator[Schedule] | list[Schedule], *, json: bool) ->
     if json:
         print_json(schedules)
         return
-    rows = [
-        (
-            each.user_id,
-            each.name,
-            each.session_id,
-            _times(each),
-            each.state,
-            local_time(each.next_s) if each.next_s is not None else "-",
-            local_time(each.last_s) if each.last_s is not None else "-",
-            str(each.turns),
-            each.error,
-        )
-        for each in schedules
-    ]
-    print_table(("user", "schedule", "session", "when", "state", "next", "last", "turns", "error"), rows)
+    print_table(_COLUMNS, [_line(each).cells for each in schedules])
+
+
+def _line(schedule: Schedule) -> WatchedLine:
+    cells = (
+        schedule.user_id,
+        schedule.name,
+        schedule.session_id,
+        _times(schedule),
+        schedule.state,
+        local_time(schedule.next_s) if schedule.next_s is not None else "-",
+        local_time(schedule.last_s) if schedule.last_s is not None else "-",
+        str(schedule.turns),
+        schedule.error,
+    )
+    return WatchedLine((schedule.user_id, schedule.name), cells, cells, schedule)
 
 
 def _times(schedule: Schedule) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from runtime.frontends.console.options import Address, AppName, Artifacts, Json, Store, session_store
+from runtime.frontends.console.options import Address, AppName, Artifacts, Json, Store, session_stores
 from runtime.frontends.console.output import print_json
 from runtime.frontends.console.sessions.reading import SessionId, User
 
@@ -57,8 +57,8 @@ def import_(
         told, events = _read(lines, file)
     user, session = user or told.user_id, session or told.id
     # Unlike the others it makes a store where there is none.
-    url = session_store(app_name, store) if address is None else ""
-    with joined(app_name, address) if address is not None else stopped_app(app_name, url, instead=INSTEAD) as rt:
+    urls = session_stores(app_name, store) if address is None else []
+    with joined(app_name, address) if address is not None else stopped_app(app_name, urls, instead=INSTEAD) as rt:
         state = {key: value for key, value in told.state.items() if not key.startswith(SHARED)}
         rt.sessions.create(user, session, state)
         for event in events:
@@ -108,7 +108,7 @@ def delete(
 
 
 def _existing(
-    app_name: str, store: str | None, address: str | None, artifacts: str | None = None
+    app_name: str, store: Sequence[str] | None, address: str | None, artifacts: str | None = None
 ) -> AbstractContextManager[Runtime]:
     from runtime.frontends.console.stopped import opened_app
 

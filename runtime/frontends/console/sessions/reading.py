@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.frontends.console.options import AppName, Json, Store, existing_session_store
+from runtime.frontends.console.options import AppName, Json, Store, existing_session_stores
 from runtime.frontends.console.output import local_time, print_json, print_table
 
 if TYPE_CHECKING:
@@ -27,15 +27,16 @@ SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's
 def list_sessions(app_name: AppName, user: User = None, limit: Most = None, store: Store = None, json: Json = False) -> None:
     """List the sessions of an app, the one written last first."""
     with _opened(app_name, store) as opened:
-        found = opened.sessions(app_name, user, limit=limit)
+        rows = [row for each in opened for row in each.sessions(app_name, user, limit=limit)]
+    found = sorted(rows, key=lambda row: (row.updated_s, row.key.user, row.key.session), reverse=True)[:limit]
     if json:
         print_json(
             {"userId": row.key.user, "id": row.key.session, "headSeq": row.head_seq, "lastUpdateTime": row.updated_s}
             for row in found
         )
         return
-    rows = [(row.key.user, row.key.session, str(row.head_seq), local_time(row.updated_s)) for row in found]
-    print_table(("user", "session", "last seq", "written"), rows)
+    cells = [(row.key.user, row.key.session, str(row.head_seq), local_time(row.updated_s)) for row in found]
+    print_table(("user", "session", "last seq", "written"), cells)
 
 
 def show(app_name: AppName, session: SessionId, user: User = None, store: Store = None, json: Json = False) -> None:
@@ -43,7 +44,7 @@ def show(app_name: AppName, session: SessionId, user: User = None, store: Store 
     from runtime.frontends.console.event_lines import event_lines
 
     with _opened(app_name, store) as opened:
-        events = list(_events(opened, found_session(opened, app_name, user, session)))
+        events = list(_events(*found_session(opened, app_name, user, session)))
     if json:
         for event in events:
             print(event.to_json())
@@ -57,27 +58,29 @@ def export(app_name: AppName, session: SessionId, user: User = None, store: Stor
     from actors.messages.session import Session
 
     with _opened(app_name, store) as opened:
-        row = found_session(opened, app_name, user, session)
-        app_state, user_state = opened.state(app_name, row.key.user)
+        kept, row = found_session(opened, app_name, user, session)
+        app_state, user_state = kept.state(app_name, row.key.user)
         state = dict(row.state)
         state |= {f"app:{key}": value for key, value in app_state.items()}
         state |= {f"user:{key}": value for key, value in user_state.items()}
         print_json([Session(app_name=app_name, user_id=row.key.user, id=session, state=state, last_update_time=row.updated_s)])
-        for event in _events(opened, row):
+        for event in _events(kept, row):
             print(event.to_json())
 
 
-def found_session(store: SessionStore, app_name: str, user: str | None, session: str) -> SessionRow:
-    """The session with an id, of any user. Raises StoreError when there is none, or several users have one."""
+def found_session(
+    stores: Sequence[SessionStore], app_name: str, user: str | None, session: str
+) -> tuple[SessionStore, SessionRow]:
+    """The session with an id, of any user, and its store. Raises StoreError when there is none, or several users have one."""
     from actors.errors import StoreError
 
-    found = [row for row in store.sessions(app_name, user) if row.key.session == session]
+    found = [(store, row) for store in stores for row in store.sessions(app_name, user) if row.key.session == session]
     if len(found) == 1:
         return found[0]
     if not found:
         raise StoreError(f"no session {session!r} in app {app_name!r}: `raygrove sessions list {app_name}` tells what there is")
     raise StoreError(
-        f"session {session!r} is there of several users: choose with --user {' or '.join(r.key.user for r in found)}"
+        f"session {session!r} is there of several users: choose with --user {' or '.join(row.key.user for _, row in found)}"
     )
 
 
@@ -92,13 +95,24 @@ def _events(store: SessionStore, row: SessionRow) -> Iterator[Event]:
 
 
 @contextmanager
-def _opened(app_name: str, url: str | None) -> Iterator[SessionStore]:
+def _opened(app_name: str, urls: Sequence[str] | None) -> Iterator[Sequence[SessionStore]]:
     from runtime.engine.store_urls import open_session_store
     from runtime.settings import Settings
 
-    store = open_session_store(existing_session_store(app_name, url), Settings())
-    store.open()
-    try:
-        yield store
-    finally:
-        store.close()
+    with ExitStack() as stack:
+        stores = [open_session_store(url, Settings()) for url in existing_session_stores(app_name, urls)]
+        for store in stores:
+            stack.callback(store.close)
+            store.open()
+        _check_all_named(app_name, stores)
+        yield stores
+
+
+def _check_all_named(app_name: str, stores: Sequence[SessionStore]) -> None:
+    """Raise StoreError if these are not all stores of the app: what is in the others would be missing."""
+    from actors.interfaces.store_abilities.placing import PlacesUsers
+    from actors.messages.operating.store_seat import FoundStore
+    from actors.rules.placing.seats import seating
+
+    seats = [store.seat(app_name) if isinstance(store, PlacesUsers) else None for store in stores]
+    seating(app_name, [FoundStore(str(store), seat=seat, is_empty=False) for store, seat in zip(stores, seats, strict=True)])

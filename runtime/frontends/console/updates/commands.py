@@ -37,19 +37,21 @@ def update(
     Turns that run or are paused go on with the tree that they began with; new ones get the new one. Agents that are the same in
     both keep their processes.
     """
+    from runtime.cluster.notices.sources import tell_source
     from runtime.frontends.console.apps.opening import load_tree
     from runtime.frontends.console.joining import joined
+    from runtime.settings import Settings
 
-    root, made = load_tree(path, name)
+    root = load_tree(path, name)
     with joined(name, address) as rt:
         report = rt.update(
             root,
-            plugins=made.get("plugins") or None,
-            events_compaction_config=made.get("events_compaction_config"),
             share=share,
             force=force,
             dry_run=dry_run,
         )
+        if not dry_run:
+            tell_source(Settings().namespace, name, path, report.version)
     _tell(report, _sentence(name, report), json)
 
 

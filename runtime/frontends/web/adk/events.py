@@ -10,17 +10,19 @@ behind the id.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from actors.messages.content import FunctionCall
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeInfo, node_at
+from actors.messages.graph import REQUEST_INPUT, NodeInfo, node_at, without_tools
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION, SUFFIX, unwrapped
 from actors.rules.checks.credentials import REQUEST_CREDENTIAL
 from runtime.frontends.web import redaction
+from runtime.frontends.web.adk.checkpoints import Checkpoint, Checkpoints
 
 AUTH_CONFIG = "authConfig"
 """The key of a question that asks for a credential of google-adk."""
@@ -36,8 +38,19 @@ _ACTIONS = frozenset(
 )
 """The actions that ADK's clients know; they refuse others."""
 
+CHECKPOINT = "-checkpoint-"
+"""Stands in the ids of checkpoints, between the id of the event and a number."""
+
+LAST = 1_000
+"""The number of the first checkpoint behind the last event of a turn."""
+
 ASKS, WAITS = "-asks", "-waits"
 """They end the ids of the two events behind that of a call that needs confirmation."""
+
+_HINT = (
+    "Please approve or reject the tool call {}() by responding with a FunctionResponse with an expected ToolConfirmation payload."
+)
+"""What ADK says where a tool asks by its definition, and says nothing itself: clients show it."""
 
 _FOR_NOW: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
 
@@ -47,19 +60,38 @@ class AdkEvents:
 
     Args:
         for_operator: also the texts of errors: see redaction.
+        checkpoints: derives the events by which a resumable App says how far agents are; None: the App has none.
+        custom_metadata: that of the RunConfig of the turn, where the user's event is not among the events.
     """
 
-    def __init__(self, *, for_operator: bool) -> None:
+    def __init__(
+        self, *, for_operator: bool, checkpoints: Checkpoints | None = None, custom_metadata: JsonObject | None = None
+    ) -> None:
         self._for_operator = for_operator
+        self._metadata_of_turn = custom_metadata or {}
+        self._checkpoints = checkpoints
         self._calls: dict[str, FunctionCall] = {}
         # By call: the name and the suffix of the call that ADK's clients answer.
         self._asked_by: dict[str, tuple[str, str]] = {}
         self._scopes: set[str] = set()
+        # By turn: what its RunConfig says of it, which ADK writes on each of its events.
+        self._metadata: dict[str, JsonObject] = {}
 
     def shown(self, event: Event) -> list[JsonObject]:
-        """The events that ADK has in place of one: notes of a graph are none, and a call that needs confirmation is three."""
+        """The events that ADK has in place of one: notes are none, and a call that needs confirmation is three."""
+        if self._checkpoints is None:
+            return self._said(event)
+        before = self._checkpoints.before(event)
+        said, after = self._said(event), self._checkpoints.after(event)
+        return [*_told(before), *said, *_told(after, len(before))]
+
+    def ended(self) -> list[JsonObject]:
+        """The events behind the last one of a turn that is over, or waits."""
+        return _told(self._checkpoints.finished(), LAST) if self._checkpoints is not None else []
+
+    def _said(self, event: Event) -> list[JsonObject]:
         info = event.node_info
-        if info is not None and info.is_note:
+        if (info is not None and info.is_note) or _is_silent(event):
             return []
         self._calls.update((call.id, call) for call in event.function_calls() if call.id)
         shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=self._for_operator))
@@ -72,6 +104,10 @@ class AdkEvents:
             self._show_node(shown, event, info)
         if event.author == USER:
             self._name_answers(shown)
+            given = {name: value for name, value in (event.custom_metadata or {}).items() if not name.startswith(_OUR_OWN)}
+            self._metadata[event.invocation_id] = self._metadata.get(event.invocation_id, {}) | given
+        elif metadata := self._metadata.get(event.invocation_id, self._metadata_of_turn):
+            shown["customMetadata"] = {**metadata, **shown.get("customMetadata", {})}
         wanted, credentials = event.actions.requested_tool_confirmations, _credentials(event)
         self._asked_by.update(dict.fromkeys(wanted, (REQUEST_CONFIRMATION, SUFFIX)))
         self._asked_by.update(dict.fromkeys(credentials, (REQUEST_CREDENTIAL, CREDENTIAL_SUFFIX)))
@@ -80,9 +116,10 @@ class AdkEvents:
         return [shown, *self._asked(shown, event, wanted)] if wanted else [shown]
 
     def _show_node(self, shown: JsonObject, event: Event, info: NodeInfo) -> None:
-        told: JsonObject = {"path": info.path}
+        path = without_tools(info.path)
+        told: JsonObject = {"path": path}
         if event.output is not None or info.message_as_output:
-            told["outputFor"] = [info.path, *info.output_for]
+            told["outputFor"] = [path, *info.output_for]
         if info.message_as_output:
             told["messageAsOutput"] = True
         shown["nodeInfo"] = told
@@ -143,15 +180,49 @@ class AdkEvents:
         return [asks, waits]
 
 
+_OUR_OWN = "raygrove:"
+"""Begins the keys of custom_metadata that raygrove itself writes."""
+
 _NO_ACTIONS: JsonObject = {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}}
 
 _OF_EVERY_EVENT = ("invocationId", "author", "timestamp", "branch", "nodeInfo", "isolationScope")
 
 
-def adk_events(events: Iterable[Event], *, for_operator: bool) -> list[JsonObject]:
-    """The events of a session, or of a turn: see AdkEvents."""
-    view = AdkEvents(for_operator=for_operator)
-    return [shown for event in events for shown in view.shown(event)]
+def adk_events(events: Iterable[Event], *, is_over: bool = False, **options: Any) -> list[JsonObject]:
+    """The events of a session, or of a turn, which is over or waits with `is_over`: see AdkEvents."""
+    view = AdkEvents(**options)
+    shown = [shown for event in events for shown in view.shown(event)]
+    return [*shown, *view.ended()] if is_over else shown
+
+
+def _is_silent(event: Event) -> bool:
+    """True for a workflow agent's note of how far it is, beside which nothing stands that people read."""
+    actions = event.actions
+    is_note = actions.agent_state is not None and event.content is None and event.flow is None
+    return is_note and not actions.state_delta and not event.custom_metadata
+
+
+def _told(checkpoints: Iterable[Checkpoint], first: int = 0) -> list[JsonObject]:
+    """Checkpoints as ADK stores them, with ids that are the same each time."""
+    return [_checkpoint(each, f"{each.of.id}{CHECKPOINT}{number}") for number, each in enumerate(checkpoints, first)]
+
+
+def _checkpoint(given: Checkpoint, id: str) -> JsonObject:
+    told: JsonObject = (
+        {} if given.output is not None else {"endOfAgent": True} if given.state is None else {"agentState": given.state}
+    )
+    shown: JsonObject = {
+        "id": id,
+        "invocationId": given.of.invocation_id,
+        "author": given.author,
+        "timestamp": given.of.timestamp,
+        "actions": {**_NO_ACTIONS, **told},
+    }
+    if given.branch is not None:
+        shown["branch"] = given.branch
+    if given.output is not None:
+        shown["output"] = given.output
+    return shown | ({"nodeInfo": {"path": given.path}} if given.path else {})
 
 
 def _credentials(event: Event) -> dict[str, JsonValue]:
@@ -168,7 +239,9 @@ def _credential_request(call_id: str, config: JsonValue) -> JsonObject:
 def _complete(part: JsonObject) -> None:
     """Put in what raygrove leaves out when it is empty: clients read the arguments of each call."""
     if (call := part.get("functionCall")) is not None and not (call.get("partialArgs") or call.get("willContinue")):
-        call.setdefault("args", {})
+        args = call.setdefault("args", {})
+        if call.get("name") == REQUEST_INPUT:
+            call["args"] = {"interruptId": call.get("id"), "payload": None, "message": None, "response_schema": None, **args}
     if (response := part.get("functionResponse")) is not None:
         response.setdefault("response", {})
 
@@ -179,7 +252,7 @@ def _request(call_id: str, call: FunctionCall, wanted: JsonObject) -> JsonObject
         "name": REQUEST_CONFIRMATION,
         "args": {
             "originalFunctionCall": {"id": call_id, "name": call.name or "", "args": call.args or {}},
-            "toolConfirmation": {"hint": "", "confirmed": False, **wanted},
+            "toolConfirmation": {"confirmed": False, **wanted, "hint": wanted.get("hint") or _HINT.format(call.name or "")},
         },
     }
 

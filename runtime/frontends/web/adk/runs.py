@@ -10,8 +10,10 @@ from typing import Any
 from starlette.responses import Response
 
 from actors.errors import ClusterError, RaygroveError, TurnError
+from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from runtime.driver.turns.turn import Turn
+from runtime.frontends.web.adk.checkpoints import Checkpoints
 from runtime.frontends.web.adk.events import AdkEvents, adk_events, answered, frames_of, has_answers
 from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
@@ -33,7 +35,11 @@ async def run(call: Call) -> Response:
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
-    return json_response(adk_events(result.events, for_operator=call.principal.is_admin))
+    checkpoints = await _checkpoints(call, given)
+    if result.events:
+        await _catch_up(call, given, checkpoints, result.events[0])
+    options = {"for_operator": call.principal.is_admin, "checkpoints": checkpoints, "custom_metadata": given.custom_metadata}
+    return json_response(adk_events(result.events, is_over=True, **options))
 
 
 async def run_sse(call: Call) -> Response:
@@ -42,7 +48,7 @@ async def run_sse(call: Call) -> Response:
     with call.slot() as slot:
         turn = await _turn(call, given, streams=given.streaming)
         await started_id(turn)
-        frames = _frames(turn, splits=given.function_call_event_id is None, for_operator=call.principal.is_admin)
+        frames = _frames(call, given, turn)
         return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s)
 
 
@@ -75,14 +81,39 @@ async def _turn(call: Call, given: RunAgentRequest, *, streams: bool) -> Turn:
     )
 
 
-async def _frames(turn: Turn, *, splits: bool, for_operator: bool) -> AsyncIterator[bytes]:
-    view = AdkEvents(for_operator=for_operator)
+async def _checkpoints(call: Call, given: RunAgentRequest) -> Checkpoints | None:
+    """Derives the checkpoints of a turn; None where the App is not resumable."""
+    topology = await call.served.runtime(given.app_name).aio.topology()
+    return Checkpoints(topology) if topology.root.is_resumable else None
+
+
+async def _catch_up(call: Call, given: RunAgentRequest, checkpoints: Checkpoints | None, first: Event) -> None:
+    """Of a turn that an answer continues the checkpoints go on from what stands before its first new event."""
+    if checkpoints is None or given.new_message is None or not has_answers(given.new_message):
+        return
+    aio, place = call.served.runtime(given.app_name).aio, (given.user_id, given.session_id)
+    after_seq = (await aio.turns.get(*place, first.invocation_id)).first_seq - 1
+    while page := await aio.sessions.events(*place, after_seq=after_seq, before_seq=first.seq):
+        checkpoints.pass_over(event for event in page if event.invocation_id == first.invocation_id)
+        after_seq = page[-1].seq
+
+
+async def _frames(call: Call, given: RunAgentRequest, turn: Turn) -> AsyncIterator[bytes]:
+    splits, for_operator = given.function_call_event_id is None, call.principal.is_admin
+    checkpoints = await _checkpoints(call, given)
+    view = AdkEvents(for_operator=for_operator, checkpoints=checkpoints, custom_metadata=given.custom_metadata)
+    last_seq = 0
     try:
         async with aclosing(aiter(turn)) as events:  # type: ignore[type-var]
             async for event in events:
+                if event.seq and not last_seq:
+                    await _catch_up(call, given, checkpoints, event)
+                last_seq = event.seq or last_seq
                 for shown in view.shown(event):
                     for each in frames_of(shown, splits=splits):
                         yield frame("", each, event.seq)
+        for shown in view.ended():
+            yield frame("", shown, last_seq)
     except RaygroveError as error:
         if not isinstance(error, ClusterError):
             yield frame("", _error(turn, error, for_operator=for_operator))

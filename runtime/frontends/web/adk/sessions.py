@@ -5,16 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from actors.errors import SessionNotFoundError
+from actors.errors import InvocationNotFoundError, SessionNotFoundError
 from actors.messages.content import Part
 from actors.messages.event import Event, new_event_id, now_s
 from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
+from runtime.frontends.web.adk.checkpoints import Checkpoints
 from runtime.frontends.web.adk.events import adk_events
 from runtime.frontends.web.adk.forms import MemoryUpdate, NewAdkSession, NewArtifact, SessionForm, SessionUpdate, body_of
 from runtime.frontends.web.api.sessions import change_state
@@ -100,7 +102,22 @@ async def get_session(call: Call) -> SessionForm:
     session = await call.runtime.aio.sessions.get(call.user_id, call.session_id)
     if session is None:
         raise SessionNotFoundError(call.path("app"), call.user_id, call.session_id)
-    return _form(session, for_operator=call.principal.is_admin)
+    topology = await call.runtime.aio.topology()
+    if not topology.root.is_resumable:
+        return _form(session, for_operator=call.principal.is_admin)
+    is_over = await _is_over(call, session)
+    return _form(session, for_operator=call.principal.is_admin, checkpoints=Checkpoints(topology), is_over=is_over)
+
+
+async def _is_over(call: Call, session: Session) -> bool:
+    """True when the newest turn of a session does not run."""
+    newest = session.events[-1].invocation_id if session.events else ""
+    try:
+        turn = await call.runtime.aio.turns.get(session.user_id, session.id, newest) if newest else None
+    except InvocationNotFoundError:
+        # Events that a client has brought along belong to no turn.
+        return False
+    return turn is not None and turn.state not in ("waiting", "running")
 
 
 async def update_session(call: Call) -> SessionForm:
@@ -116,13 +133,13 @@ async def delete_session(call: Call) -> Response:
     return json_response(None)
 
 
-def _form(session: Session, *, for_operator: bool = False) -> SessionForm:
+def _form(session: Session, **options: Any) -> SessionForm:
     return SessionForm(
         id=session.id,
         app_name=session.app_name,
         user_id=session.user_id,
         state=session.state,
-        events=adk_events(session.events, for_operator=for_operator),
+        events=adk_events(session.events, **{"for_operator": False, **options}),
         last_update_time=session.last_update_time,
     )
 

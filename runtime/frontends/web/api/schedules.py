@@ -13,7 +13,7 @@ from actors.messages.operating.schedule import MissedPolicy, Schedule
 from runtime.frontends.web.api.cursors import decode_schedule, encode_schedule
 from runtime.frontends.web.api.sessions import Limit
 from runtime.frontends.web.api.turn_options import Number, TurnOptions, run_config
-from runtime.frontends.web.api.waiting import started_id
+from runtime.frontends.web.api.waiting import accepted_id
 from runtime.frontends.web.ids import Id
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import HttpOperation
@@ -124,7 +124,7 @@ async def run_schedule(call: Call) -> Response:
     name, schedules = call.path("schedule"), call.runtime.aio.schedules
     session_id = (await schedules.get(name, user_id=call.user_id)).session_id
     turn = await schedules.run_now(name, user_id=call.user_id)
-    invocation_id = await started_id(turn) or turn.invocation_id
+    invocation_id = await accepted_id(call, turn, (call.user_id, session_id)) or turn.invocation_id
     place = call.url("sessions", session_id, "turns", invocation_id)
     turn.detach()
     return json_response(StartedTurn(invocation_id=invocation_id), 202, {"Location": place})

@@ -14,7 +14,7 @@ from actors.messages.operating.flow_board import FlowBoard
 from actors.messages.turn_info import PendingCall, SelectionReason, TurnInfo, TurnStateName
 from runtime.frontends.web.api.sessions import Limit, Position
 from runtime.frontends.web.api.turn_options import TurnOptions
-from runtime.frontends.web.ids import State
+from runtime.frontends.web.ids import Id, State
 from runtime.frontends.web.problems import Problem
 
 MAX_WAIT_S = 3600.0
@@ -161,3 +161,9 @@ class PartialsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a stream has partial events."""
 
     partials: bool = True
+
+
+class RetryQuery(PartialsQuery, frozen=True, forbid_unknown_fields=True):
+    """Whether a stream has partial events; and after which event the turn runs again, `from`."""
+
+    from_event: Id | None = msgspec.field(default=None, name="from")

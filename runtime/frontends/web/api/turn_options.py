@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from actors.messages.config import Budget, OnConcurrentTurn, RunConfig, Streaming
+from actors.messages.config import MAX_AMOUNT, Budget, OnConcurrentTurn, RunConfig, Streaming
 from actors.messages.json_types import JsonObject
 from runtime.frontends.web.ids import MAX_NUMBER
 from runtime.frontends.web.operations.call import Call
@@ -15,7 +15,7 @@ from runtime.frontends.web.problems import BadRequestError, NotAllowedError
 
 Number = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=MAX_AMOUNT)]
 
 
 class BudgetOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):

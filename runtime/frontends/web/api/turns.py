@@ -28,6 +28,7 @@ from runtime.frontends.web.api.turn_forms import (
     PartialsQuery,
     PendingList,
     ReasonList,
+    RetryQuery,
     TurnList,
     TurnResultView,
     TurnsQuery,
@@ -35,7 +36,8 @@ from runtime.frontends.web.api.turn_forms import (
     WaitQuery,
 )
 from runtime.frontends.web.api.turn_options import run_config
-from runtime.frontends.web.api.waiting import started_id, unless_left
+from runtime.frontends.web.api.waiting import accepted_id, started_id, unless_left
+from runtime.frontends.web.auth.principal import responses_in
 from runtime.frontends.web.ids import ID
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, Header, HttpOperation
@@ -70,6 +72,7 @@ async def start_turn(call: Call) -> Response:
             fingerprint=_fingerprint(given) if repeat_key is not None else "",
         ),
         query.partials,
+        answers=any(True for _ in responses_in(given.message)),
     )
 
 
@@ -103,31 +106,41 @@ async def answer_calls(call: Call) -> Response:
 
 
 async def retry_turn(call: Call) -> Response:
-    """Run a failed turn on from its last stored step. The responses are those of starting a turn."""
-    query = call.query(PartialsQuery)
+    """Run a failed turn on from its last stored step. The responses are those of starting a turn.
+
+    With `from` any turn that does not run is run again from that event: what came after it is taken back.
+    """
+    query = call.query(RetryQuery)
     await _info(call)
     return await _followed(
         call,
         lambda: call.runtime.retry(
-            user_id=call.user_id, session_id=call.session_id, invocation_id=call.invocation_id, on_leave="continue"
+            user_id=call.user_id,
+            session_id=call.session_id,
+            invocation_id=call.invocation_id,
+            from_event=query.from_event,
+            on_leave="continue",
         ),
         query.partials,
     )
 
 
-async def _followed(call: Call, start: Callable[[], Turn], partials: bool) -> Response:
+async def _followed(call: Call, start: Callable[[], Turn], partials: bool, *, answers: bool = False) -> Response:
     """Start a turn, and respond with it: a stream, its result, or where it can be joined.
 
     Its place is taken first, so that no turn runs whose client is refused.
+
+    Args:
+        answers: its message answers calls: it goes on with a turn whose id is known only when it has begun.
     """
     if call.prefers("respond-async") and not call.wants_stream():
         turn = start()
-        invocation_id, headers = await _begun(call, turn)
+        invocation_id, headers = await (_begun(call, turn) if _has_turn(call) else _accepted(call, turn, answers=answers))
         turn.detach()
         return json_response({"invocationId": invocation_id}, 202, {**headers, "Preference-Applied": "respond-async"})
     with call.slot() as slot:
         turn, for_operator = start(), call.principal.is_admin
-        _, headers = await _begun(call, turn)
+        _, headers = await (_accepted(call, turn, answers=True) if answers else _begun(call, turn))
         if call.wants_stream():
             frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
             return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s, headers=headers)
@@ -141,12 +154,26 @@ async def _followed(call: Call, start: Callable[[], Turn], partials: bool) -> Re
 async def _begun(call: Call, turn: Turn) -> tuple[str, dict[str, str]]:
     """The id of a turn that was started, and the headers that say where it is. Raises why it could not start."""
     # An answer that waits in the line of its session continues the turn in the path.
-    invocation_id = await started_id(turn) or (call.invocation_id if _is_answer(call) else turn.invocation_id)
+    invocation_id = await started_id(turn) or (call.invocation_id if _has_turn(call) else turn.invocation_id)
+    return invocation_id, _headers(call, invocation_id)
+
+
+async def _accepted(call: Call, turn: Turn, *, answers: bool) -> tuple[str, dict[str, str]]:
+    """The same of a turn whose client hears no more of it: it has begun, or waits in line. Raises why it could not start."""
+    if answers:
+        invocation_id = await turn.started_async()
+    else:
+        invocation_id = await accepted_id(call, turn, (call.user_id, call.session_id)) or turn.invocation_id
+    return invocation_id, _headers(call, invocation_id)
+
+
+def _headers(call: Call, invocation_id: str) -> dict[str, str]:
     place = call.url("sessions", call.session_id, "turns", invocation_id)
-    return invocation_id, {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
+    return {"Location": place, "Content-Location": f"{place.partition('?')[0]}/events"}
 
 
-def _is_answer(call: Call) -> bool:
+def _has_turn(call: Call) -> bool:
+    """True where the turn is in the path: it is answered, or run again."""
     return "turn" in call.request.path_params
 
 
@@ -342,7 +369,7 @@ OPERATIONS = [
         "POST",
         f"{_TURN}/retry",
         retry_turn,
-        query=PartialsQuery,
+        query=RetryQuery,
         gives=TurnResultView,
         gives_media=[STREAM],
         headers=[_PREFER],

@@ -16,6 +16,9 @@ START_S = 0.5
 """How long a response waits for its turn to begin, so that an error that keeps it from starting becomes a status. One that is in
 the line of its session takes longer, and is accepted."""
 
+MOST_IN_LINE = 1_000
+"""Turns of a session among which one that waits is looked for."""
+
 
 async def started_id(turn: Turn) -> str | None:
     """The id of a turn that has begun; None of one that waits. Raises why it could not start."""
@@ -25,6 +28,30 @@ async def started_id(turn: Turn) -> str | None:
         return starting.result()
     starting.cancel()
     return None
+
+
+async def accepted_id(call: Call, turn: Turn, key: tuple[str, str]) -> str | None:
+    """The id of a turn that has begun; None of one that waits in the line of its session, as the deployment says itself.
+
+    While the store is away a turn is neither: the response waits, since what is accepted must not be lost afterwards.
+
+    Args:
+        key: its user and session.
+
+    Raises:
+        RaygroveError: why it could not start.
+    """
+    starting = asyncio.ensure_future(turn.started_async())
+    try:
+        while True:
+            await asyncio.wait((starting,), timeout=START_S)
+            if starting.done():
+                return starting.result()
+            line = await call.runtime.aio.turns.list(*key, "waiting", limit=MOST_IN_LINE)
+            if turn.invocation_id in {each.invocation_id for each in line}:
+                return None
+    finally:
+        starting.cancel()
 
 
 async def unless_left(call: Call, work: Awaitable[T]) -> T | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
@@ -57,12 +58,18 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_message(self, message: JsonValue) -> None:
         """Check the answers in a message. Raises as `check_answer`."""
-        parts = message.get("parts") if isinstance(message, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            for key in ("functionResponse", "function_response"):
-                response = part.get(key) if isinstance(part, dict) else None
-                if isinstance(response, dict):
-                    self.check_answer(response.get("id"), response.get("response"))
+        for response in responses_in(message):
+            self.check_answer(response.get("id"), response.get("response"))
+
+
+def responses_in(message: JsonValue) -> Iterator[JsonMapping]:
+    """The answers in a message, in either spelling."""
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for part in parts if isinstance(parts, list) else ():
+        for key in ("functionResponse", "function_response"):
+            response = part.get(key) if isinstance(part, dict) else None
+            if isinstance(response, dict):
+                yield response
 
 
 class Auth(Protocol):

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.auth.principal import Principal
 from runtime.frontends.web.bodies import RequestBody
+from runtime.frontends.web.operations.json_body import decoded
 from runtime.frontends.web.operations.served import Served
 from runtime.frontends.web.operations.wrong_fields import explained
 from runtime.frontends.web.problems import BadRequestError, HttpError
@@ -100,7 +101,7 @@ class Call:
             # Browsers send other kinds to foreign origins without asking.
             raise HttpError(415, f"send the body as {JSON}, not as {media_type}")
         try:
-            return msgspec.json.decode(await self.raw_body() or b"{}", type=type)
+            return decoded(await self.raw_body() or b"{}", type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadRequestError(f"the body is wrong: {explained(error, type)}") from None
 

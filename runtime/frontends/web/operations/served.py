@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from actors.errors import DefinitionError
+from actors.errors import DefinitionError, OverloadedError, RuntimeClosedError
 from actors.errors.suggestions import did_you_mean
 from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime
@@ -13,6 +13,7 @@ from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies
 from runtime.frontends.web.problems import NotFoundError
 from runtime.frontends.web.readiness import Readiness
+from runtime.frontends.web.recent import RecentFigures
 from runtime.frontends.web.shedding import Shedding
 from runtime.frontends.web.streams.slots import StreamSlots
 
@@ -32,6 +33,7 @@ class Served:
         runtimes: by the names of their apps.
         requests: how many there were, by method and path, and by status.
         readiness: whether the apps answer.
+        recent: their figures over the last minutes.
         shedding: which new turns are refused unread.
 
     Raises:
@@ -60,7 +62,16 @@ class Served:
         self.keep_alive_s = keep_alive_s
         self.requests: Counter[tuple[str, int]] = Counter()
         self.readiness = Readiness(self.runtimes)
-        self.shedding = Shedding()
+        self.recent = RecentFigures(self.runtimes)
+        self.shedding = Shedding(self._refusal)
+
+    def _refusal(self, *, again: bool) -> OverloadedError | None:
+        """The error that any new turn would get, of whichever app; None when one of them is to be asked, or cannot be."""
+        try:
+            refusals = [runtime.refusal(again=again) for runtime in self.runtimes.values()]
+        except RuntimeClosedError:
+            return None
+        return refusals[0] if None not in refusals else None
 
     def runtime(self, app_name: str) -> Runtime:
         """The Runtime of an app. Raises NotFoundError."""

@@ -18,9 +18,7 @@ from runtime.integrations.adk import contexts
 from runtime.integrations.adk.callbacks import adk_tool, call, request_view
 from runtime.integrations.adk.contents import adk_event, adk_response, genai_content, own_content, own_event, own_response
 from runtime.integrations.adk.contexts import Source
-
-_UNCALLED = ("on_agent_error_callback", "on_run_error_callback")
-"""Callbacks of ADK that raygrove has no place for: they hear of an error and cannot change anything."""
+from runtime.integrations.adk.failures import as_raised
 
 
 class AdkPlugin(Plugin):
@@ -90,6 +88,10 @@ class _Hooks(AdkPlugin):
         """Call ADK's."""
         await self._call_turn("after_run_callback", context)
 
+    async def on_run_error_callback(self, context: CallbackContext, error: Exception) -> None:
+        """Call ADK's."""
+        await self._call_turn("on_run_error_callback", context, error=as_raised(error))
+
     async def on_event_callback(self, context: CallbackContext, event: Event) -> Event | None:
         """Call ADK's; an event that it changes in place counts as well."""
         if event.actions.compaction is not None:
@@ -120,6 +122,11 @@ class _Hooks(AdkPlugin):
         """Call ADK's; a content becomes one more event."""
         result = await self._call("after_agent_callback", context, "callback_context", agent=self._source(context).agent)
         return own_content(result) if result is not None else None
+
+    async def on_agent_error_callback(self, context: CallbackContext, error: Exception) -> None:
+        """Call ADK's."""
+        agent = self._source(context).agent
+        await self._call("on_agent_error_callback", context, "callback_context", agent=agent, error=error)
 
     async def before_model_callback(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
         """Call ADK's; the request may be changed."""
@@ -170,11 +177,6 @@ def adk_plugin(adk: BasePlugin, sources: Mapping[str, Source], root: str, alone:
     own = {name: vars(_Hooks)[name] for name in names if getattr(type(adk), name) is not getattr(BasePlugin, name)}
     kind: type[AdkPlugin] = type("AdkPlugin", (AdkPlugin,), own)
     return kind(adk, sources, root, alone)
-
-
-def uncalled(adk: BasePlugin) -> list[str]:
-    """The callbacks of a BasePlugin that are not carried over."""
-    return [name for name in _UNCALLED if getattr(type(adk), name, None) is not getattr(BasePlugin, name, None)]
 
 
 def hooks_inside(adk: BasePlugin) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import google.adk.utils._sync_runner as sync_runner
 import google.adk.workflow._parallel_worker as parallel_worker
+import google.adk.workflow._tool_node as tool_node
 import msgspec
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
 from google.adk.agents.context import Context
@@ -23,24 +24,27 @@ from pydantic_core import to_jsonable_python
 
 from actors.definitions.graphs import FunctionNode, NodeContext, RequestInput, RetryConfig
 from actors.definitions.graphs.edges import AgentName
-from actors.definitions.graphs.nodes import ParallelWorker, model_class
-from actors.errors import DefinitionError, DynamicNodeFailError, UnknownAgentError
+from actors.definitions.graphs.nodes import model_class
+from actors.definitions.graphs.parallel_worker import ParallelWorker
+from actors.definitions.tools.context import ToolContext
+from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.errors.user_code import in_thread
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.graph import REQUEST_INPUT
 from runtime.integrations.adk.contents import genai_content, own_content, own_event
 from runtime.integrations.adk.contexts import AdkContext, carry_back, invocation_context, read_events_for
-from runtime.integrations.adk.services.runs import refuse
+from runtime.integrations.adk.failures import as_raised
+
+ToolNode = tool_node._ToolNode
+"""ADK's node that calls a tool."""
 
 ParallelWorkerNode = parallel_worker._ParallelWorker
 """ADK's node that runs another one for each item."""
 
 
 def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
-    """A node of ADK that is no agent. Raises DefinitionError for one that asks for credentials."""
-    if getattr(node, "auth_config", None) is not None:
-        raise DefinitionError(f"node {node.name!r}: auth_config is not carried over: raygrove asks no user for credentials")
+    """A node of ADK that is no agent."""
     made = FunctionNode(
         (CallCode if _gives_once(node) else StreamCode)(node, app_name, state_schema),
         name=node.name,
@@ -50,7 +54,8 @@ def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
         wait_for_output=node.wait_for_output,
     )
     # ADK's own code takes the input, and says of which class it has to be.
-    made.input_class = model_class(getattr(node, "_type_hints", {}).get("node_input"))
+    given = getattr(node, "_type_hints", {}).get("node_input")
+    made.input_class = model_class(given) if given is not types.Content else None
     return made
 
 
@@ -86,7 +91,7 @@ class NodeCode:
         """Run the node, and yield what it yields."""
         await read_events_for(getattr(self.node, "_func", self.node), ctx)
         theirs = AdkNodeContext(ctx, self.node, self._app_name, self._state_schema)
-        given = genai_content(node_input) if isinstance(node_input, Content) else node_input
+        given = genai_content(node_input) if isinstance(node_input, Content) else _of_tool(self.node, node_input)
         with _carried(theirs, ctx):
             async with aclosing(self._events(theirs, given)) as events:
                 async for event in events:
@@ -175,8 +180,7 @@ class AdkNodeContext(AdkContext):
             attempt_count=ours.attempt_count,
         )
         self._ours = ours
-        self._app_name = app_name
-        self._schema = state_schema
+        self._runs = NodesBelow(self, ours, app_name, state_schema)
         self._has_said: set[str] = set()
         self._output_value: Any = None
         self._route_value: Any = None
@@ -191,6 +195,9 @@ class AdkNodeContext(AdkContext):
             self._has_said.add("route")
         if event.partial:
             return _as_own(event.model_copy(update={"actions": EventActions()}))
+        if getattr(self.state, "_schema", None) is not None:
+            # ADK's state checks what is written into it, by the schema of the node or of its graph.
+            self.state.update(event.actions.state_delta)
         carry_back(self, self._ours)
         own = _as_own(event)
         self._event_actions.state_delta.clear()
@@ -219,25 +226,43 @@ class AdkNodeContext(AdkContext):
         raise_on_wait: bool = False,
     ) -> Any:
         """Run a node below this one. A run that waits for the user interrupts this one, as with `raise_on_wait`."""
+        del raise_on_wait
         if override_isolation_scope is not None:
             self._refuse("override_isolation_scope", "each run has a scope of its own")
-        carry_back(self, self._ours)
+        options = {"run_id": run_id, "use_sub_branch": use_sub_branch, "override_branch": override_branch}
+        return await self._runs(node, node_input, use_as_output=use_as_output, **options)
+
+
+class NodesBelow:
+    """Runs ADK's nodes below a node or a call of a tool.
+
+    Args:
+        theirs: ADK's context of it.
+        ours: raygrove's.
+        app_name: its app.
+        state_schema: see NodeCode.
+    """
+
+    def __init__(self, theirs: AdkContext, ours: NodeContext | ToolContext, app_name: str, state_schema: Any = None) -> None:
+        self._theirs = theirs
+        self._ours = ours
+        self._app_name = app_name
+        self._schema = state_schema
+
+    async def __call__(self, node: Any, node_input: Any = None, **options: Any) -> Any:
+        """Run a node, and return its output. Raises DynamicNodeFailError (google-adk), NotCarriedOverError."""
+        carry_back(self._theirs, self._ours)
         given = own_content(node_input) if isinstance(node_input, types.Content) else BaseNode._to_serializable(node_input)
         try:
-            return await self._ours.run_node(
-                self._own(node),
-                given,
-                use_as_output=use_as_output,
-                run_id=run_id,
-                use_sub_branch=use_sub_branch,
-                override_branch=override_branch,
-            )
+            return await self._ours.run_node(self._own(node), given, **options)
         except DynamicNodeFailError as error:
-            raise AdkDynamicNodeFailError(message=str(error), error=error, error_node_path=str(error.args[0])) from error
+            raised = as_raised(error.__cause__ or error)
+            raise AdkDynamicNodeFailError(message=str(error), error=raised, error_node_path=str(error.args[0])) from error
         except UnknownAgentError:
-            refuse(
-                f"run_node of the agent {getattr(node, 'name', node)!r}, which its Workflow does not show",
-                "put it into the edges, or have the function name it: as a global, in its closure or as an attribute of its node",
+            self._theirs._refuse(
+                f"run_node of the agent {getattr(node, 'name', node)!r}, which nothing has shown to be below it,",
+                "put it into the edges of the Workflow, or have the function of the node name it: as a global, in its closure or "
+                "as an attribute of its node; of a tool, put it into the sub_agents of its agent",
             )
 
     def _own(self, given: Any) -> Any:
@@ -247,9 +272,15 @@ class AdkNodeContext(AdkContext):
         if isinstance(node, ParallelWorkerNode):
             inner = self._own(node._node)
             if isinstance(inner, AgentName):
-                self._refuse("run_node of a parallel worker of an agent", "run the agent for each item")
+                self._theirs._refuse("run_node of a parallel worker of an agent", "run the agent for each item")
             return ParallelWorker(inner, max_parallel_workers=node.max_parallel_workers)
         return function_node(node, self._app_name, self._schema)
+
+
+def _of_tool(node: Any, given: Any) -> Any:
+    """The input of a node: a content that another node has given as its output is one again for a tool, which reads its text."""
+    is_content = isinstance(node, ToolNode) and isinstance(given, dict) and given.keys() == {"parts", "role"}
+    return types.Content.model_validate(given) if is_content else given
 
 
 def _as_own(event: AdkEvent) -> Any:

@@ -17,9 +17,9 @@ from google.adk.workflow import JoinNode as AdkJoinNode
 from pydantic import BaseModel, WithJsonSchema, create_model
 
 from actors.definitions.agents import BaseAgent
-from actors.definitions.graphs import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode
-from actors.definitions.graphs.function_graph import function_graph
-from actors.definitions.graphs.nodes import ParallelWorker, TriedAgent
+from actors.definitions.graphs import DEFAULT_ROUTE, START, Edge, FunctionGraph, Graph, JoinNode, function_graph
+from actors.definitions.graphs.nodes import TriedAgent
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.errors import DefinitionError
 from runtime.integrations.adk.graphs.code import ParallelWorkerNode, function_node, own_retry, with_worker
 
@@ -63,7 +63,11 @@ class GraphReader:
             max_concurrency=workflow.max_concurrency,
             input_schema=workflow.input_schema,
             output_schema=workflow.output_schema,
+            # ADK knows no terminal nodes of a graph that is given as a whole.
+            one_output=bool(workflow.edges),
             sub_agents=list(self._agents.values()),
+            retry_config=own_retry(workflow.retry_config),
+            timeout=workflow.timeout,
         )
 
     def _node(self, given: Any) -> Any:
@@ -89,16 +93,6 @@ class GraphReader:
         return agent
 
 
-def refuse_attempts(workflow: Any) -> None:
-    """Refuse what only the graph around a Workflow could do. Raises DefinitionError."""
-    for option in ("retry_config", "timeout"):
-        if getattr(workflow, option) is not None:
-            raise DefinitionError(
-                f"agent {workflow.name!r}: {option} of a Workflow that is no node of another one is not carried over: give it to "
-                "its nodes, or make it a node"
-            )
-
-
 def function(node: Any, description: str, app_name: str, convert: Callable[[Any], BaseAgent]) -> FunctionGraph:
     """A FunctionNode among the tools of an agent, with the agents that it may run.
 
@@ -110,6 +104,12 @@ def function(node: Any, description: str, app_name: str, convert: Callable[[Any]
     node = node._as_tool_node()
     graph = GraphReader(Workflow(name=node.name, edges=[(ADK_START, node)]), app_name, convert).graph()
     return function_graph(graph, _arguments(node), description or node.description)
+
+
+def lone_node(node: Any, app_name: str, convert: Callable[[Any], BaseAgent]) -> FunctionGraph:
+    """A node that is no agent, where an agent is expected; see `function`."""
+    graph = GraphReader(Workflow(name=node.name, edges=[(ADK_START, node)]), app_name, convert).graph()
+    return function_graph(graph, None, node.description)
 
 
 def _arguments(node: Any) -> type[BaseModel]:

@@ -48,5 +48,10 @@ async def credential_state(asked: JsonMapping, answer: JsonObject, call_id: str)
     return {key: _plain(value) for key, value in found.items() if value is not None}
 
 
+def stored_credential(value: Any) -> Any:
+    """A credential that ADK's own code writes into the state, as plain data; any other value as it is."""
+    return _plain(value) if type(value).__module__ == "google.adk.auth.auth_credential" else value
+
+
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping
 import msgspec
 from sqlalchemy import Connection, text
 
-UNKNOWN = "of an unknown version"
-"""Stands for a release when raygrove runs from its sources without being installed."""
+from actors.messages.operating.release import UNKNOWN_RELEASE
 
 
 def add_release(connection: Connection, table: str) -> None:
     """Migration from version 1: the version table gets the release."""
-    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN}'")
+    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN program TEXT NOT NULL DEFAULT '{UNKNOWN_RELEASE}'")
+
+
+def _nothing(_: Connection) -> None:
+    """Migration from a version that was never released."""
 
 
 def _from_version_1(connection: Connection) -> None:
@@ -142,6 +145,38 @@ def _from_version_12(connection: Connection) -> None:
     connection.exec_driver_sql(f"ALTER TABLE raygrove_turns ADD COLUMN version {text_c} NOT NULL DEFAULT ''")
 
 
+def _from_version_16(connection: Connection) -> None:
+    """Migration from version 16: adds batches."""
+    is_postgres = connection.dialect.name == "postgresql"
+    text_c, real, raw = ('TEXT COLLATE "C"', "DOUBLE PRECISION", "BYTEA") if is_postgres else ("TEXT", "DOUBLE", "BLOB")
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_batches (app {text_c} NOT NULL, id {text_c} NOT NULL, begun_s {real} NOT NULL, "
+        f"updated_s {real} NOT NULL, raw {raw} NOT NULL, PRIMARY KEY (app, id))"
+    )
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_batch_items (app {text_c} NOT NULL, batch {text_c} NOT NULL, position BIGINT NOT NULL, "
+        f'"user" {text_c} NOT NULL, at_s {real} NOT NULL, raw {raw} NOT NULL, PRIMARY KEY (app, batch, position))'
+    )
+    connection.exec_driver_sql('CREATE INDEX raygrove_batch_items_of_user ON raygrove_batch_items (app, "user")')
+
+
+def _from_version_19(connection: Connection) -> None:
+    """Migration from version 19: adds a store's place among several, notes of users elsewhere, and parts of users who move."""
+    text_c, raw = ('TEXT COLLATE "C"', "BYTEA") if connection.dialect.name == "postgresql" else ("TEXT", "BLOB")
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_seats (app {text_c} NOT NULL PRIMARY KEY, family {text_c} NOT NULL, number INTEGER NOT NULL, "
+        "stores INTEGER NOT NULL)"
+    )
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_placements (app {text_c} NOT NULL, digest {raw} NOT NULL, store INTEGER NOT NULL, "
+        "PRIMARY KEY (app, digest))"
+    )
+    connection.exec_driver_sql(
+        f'CREATE TABLE raygrove_arrivals (app {text_c} NOT NULL, "user" {text_c} NOT NULL, number INTEGER NOT NULL, '
+        f'raw {raw} NOT NULL, PRIMARY KEY (app, "user", number))'
+    )
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -155,5 +190,11 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     10: _from_version_10,
     11: _from_version_11,
     12: _from_version_12,
+    13: _nothing,
+    14: _nothing,
+    15: _nothing,
+    16: _from_version_16,
+    **dict.fromkeys(range(17, 19), _nothing),
+    19: _from_version_19,
 }
 """Migrations by the version from which they lead to the next."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
-from sqlalchemy import BigInteger, Double, Integer, LargeBinary, Text
+from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Text
 from sqlalchemy.types import TypeEngine
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _LENGTH = struct.Struct("!i").pack
 _INT4 = struct.Struct("!ii").pack
 _INT8 = struct.Struct("!iq").pack
 _FLOAT8 = struct.Struct("!id").pack
+_BOOLEAN = struct.Struct("!i?").pack
 _NULL = _LENGTH(-1)
 
 
@@ -70,6 +71,15 @@ class _Float8s(_Array):
         return _FLOAT8(8, value)
 
 
+class _Booleans(_Array):
+    __slots__ = ()
+    oid, element_oid = 1000, 16
+
+    @staticmethod
+    def _item(value: bool) -> bytes:
+        return _BOOLEAN(1, value)
+
+
 class _Byteas(_Array):
     __slots__ = ()
     oid, element_oid = 1001, 17
@@ -93,6 +103,7 @@ _KINDS: Sequence[tuple[type[TypeEngine[Any]], type[_Array]]] = (
     (BigInteger, _Int8s),
     (Integer, _Int4s),
     (Double, _Float8s),
+    (Boolean, _Booleans),
     (LargeBinary, _Byteas),
     (Text, _Texts),
 )

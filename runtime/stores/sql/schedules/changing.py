@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from actors.interfaces.records import AddSchedule, AdvanceSchedule, RemoveSchedule, SetDueTime
 from actors.messages.session import SessionKey
+from runtime.stores.sql.collected_rows import new_schedule
 from runtime.stores.sql.schema import schedules
 
 ScheduleWrite = AddSchedule | SetDueTime | AdvanceSchedule | RemoveSchedule
@@ -37,10 +38,8 @@ _REMOVE: Delete = delete(schedules).where(*_this)
 def change_schedule(connection: Connection, write: ScheduleWrite) -> None:
     """Do one write."""
     match write:
-        case AddSchedule(key, row):
-            values: dict[str, Any] = {"app": key.app, "user": key.user, "session": key.session, "name": row.name, "id": row.id}
-            values |= {"due_s": row.due_s, "paused": row.paused, "last_s": row.last_s, "turns": row.turns, "error": row.error}
-            connection.execute(_add(connection.dialect.name), {**values, "raw": row.raw})
+        case AddSchedule():
+            connection.execute(_add(connection.dialect.name), new_schedule(write))
         case SetDueTime(key, name, schedule_id, due_s, paused):
             connection.execute(_SET_DUE, {**_of(key, name, schedule_id), "next_s": due_s, "is_paused": paused})
         case AdvanceSchedule(key, time, error):

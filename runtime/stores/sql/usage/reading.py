@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, bindparam, case, literal_column, null, select, tuple_, type_coerce
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Text,
+    bindparam,
+    case,
+    column,
+    literal_column,
+    null,
+    select,
+    tuple_,
+    type_coerce,
+    values,
+)
 from sqlalchemy.types import NULLTYPE
 
-from actors.interfaces.store_abilities.usage import UnsummedTurn, UsagePage, UsagePlace
+from actors.interfaces.store_abilities.usage import TurnId, TurnName, UnsummedTurn, UsagePage, UsagePlace
 from actors.messages.session import SessionKey
-from actors.rules.accounting.report import DAY_S, day_of, turn_group
-from runtime.stores.sql.database import Rows
+from actors.rules.accounting.report import DAY_S, day_of
+from runtime.stores.sql.database import Tuples
 from runtime.stores.sql.schema import RUNNING, sessions, turns
 
 PAGE = 5_000
@@ -31,7 +46,7 @@ _summed = type_coerce(case((_is_unsummed, null()), else_=turns.c.usage), NULLTYP
 _groups: Mapping[str, Sequence[ColumnElement[Any]]] = {
     "user": [sessions.c.user],
     "day": [turns.c.begun_s],
-    "turn": [sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.begun_s],
+    "turn": [turns.c.sid, turns.c.invocation_id],
     "version": [turns.c.version],
 }
 
@@ -78,7 +93,40 @@ def _bound(name: str) -> ColumnElement[Any]:
     return tuple_(*(bindparam(f"{name}_{column.name}") for column in _place))
 
 
-def usage_page(ask: Callable[..., Rows], scope: Scope, groups: str, after: UsagePlace | None) -> UsagePage:
+NAMED = 100
+"""Turns of which the names are read at once."""
+
+_wanted_ids = (
+    values(column("sid", BigInteger), column("invocation_id", Text), name="given")
+    .data([(bindparam(f"sid_{at}", type_=BigInteger), bindparam(f"invocation_id_{at}", type_=Text)) for at in range(NAMED)])
+    .cte("ids")
+)
+# A list of pairs after IN would make SQLite walk through all turns.
+_TURN_NAMES = (
+    select(turns.c.sid, sessions.c.user, sessions.c.session, turns.c.invocation_id, turns.c.begun_s)
+    .select_from(_wanted_ids)
+    .join(turns, (turns.c.sid == _wanted_ids.c.sid) & (turns.c.invocation_id == _wanted_ids.c.invocation_id))
+    .join(sessions, sessions.c.sid == turns.c.sid)
+)
+
+
+def turn_names(ask: Callable[..., Tuples], ids: Sequence[TurnId]) -> Mapping[TurnId, TurnName]:
+    """The names of turns, without those that are not there.
+
+    Args:
+        ask: runs a query with the parameters that are given by name. Raises StoreError.
+    """
+    names: dict[TurnId, TurnName] = {}
+    for first in range(0, len(ids), NAMED):
+        some = ids[first : first + NAMED]
+        given: dict[str, object] = {}
+        for at, (sid, invocation_id) in enumerate([*some, *[(0, "")] * (NAMED - len(some))]):
+            given |= {f"sid_{at}": sid, f"invocation_id_{at}": invocation_id}
+        names |= {(sid, name[2]): TurnName(*name) for sid, *name in ask(_TURN_NAMES, **given)}
+    return names
+
+
+def usage_page(ask: Callable[..., Tuples], scope: Scope, groups: str, after: UsagePlace | None) -> UsagePage:
     """A page of turns: of an app so many, of any other scope all of them.
 
     Args:
@@ -87,32 +135,28 @@ def usage_page(ask: Callable[..., Rows], scope: Scope, groups: str, after: Usage
     bounds = _named("after", after)
     limit = {"limit": PAGE} if scope == "app" else {}
     rows = ask(usage_list(scope, groups, after_another=after is not None), **bounds, **limit)
-    last = rows[-1] if limit and len(rows) == PAGE else None
-    following = UsagePlace(last.at_begun_s, last.at_sid, last.at_invocation_id) if last is not None else None
-    found: dict[str, list[bytes]] = {}
-    if not groups:
-        found[""] = [row[0] for row in rows if row[0] is not None]
-    else:
-        by_value: dict[Any, list[bytes]] = {}
-        value_of, name_of = _NAMING[groups]
-        for row in rows:
-            if row[0] is not None:
-                by_value.setdefault(value_of(row), []).append(row[0])
-        found = {name_of(value): packed for value, packed in by_value.items()}
+    following = UsagePlace(*rows[-1][-3:]) if limit and len(rows) == PAGE else None
+    summed: Tuples = rows
     unsummed: list[UnsummedTurn] = []
-    if sum(map(len, found.values())) < len(rows):
+    if None in [row[0] for row in rows]:
+        summed = [row for row in rows if row[0] is not None]
         query = unsummed_list(scope, after_another=after is not None, until=following is not None)
         unsummed = [UnsummedTurn(SessionKey(*row[:3]), *row[3:]) for row in ask(query, **bounds, **_named("until", following))]
-    return UsagePage(found, unsummed, following)
+    ids = [row[1:3] for row in summed] if groups == "turn" else []
+    return UsagePage(_grouped(groups, summed), unsummed, following, ids)
 
 
-_NAMING: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
-    "user": (lambda row: row[1], str),
-    "version": (lambda row: row[1], str),
-    "day": (lambda row: row[1] // DAY_S, lambda day: day_of(day * DAY_S)),
-    "turn": (lambda row: row[1:5], lambda place: turn_group(*place)),
-}
-"""For each way of grouping, what of a row tells its group, and the name of the group: the latter is made once for each."""
+def _grouped(groups: str, summed: Sequence[tuple[Any, ...]]) -> Mapping[str, Sequence[bytes]]:
+    if groups in ("", "turn"):
+        return {"": [row[0] for row in summed]}
+    by_value: dict[Any, list[bytes]] = defaultdict(list)
+    if groups == "day":
+        for row in summed:
+            by_value[row[1] // DAY_S].append(row[0])
+        return {day_of(day * DAY_S): turns for day, turns in by_value.items()}
+    for row in summed:
+        by_value[row[1]].append(row[0])
+    return by_value
 
 
 def _named(name: str, place: UsagePlace | None) -> dict[str, object]:

@@ -85,7 +85,8 @@ async def test_a_confirmation_is_asked_as_adk_asks_it_and_answered_without_the_t
     assert original.keys() == {"id", "name", "args"}
     assert request["name"] == "adk_request_confirmation"
     assert request["args"]["originalFunctionCall"] == original
-    assert request["args"]["toolConfirmation"] == {"hint": "", "confirmed": False}
+    assert request["args"]["toolConfirmation"]["confirmed"] is False
+    assert "approve or reject" in request["args"]["toolConfirmation"]["hint"]
     assert (asked["longRunningToolIds"], "longRunningToolIds" in called) == ([request["id"]], False)
     # The call is answered for the time being, as ADK does it, and the page asks nobody for that.
     assert waits["content"]["parts"][0]["functionResponse"]["id"] == original["id"]

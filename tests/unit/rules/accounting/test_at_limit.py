@@ -12,12 +12,14 @@ from actors.rules.accounting.at_limit import (
     Account,
     Allowed,
     Decision,
+    LeftOut,
     Questioned,
     Refused,
     decide_call,
     decide_tools,
     end_text,
     facts_of,
+    if_room,
     raised,
 )
 from actors.rules.accounting.budgets import LikelyCall
@@ -118,3 +120,17 @@ def test_the_user_is_shown_how_much_is_used_and_wanted() -> None:
     facts = facts_of(decision, "a")
     assert (facts["budget"], facts["field"], facts["limit"], facts["used"], facts["more"]) == ("the turn", "tokens", 12, 10, 5)
     assert "tokens=12, of which 10 are used, and 5 more would be" in str(facts["message"])
+
+
+@pytest.mark.parametrize("field", [{}, {"at_limit": "ask"}, {"at_limit": "wrap_up"}])
+def test_a_call_that_can_be_done_without_is_left_out_where_there_is_no_room(field: dict[str, Any]) -> None:
+    used_up = account("session", llm_calls=2, **field)
+    left_out = if_room(decided(account(llm_calls=9), used_up))
+    assert isinstance(left_out, LeftOut)
+    assert left_out.account == used_up
+
+
+def test_a_call_that_can_be_done_without_is_made_where_there_is_room_perhaps_by_another_model() -> None:
+    assert if_room(decided(account(llm_calls=3))) == Allowed(likely("m"))
+    assert if_room(decided(account(llm_calls=2, model="cheap"))) == Allowed(likely("cheap"))
+    assert isinstance(if_room(decided(account(llm_calls=2, model="cheap"), account("user", llm_calls=2))), LeftOut)

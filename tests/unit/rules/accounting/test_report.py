@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors import Price
 from actors.errors import DefinitionError
-from actors.messages.operating.usage import UsageReport
+from actors.messages.operating.usage import UsageReport, UsageSums
+from actors.rules.accounting.costly_turns import CostlyTurns
 from actors.rules.accounting.prices import cost, price_of
-from actors.rules.accounting.report import MOST_TURNS, UsageCollector, day_of, turn_group
-from actors.rules.accounting.turn_usage import Amounts, packed
+from actors.rules.accounting.report import MOST_TURNS, UsageCollector, day_of
+from actors.rules.accounting.turn_usage import Amounts, Spent, by_first_part, packed
 
 TURN = packed(
     {
@@ -52,33 +57,65 @@ def test_users_and_days_are_told_apart_by_who_asks_the_store() -> None:
     assert found.total.llm_calls == 9
 
 
-def test_the_turns_that_cost_most_are_listed_and_the_others_only_counted() -> None:
+def costly(turns: Mapping[str, Spent], most: int = MOST_TURNS, pages: int = 1) -> list[tuple[str, UsageSums]]:
     collector = UsageCollector("turn", PRICES)
+    found = CostlyTurns[str](PRICES, most, collector.sums)
+    names = list(turns)
+    for page in range(pages):
+        raws = [packed(turns[name]) for name in names[page::pages]]
+        found.add(raws, by_first_part(raws), names[page::pages])
+    return list(found.found())
+
+
+@pytest.mark.parametrize("pages", [1, 7])
+def test_the_turns_that_cost_most_are_listed(pages: int) -> None:
+    turns: dict[str, Spent] = {}
     for number in range(300):
         model = "large" if number % 3 else "free"
-        spent = {("writer", model): Amounts(llm_calls=1, input_tokens=(number * 37) % 300 + 1)}
-        collector.add(turn_group("ada", "s", f"e-{number}", float(number)), [packed(spent)])
-    found = collector.report()
-    assert found.total.llm_calls == 300
-    assert found.groups == {}
-    assert len(found.turns) == MOST_TURNS
-    money = [each.sums.money for each in found.turns]
-    assert money == sorted(money, key=lambda each: each or 0, reverse=True)
-    by_number = {each.invocation_id: each for each in found.turns}
+        turns[f"e-{number}"] = {("writer", model): Amounts(llm_calls=1, input_tokens=(number * 37) % 300 + 1)}
+    found = costly(turns, pages=pages)
     wanted = sorted((number for number in range(300) if number % 3), key=lambda number: -((number * 37) % 300))[:MOST_TURNS]
-    assert set(by_number) == {f"e-{number}" for number in wanted}
-    assert (found.turns[0].user_id, found.turns[0].session_id, found.turns[0].begun_s) == ("ada", "s", float(wanted[0]))
+    assert [name for name, _ in found] == [f"e-{number}" for number in wanted]
+    assert [sums.input_tokens for _, sums in found] == [(number * 37) % 300 + 1 for number in wanted]
 
 
 def test_turns_without_a_price_come_after_the_others_by_their_tokens() -> None:
-    collector = UsageCollector("turn", PRICES)
-    for name, model, tokens in (("a", "free", 10), ("b", "free", 900), ("c", "large", 1)):
-        collector.add(turn_group("ada", "s", name, 1.0), [packed({("w", model): Amounts(llm_calls=1, input_tokens=tokens)})])
-    assert [(each.invocation_id, each.sums.money is None) for each in collector.report().turns] == [
-        ("c", False),
-        ("b", True),
-        ("a", True),
+    turns: dict[str, Spent] = {
+        name: {("w", model): Amounts(llm_calls=1, input_tokens=tokens)}
+        for name, model, tokens in (("a", "free", 10), ("b", "free", 900), ("c", "large", 1))
+    }
+    assert [(name, sums.money is None) for name, sums in costly(turns)] == [("c", False), ("b", True), ("a", True)]
+    assert [name for name, _ in costly(turns, most=2)] == ["c", "b"]
+
+
+def test_of_equal_turns_the_first_are_listed() -> None:
+    turns: dict[str, Spent] = {f"e-{number}": {("w", "free"): Amounts(llm_calls=1, output_tokens=5)} for number in range(9)}
+    assert [name for name, _ in costly({**turns, "more": {("w", "free"): Amounts(output_tokens=6)}}, most=3)] == [
+        "more",
+        "e-0",
+        "e-1",
     ]
+    assert costly({}) == []
+    assert [name for name, _ in costly({"e-1": {}})] == ["e-1"]
+
+
+COUNT = st.integers(0, 4) | st.integers(0, 10**12)
+# No more tokens come from a cache than are given, and only calls of models have any.
+AMOUNTS = st.builds(Amounts, st.integers(1, 4), COUNT, st.integers(4, 10**12), st.integers(0, 4), COUNT, COUNT, COUNT)
+SPENT = st.dictionaries(st.tuples(st.sampled_from("ab"), st.sampled_from(["large", "small", "free", ""])), AMOUNTS, max_size=3)
+
+
+@given(st.lists(SPENT, max_size=12), st.integers(1, 5), st.integers(1, 3))
+def test_turns_are_ordered_as_their_sums_are(spents: list[Spent], most: int, pages: int) -> None:
+    sums_of = UsageCollector("turn", PRICES).sums
+    places = [(sums.money or 0.0, sums.tokens) for sums in (sums_of(packed(spent)) for spent in spents)]
+    found = costly({str(number): spent for number, spent in enumerate(spents)}, most, pages)
+    tokens = [each for _, each in sorted(places, reverse=True)][:most]
+    money = [each for each, _ in sorted(places, reverse=True)][:most]
+    assert [sums.money or 0.0 for _, sums in found] == pytest.approx(money)
+    if len(set(money)) < len(money) and not any(money):
+        assert [sums.tokens for _, sums in found] == tokens
+    assert all(sums == sums_of(packed(spents[int(name)])) for name, sums in found)
 
 
 def test_models_without_a_price_are_named() -> None:

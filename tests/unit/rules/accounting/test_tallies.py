@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages import protocol as p
-from actors.messages.operating.tally import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, Tally, sums
+from actors.messages.operating.tally import BOUNDS_S, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally, sums
 from actors.rules.accounting.tallies import MAX_SERIES, OTHERS, Tallies
 
 
@@ -37,6 +37,15 @@ def test_each_outcome_of_a_turn_is_counted_for_its_agent() -> None:
         (TURN, "billing", "failed", "KeyError"): 1,
         (TURN, "root", "failed", "_OTHER"): 1,
     }
+
+
+def test_outcomes_are_counted_by_version_with_their_times() -> None:
+    tallies = Tallies()
+    tallies.note_turn("root", p.Finished(), 1.0, "5d0b6f92")
+    tallies.note_turn("billing", p.Finished(), 2.0, "5d0b6f92")
+    tallies.note_turn("root", p.Failed(error_code="KeyError"), 1.0, "91c4e7aa")
+    of_versions = {tally.labels: (tally.count, tally.total_s) for tally in tallies.all() if tally.kind == VERSION}
+    assert of_versions == {("5d0b6f92", "finished"): (2, 3.0), ("91c4e7aa", "failed"): (1, 1.0)}
 
 
 def test_models_tools_and_schedules_are_counted_with_how_they_ended() -> None:
@@ -82,6 +91,22 @@ def test_of_very_many_labels_only_outcomes_stay_apart() -> None:
     for (kind, *labels), count in found.items():
         ends[kind, labels[2] if kind == TOOL_CALL else labels[1]] += count
     assert set(ends.values()) == {3 * MAX_SERIES}
+
+
+def test_of_very_many_versions_the_newest_stay_apart() -> None:
+    tallies = Tallies()
+    for number in range(3 * MAX_SERIES):
+        tallies.note_turn("root", p.Finished(), 1.0, f"v{number}")
+        tallies.note_turn("root", p.Failed(error_code="Error"), 3.0, f"v{number}")
+    found = {tally.labels: tally for tally in tallies.all() if tally.kind == VERSION}
+    assert len(found) <= MAX_SERIES
+    newest = f"v{3 * MAX_SERIES - 1}"
+    assert (found[newest, "finished"].count, found[newest, "failed"].count) == (1, 1)
+    for outcome, took_s in (("finished", 1.0), ("failed", 3.0)):
+        of_outcome = [tally for labels, tally in found.items() if labels[1] == outcome]
+        assert sum(tally.count for tally in of_outcome) == 3 * MAX_SERIES
+        assert sum(sum(tally.buckets) for tally in of_outcome) == 3 * MAX_SERIES
+        assert sum(tally.total_s for tally in of_outcome) == pytest.approx(took_s * 3 * MAX_SERIES)
 
 
 calls = st.tuples(st.sampled_from("abc"), st.booleans(), st.floats(0, 200))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.messages.protocol.base import Statistics
 from actors.messages.session import SessionKey, Shard
 from actors.refs.statistics import by_agent, total
-from actors.rules.capacity.sharding import all_shards, holds, shard_name, shard_of
+from actors.rules.capacity.sharding import all_shards, holds, may_share, shard_name, shard_of
 
 numbers = st.integers(1, 40)
 keys = st.builds(SessionKey, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
@@ -31,6 +31,14 @@ def test_each_session_is_held_by_exactly_one(key: SessionKey, number: int) -> No
 @given(keys, numbers)
 def test_with_one_actor_more_a_session_stays_or_goes_to_that_one(key: SessionKey, number: int) -> None:
     assert shard_of(key, number + 1) in (shard_of(key, number), number)
+
+
+@pytest.mark.parametrize("runners", range(1, 6))
+@pytest.mark.parametrize("sessions", range(1, 6))
+def test_two_shards_may_share_a_session_exactly_where_one_of_many_belongs_to_both(runners: int, sessions: int) -> None:
+    found = {(shard_of(key, runners), shard_of(key, sessions)) for key in MANY[:2_000]}
+    pairs = [(one, other) for one in all_shards(runners) for other in all_shards(sessions)]
+    assert {(one.index, other.index) for one, other in pairs if may_share(one, other)} == found
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 7, 16])

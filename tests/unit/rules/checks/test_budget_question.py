@@ -8,7 +8,7 @@ import pytest
 
 from actors import Budget, Content, FunctionCall, FunctionResponse, Part
 from actors.errors import InvalidMessageError
-from actors.rules.checks.budget_question import BudgetAnswers, checked_answer, question, scope_of, without_questions
+from actors.rules.checks.budget_question import BudgetAnswers, checked_answer, full_answer, question, scope_of, without_questions
 
 CALL = question("turn", "0a", {}).long_running_tool_ids[0]
 
@@ -53,6 +53,21 @@ def test_an_answer_gets_its_full_form(answer: dict[str, Any], full: dict[str, An
 def test_what_is_no_answer_is_refused(answer: dict[str, Any]) -> None:
     with pytest.raises(InvalidMessageError, match="so much more"):
         checked_answer(given(answer))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"llm_calls": 0, "tokens": 0}, "it gives nothing"),
+        ({"tokens": 5}, "it gives no more of llm_calls, which is used up"),
+        ({"confirmed": True, "llm_calls": 5}, "'llm_calls' stands beside confirmed, and not in payload"),
+        ({"llm_calls": 10**30}, "Budget.llm_calls must be 9007199254740992 at most"),
+    ],
+)
+def test_an_answer_that_would_be_asked_for_again_says_why_it_is_none(answer: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidMessageError, match=why):
+        full_answer(CALL, answer, "llm_calls")
+    assert full_answer(CALL, {"confirmed": True, "payload": {"llm_calls": 1}, "hint": "?"}, "llm_calls")["confirmed"] is True
 
 
 def test_answers_to_other_calls_are_left_alone() -> None:

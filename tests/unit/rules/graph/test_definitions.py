@@ -14,9 +14,7 @@ from actors import (
     FunctionNode,
     Graph,
     JoinNode,
-    LlmAgent,
     RetryConfig,
-    SequentialAgent,
     Workflow,
     node,
 )
@@ -54,8 +52,6 @@ def c() -> None:
         ([(START,)], "is no edge: write Edge"),
         ("START", "edges is a list"),
         ([(START, FunctionNode(a, name="n"), FunctionNode(b, name="n"))], "two nodes called 'n'"),
-        ([(START, SequentialAgent(name="s"))], "is a SequentialAgent, which cannot be a node"),
-        ([(START, LlmAgent(name="m", model="x", sub_agents=[SequentialAgent(name="n")]))], "has the sub-agent 'n'"),
     ],
 )
 def test_a_graph_that_cannot_run_is_refused(edges: Any, message: str) -> None:

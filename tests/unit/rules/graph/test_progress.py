@@ -135,3 +135,16 @@ def test_an_end_costs_what_follows_from_it() -> None:
         return counted
 
     assert lines(10) == lines(1_000)
+
+
+def test_the_events_of_a_run_come_after_what_led_to_it_and_after_the_run_before_it() -> None:
+    shape = Shape([Arrow(START, "a"), Arrow(START, "b"), Arrow("a", "c"), Arrow("b", "c"), Arrow("a", "j"), Arrow("b", "j")], "j")
+    progress = GraphProgress(shape, None, "given", since=3)
+    assert [(run.name, run.since) for run in progress.begin()] == [("a@1", 3), ("b@1", 3)]
+    progress.end("b@1", None, (), seq=5)
+    assert [(run.name, run.since) for run in progress.begin()] == [("c@1", 5)]
+    progress.end("a@1", None, (), seq=6)
+    # The join was led to by the last of both; the second run of `c` waits for the end of the first.
+    assert [(run.name, run.since) for run in progress.begin()] == [("j@1", 6)]
+    progress.end("c@1", None, (), seq=9)
+    assert [(run.name, run.since) for run in progress.begin()] == [("c@2", 9)]

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from actors.messages.protocol.progress import TurnProgress
 from actors.messages.topology import AgentNode, Topology
-from actors.rules.routing.resumption import child_after_seq, child_towards, entry
+from actors.rules.routing.branches import agent_of_key, state_key
+from actors.rules.routing.resumption import agent_state, child_after_seq, child_towards, entry, through_flows
 from tests.support.fixtures.topologies import topologies
 from tests.support.tries import tries
 
@@ -103,3 +105,15 @@ def test_whoever_asked_is_reached_from_the_entry_child_by_child(topology: Topolo
 )
 def test_a_child_began_where_its_supervisor_has_noted_it(noted: tuple[int, dict[str, Any]] | None, expected: int) -> None:
     assert child_after_seq(noted, "a", 5) == expected
+
+
+def test_an_agent_that_is_several_nodes_at_a_time_keeps_the_progress_of_each() -> None:
+    keys = [state_key("steps", "wf.a", path) for path in ("wf@1/steps@1", "wf@1/steps@2", "")]
+    assert len(set(keys)) == 3
+    assert {agent_of_key(key) for key in keys} == {"steps"}
+    progress = TurnProgress(agent_states={key: (seq, {"child": str(seq)}) for seq, key in enumerate(keys, start=5)})
+    assert agent_state(progress, "steps", "wf.a", 0, "wf@1/steps@2") == (6, {"child": "6"})
+    assert agent_state(progress, "steps", "wf.a", 6, "wf@1/steps@2") == (0, {})
+    # The answer to an agent of a flow that is a node leads to the flow.
+    flow = TurnProgress(agent_states={state_key("colours", None, "wf@1/colours@1"): (5, {"agents": ["h"]})})
+    assert through_flows(["h"], flow) == ["colours"]

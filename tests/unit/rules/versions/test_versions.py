@@ -18,7 +18,7 @@ from actors.messages.topology import AgentNode, Topology
 from actors.rules.versions.changing import rolled_back, updated
 from actors.rules.versions.choosing import version_for
 from actors.rules.versions.difference import tree_difference
-from actors.rules.versions.marks import MarkedVersion, marks_of, serves_any
+from actors.rules.versions.marks import MarkedVersion, known_still, marks_of, serves_any
 
 FIRST = VersionRecord(current="v1", kept=(KeptVersion("v1", 1.0),))
 
@@ -68,7 +68,9 @@ def test_a_share_leaves_the_current_version_and_ends_with_the_next_update() -> N
     whole = updated(shared, kept("v2", 7.0))
     assert (whole.current, whole.previous, whole.share) == ("v2", "v1", None)
     other = updated(shared, kept("v3"), 0.2)
-    assert (other.share, other.ids) == (VersionShare("v3", 0.2, 5.0), ("v1", "v3"))
+    # A turn may have begun by v2 since it was asked which versions are in use.
+    assert (other.share, other.ids) == (VersionShare("v3", 0.2, 5.0), ("v1", "v2", "v3"))
+    assert updated(other, kept("v4")).ids == ("v1", "v3", "v4")
 
 
 def test_a_rollback_leads_to_the_version_before_and_back() -> None:
@@ -80,7 +82,8 @@ def test_a_rollback_leads_to_the_version_before_and_back() -> None:
     assert (rolled_back(back).current, rolled_back(back).previous) == ("v2", "v1")
     shared = updated(second, kept("v3"), 0.5)
     ended = rolled_back(shared)
-    assert (ended.current, ended.previous, ended.share, ended.ids) == ("v2", "v1", None, ("v1", "v2"))
+    assert (ended.current, ended.previous, ended.share, ended.ids) == ("v2", "v1", None, ("v1", "v2", "v3"))
+    assert updated(ended, kept("v4")).ids == ("v2", "v4")
 
 
 def test_each_version_that_is_kept_plays_one_part() -> None:
@@ -114,6 +117,16 @@ def test_agents_that_are_the_same_are_served_by_the_actors_that_they_had() -> No
         False,
         False,
     ]
+
+
+def test_versions_that_are_not_loaded_are_forgotten_but_for_the_first() -> None:
+    first = MarkedVersion(version("v1", a="1", b="1"), {})
+    second = version("v2", a="2", b="1")
+    third = version("v3", a="2", b="3")
+    known = [first, MarkedVersion(second, {"a": "v2"}), MarkedVersion(third, {"a": "v2", "b": "v3"})]
+    assert known_still(known, ["v3"]) == [known[0], known[2]]
+    # What it was called stays.
+    assert marks_of(version("v4", a="2", b="1"), known_still(known, ["v3"]), {}) == {"a": "v2"}
 
 
 def test_agents_that_share_a_process_move_together() -> None:

@@ -209,6 +209,7 @@ async def test_a_new_session_costs_the_same_however_many_others_are_being_create
         creating = [asyncio.create_task(logs.create(SessionKey("app", f"{number}", "s"), {}, check)) for number in range(others)]
         for _ in creating:
             await commits.submitted.acquire()
+        await settled()
         with counted_lines(counts):
             creating.append(asyncio.create_task(logs.create(SessionKey("app", "the last", "s"), {}, check)))
             await commits.submitted.acquire()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from actors.errors import StoreConflictError, StoreUnavailableError
+from actors.errors import ActorLostError, StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -47,6 +48,31 @@ async def test_an_actor_that_is_told_to_stop_does_not_wait_for_its_store(session
     await asyncio.wait_for(session.ref.stop(), 10)
     with pytest.raises(StoreUnavailableError):
         await saying
+
+
+async def test_what_comes_after_the_end_is_refused_and_does_not_open_the_store(
+    session: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.open()
+    await session.ref.stop()
+    opened = Mock()
+    monkeypatch.setattr(session.store, "open", opened)
+    with pytest.raises(ActorLostError, match="the Session actor is gone: it has stopped"):
+        await session.say(session.event("root", "late"))
+    opened.assert_not_called()
+
+
+async def test_who_reads_after_the_end_is_served_without_the_place_in_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = SessionFixture(tmp_path, writer="one")
+    await session.open()
+    await session.close()
+    await session.ref.stop()
+    claimed = Mock()
+    monkeypatch.setattr(session.store, "claim", claimed)
+    assert (await session.ref.count_turns(KEY.app)).running == 0
+    claimed.assert_not_called()
 
 
 async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_everything_once(session: SessionFixture) -> None:

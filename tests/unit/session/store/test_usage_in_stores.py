@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import psycopg
 import pytest
 
 from actors.interfaces.records import CreateSession, HideEvents, PutTurn, RemoveSession, TurnRow, Write
-from actors.interfaces.store_abilities.usage import ReportsUsage, UnsummedTurn, UsageFilter
+from actors.interfaces.store_abilities.usage import ReportsUsage, TurnName, UnsummedTurn, UsageFilter
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -87,12 +86,33 @@ def test_users_and_days_are_told_apart(store: SqlSessionStore) -> None:
 
 def test_turns_are_told_apart_by_their_places(store: SqlSessionStore) -> None:
     fill(store)
-    by_turn = store.usage(UsageFilter(app=APP, groups="turn"))
-    places = {tuple(msgspec.json.decode(name)): list(turns) for name, turns in by_turn.turns.items()}
-    assert sorted(places.values()) == [[b"four"], [b"one"], [b"three"], [b"two"]]
-    assert {(user, session) for user, session, _, _ in places} == {("ada", "s1"), ("ada", "s2"), ("bob", "s1")}
-    one = store.usage(UsageFilter(app=APP, user="ada", session="s2", groups="turn"))
-    assert [json for json in one.turns if places[tuple(msgspec.json.decode(json))] == [b"three"]] == list(one.turns)
+    page = store.usage(UsageFilter(app=APP, groups="turn"))
+    assert sorted(page.turns[""]) == [b"four", b"one", b"three", b"two"]
+    names = store.turn_names(page.ids)
+    found = {usage: names[at] for usage, at in zip(page.turns[""], page.ids, strict=True)}
+    assert found == {
+        b"one": TurnName("ada", "s1", "e-1", 10.0),
+        b"two": TurnName("ada", "s1", "e-2", 90_000.0),
+        b"three": TurnName("ada", "s2", "e-1", 20.0),
+        b"four": TurnName("bob", "s1", "e-1", 30.0),
+    }
+    for wanted in (
+        UsageFilter(app=APP, user="ada", groups="turn"),
+        UsageFilter(app=APP, user="ada", session="s2", groups="turn"),
+    ):
+        narrow = store.usage(wanted)
+        assert [names[at] for at in narrow.ids] == [found[usage] for usage in narrow.turns[""]]
+
+
+def test_names_are_read_of_any_number_of_turns_and_of_none_that_was_deleted(store: SqlSessionStore) -> None:
+    fill(store)
+    many = [turn(S2, f"e-{number}", 10.0 + number, b"x") for number in range(2, 254)]
+    store.commit([*many, turn(OTHER, "e-'; --", 1.0, b"y")])
+    ids = store.usage(UsageFilter(app=APP, groups="turn")).ids
+    assert len(store.turn_names(ids)) == len(ids) == 257
+    store.commit([RemoveSession(S2)])
+    assert {name.session for name in store.turn_names(ids).values()} == {"s1"}
+    assert store.turn_names([]) == {}
 
 
 def test_only_turns_that_began_late_enough_are_wanted(store: SqlSessionStore) -> None:

@@ -14,7 +14,7 @@ from actors.messages.event import now_s
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo
 from runtime.driver.turns.turn import Turn
-from runtime.frontends.web.api.sessions import MAX_PAGE
+from runtime.frontends.web.api.sessions import Limit
 from runtime.frontends.web.api.turn_forms import AgeS
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
 from runtime.frontends.web.ids import Id
@@ -32,15 +32,17 @@ OPEN = ("waiting", "running", "paused")
 MAX_PENDING = 10_000
 """Calls that wait among which those that fit are looked for."""
 
-_Limit = Annotated[float, msgspec.Meta(ge=1, le=MAX_PAGE, multiple_of=1)]
-"""JSON tells 10.0 from 10 no more than its schemas do."""
-
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 T = TypeVar("T")
 
 
-class WantedTurns(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class _Some(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    limit: Limit = 100
+    dry_run: bool = False
+
+
+class WantedTurns(_Some, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """Which turns are meant: those that fit all of this.
 
     Attributes:
@@ -62,8 +64,6 @@ class WantedTurns(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     invocation: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
-    limit: _Limit = 100
-    dry_run: bool = False
 
 
 class OpenTurns(WantedTurns, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ class OpenTurns(WantedTurns, frozen=True, kw_only=True, rename="camel", omit_def
     state: Literal["waiting", "running", "paused"] | None = None
 
 
-class AnswerAll(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class AnswerAll(_Some, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """Which calls that wait are meant, and the answer to each.
 
     Attributes:
@@ -97,8 +97,6 @@ class AnswerAll(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     invocation: _Text | None = None
     since: AgeS | None = None
     older_than: AgeS | None = None
-    limit: _Limit = 100
-    dry_run: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -160,7 +158,7 @@ async def answer_all(call: Call) -> BulkResult:
     """
     wanted = await call.body(AnswerAll)
     turns = _by_turn(_fitting(wanted, await _waiting(call, wanted.session_id)))
-    chosen = turns[: int(wanted.limit)]
+    chosen = turns[: wanted.limit]
     if wanted.dry_run:
         return BulkResult(calls=[each for calls in chosen for each in calls], more=len(turns) > len(chosen), dry_run=True)
 
@@ -187,7 +185,7 @@ async def _found(call: Call, wanted: WantedTurns, states: Sequence[str]) -> list
             call.any_user_id,
             wanted.session_id,
             state,
-            int(wanted.limit) + 1 - len(found),
+            wanted.limit + 1 - len(found),
             agent=wanted.agent,
             error=wanted.error,
             text=wanted.text,
@@ -203,7 +201,7 @@ async def _found(call: Call, wanted: WantedTurns, states: Sequence[str]) -> list
 async def _acted_on(
     call: Call, wanted: WantedTurns, found: Sequence[TurnInfo], act: Callable[[TurnInfo], Awaitable[None]]
 ) -> BulkResult:
-    chosen, more = found[: int(wanted.limit)], len(found) > wanted.limit
+    chosen, more = found[: wanted.limit], len(found) > wanted.limit
     shown = [shown_turn(turn, for_operator=call.principal.is_admin) for turn in chosen]
     if wanted.dry_run:
         return BulkResult(turns=shown, more=more, dry_run=True)

@@ -36,7 +36,9 @@ async def get_metrics(call: Call) -> Response:
     """Read the figures of all apps in the text format of Prometheus. For administrators."""
     call.principal.check_admin()
     figures = {name: await runtime.aio.statistics() for name, runtime in call.served.runtimes.items()}
-    requests = {**call.served.requests, REFUSED_UNREAD: call.served.shedding.refused}
+    shedding = call.served.shedding
+    unread = {(REFUSED_UNREAD, 503): shedding.refused, (REFUSED_UNREAD, 429): shedding.refused_by_lines}
+    requests = {**call.served.requests, **unread}
     return Response(exposition(figures, requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from actors.messages.operating.usage import UsageBy, UsageReport
-from runtime.frontends.web.ids import Id
+from runtime.frontends.web.ids import MAX_NUMBER, Id
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.operations.operation import HttpOperation
 from runtime.frontends.web.problems import BadRequestError
@@ -18,7 +18,7 @@ class UsageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     session: Id | None = None
     turn: Id | None = None
-    since: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    since: Annotated[float, msgspec.Meta(ge=0, le=MAX_NUMBER)] | None = None
     by: UsageBy | None = None
 
 

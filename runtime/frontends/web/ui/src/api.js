@@ -1,12 +1,13 @@
 /** Requests to the service. The page asks nothing else: who may see what is decided there. */
 import { signal } from "@preact/signals";
+import { isKnown } from "./addresses.js";
 
 /** @import { Me } from "./types.js" */
 
 const TOKEN = "raygrove.token";
 
 // An address may bring a token behind its #, which browsers send to no server. It goes into the tab, and out of the address.
-const brought = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+const brought = /^#token=([\w.~+/-]+=*)$/.exec(location.hash)?.[1];
 if (brought) {
   sessionStorage.setItem(TOKEN, brought);
   history.replaceState(null, "", location.pathname + location.search);
@@ -26,9 +27,11 @@ export const me = signal(/** @type {Me | null} */ (null));
 
 /** A request that the service refused. */
 export class Refused extends Error {
-  /** @param {number} status @param {string} type @param {string} detail */
-  constructor(status, type, detail) {
-    super(detail || type || `the server answered ${status}`);
+  /** @param {number} status @param {string} type @param {string} detail @param {string} [title] */
+  constructor(status, type, detail, title = "") {
+    // Of its own faults the server says the kind only.
+    const told = status >= 500 && title ? `${title}: ${detail}` : detail;
+    super(told || title || type || `the server answered ${status}`);
     this.status = status;
     this.type = type;
   }
@@ -76,12 +79,14 @@ export function address(path, query = {}) {
 
 /** The response to a request. Throws Refused. @param {string[]} path @param {Options} [options] */
 export async function send(path, options = {}) {
+  const method = options.method ?? "GET";
+  if (!isKnown(method, path)) throw new Error(`${method} ${path.join("/")} is not among ADDRESSES`);
   const headers = { ...options.headers };
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
   const response = await fetch(address(path, options.query), {
-    method: options.method ?? "GET",
+    method,
     headers,
     body: options.body === undefined ? null : JSON.stringify(options.body),
     signal: options.signal ?? null,
@@ -90,7 +95,7 @@ export async function send(path, options = {}) {
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   if (response.status === 401) needsToken.value = true;
-  throw new Refused(response.status, problem.type ?? "", problem.detail ?? "");
+  throw new Refused(response.status, problem.type ?? "", problem.detail ?? "", problem.title ?? "");
 }
 
 /** The JSON of a response. @param {string[]} path @param {Options} [options] @returns {Promise<any>} */

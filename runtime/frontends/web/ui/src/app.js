@@ -2,6 +2,7 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, askMe, forgetToken, isWrongToken, keepToken, me, needsToken } from "./api.js";
+import { BatchesView } from "./batches.js";
 import { Chat } from "./chat.js";
 import { Conversations } from "./conversations.js";
 import { Details } from "./details.js";
@@ -18,7 +19,17 @@ import { UsageView } from "./usage.js";
 /** @import { App } from "./types.js" */
 
 const LOOK_MS = 2000;
-const VIEWS = { conversations: "Conversations", inbox: "Inbox", tree: "Agents", usage: "Usage", figures: "Figures" };
+const VIEWS = {
+  conversations: "Conversations",
+  inbox: "Inbox",
+  tree: "Agents",
+  usage: "Usage",
+  figures: "Figures",
+  batches: "Batches",
+};
+
+/** What only administrators may see. */
+const OPERATORS = ["figures", "batches"];
 
 /** The whole page. */
 export function Page() {
@@ -58,8 +69,8 @@ function onKey(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.key === "Escape" && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) target.blur();
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-  const to = { 1: "conversations", 2: "inbox", 3: "tree", 4: "usage", 5: me.value?.isAdmin ? "figures" : undefined }[event.key];
-  if (to) go({ view: to === "conversations" ? undefined : to });
+  const to = { 1: "conversations", 2: "inbox", 3: "tree", 4: "usage", 5: "figures", 6: "batches" }[event.key];
+  if (to && (me.value?.isAdmin || !OPERATORS.includes(to))) go({ view: to === "conversations" ? undefined : to });
   else if (event.key === "/") /** @type {HTMLElement | null} */ (document.getElementById("search"))?.focus();
   else if (event.key === "m") /** @type {HTMLElement | null} */ (document.querySelector(".composer textarea"))?.focus();
   else if (event.key === "t") go({ pane: place.value.pane === "timeline" ? undefined : "timeline" });
@@ -101,7 +112,8 @@ function AppPage({ app, apps }) {
       .join(" · ");
   }, [view, id, app]);
   const waiting = pendingCalls.value;
-  const views = Object.entries(VIEWS).filter(([name]) => name !== "figures" || me.value?.isAdmin);
+  const views = Object.entries(VIEWS).filter(([name]) => me.value?.isAdmin || !OPERATORS.includes(name));
+  const isRefused = OPERATORS.includes(view) && !me.value?.isAdmin;
   const here = waiting.filter((call) => call.userId === user && call.sessionId === id);
   return html`<div class=${`page view-${view} ${session ? "with-session" : ""}`}>
     <header class="top">
@@ -116,6 +128,9 @@ function AppPage({ app, apps }) {
                 turn: undefined,
                 seq: undefined,
                 agent: undefined,
+                batch: undefined,
+                item: undefined,
+                open: undefined,
               })}>
               ${apps.map((each) => html`<option key=${each.name} selected=${each.name === app}>${each.name}</option>`)}</select>`
           : html`<b>${app}</b>`
@@ -129,7 +144,7 @@ function AppPage({ app, apps }) {
       )}</nav>
       <span class="me">${me.value?.userId ?? (me.value?.isAdmin ? "administrator" : "any user")}${me.value?.needsCredentials && html` <button class="plain" onClick=${forgetToken}>leave</button>`}</span>
     </header>
-    ${view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "usage" ? html`<${UsageView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
+    ${isRefused ? html`<p class="none">This view is for administrators.</p>` : view === "batches" ? html`<${BatchesView} app=${app} key=${app} />` : view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "usage" ? html`<${UsageView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
     ${view === "conversations" && html`<main>${session ? html`<${Chat} session=${session} pending=${here} key=${`${session.user} ${session.id}`} />` : html`<p class="none">Choose a conversation, or begin a new one.</p>`}</main>`}
     ${(view === "conversations" ? session : view === "tree" && place.value.agent) && html`<${Details} session=${view === "conversations" ? session : null} app=${app} />`}
     <${Dialog} />

@@ -39,7 +39,7 @@ function BoardView({ board }) {
   const told = Object.entries(counts).map(([name, number]) => `${count(number)} ${name}`);
   return html`<section aria-label=${`Flow for ${goal.join(", ")}`}>
     <h2>For ${goal.join(", ")}</h2>
-    <p class="summary">${told.join(", ")}; ${count(board.rounds ?? 0)} rounds, ${count(board.llmCalls ?? 0)} model calls
+    <p class="summary">${told.join(", ")}; ${count(board.rounds ?? 0)} rounds, ${count(board.llmCalls ?? 0)} model calls,${" "}
       <button class="plain" onClick=${() => go({ seq: String(board.firstSeq), tab: "event" })}>#${board.firstSeq}</button> to <button class="plain" onClick=${() => go({ seq: String(board.lastSeq), tab: "event" })}>#${board.lastSeq}</button></p>
     ${board.stopped && html`<p class="error">stopped early: ${board.stopped}</p>`}
     ${tasks.length <= DRAWN && html`<${Dependencies} tasks=${tasks} />`}

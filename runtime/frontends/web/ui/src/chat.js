@@ -104,6 +104,7 @@ const STATUS = {
   live: "live",
   away: "connection lost, trying again…",
   new: "new: its first message creates it",
+  deleted: "deleted: a message begins it anew",
 };
 
 /** @param {{ row: TurnRow, session: OpenSession }} props */
@@ -184,8 +185,12 @@ function EventView({ event, session, isHere }) {
   </article>`;
 }
 
+/** What was written and not sent, by sessions: the page may have to ask for a token first, or shows another view meanwhile. */
+const drafts = /** @type {Map<string, string>} */ (new Map());
+
 /** @param {{ session: OpenSession, open: Turn | undefined }} props */
 function Composer({ session, open }) {
+  const draft = JSON.stringify(session.path(session.user));
   const [wrong, setWrong] = useState("");
   const [isStopping, setIsStopping] = useState(false);
   const say = async (/** @type {HTMLTextAreaElement} */ box) => {
@@ -195,6 +200,7 @@ function Composer({ session, open }) {
     setWrong("");
     try {
       await session.say(message);
+      drafts.delete(draft);
       go({ seq: undefined, turn: undefined, pane: undefined }, true);
     } catch (error) {
       box.value = message;
@@ -217,14 +223,15 @@ function Composer({ session, open }) {
     say(/** @type {HTMLTextAreaElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("message")));
   }}>
     ${wrong && html`<div class="error" role="alert">${wrong}</div>`}
-    <textarea name="message" rows="2" placeholder="Message" aria-label="Message" onKeyDown=${(
-      /** @type {KeyboardEvent} */ event,
-    ) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        say(/** @type {HTMLTextAreaElement} */ (event.target));
-      }
-    }}></textarea>
+    <textarea name="message" rows="2" placeholder="Message" aria-label="Message" defaultValue=${drafts.get(draft) ?? ""}
+      onInput=${(/** @type {InputEvent} */ event) => drafts.set(draft, /** @type {HTMLTextAreaElement} */ (event.target).value)} onKeyDown=${(
+        /** @type {KeyboardEvent} */ event,
+      ) => {
+        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          event.preventDefault();
+          say(/** @type {HTMLTextAreaElement} */ (event.target));
+        }
+      }}></textarea>
     ${open ? html`<button type="button" class="stop" disabled=${isStopping} onClick=${stop}>■ Stop</button>` : html`<button>Send</button>`}
   </form>`;
 }

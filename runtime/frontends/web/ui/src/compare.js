@@ -112,7 +112,7 @@ function Step({ event, side }) {
   const { actions = {} } = event;
   const delta = Object.entries(actions.stateDelta ?? {});
   return html`<div class="step">
-    <button class="plain" onClick=${() => go({ session: side.turn.sessionId, turn: event.invocationId, seq: String(event.seq), tab: "event", pane: undefined, other: undefined, otherTurn: undefined })}>#${event.seq}</button>
+    <button class="plain" onClick=${() => go({ session: side.turn.sessionId, turn: event.invocationId, seq: String(event.seq), tab: "event", pane: undefined, other: undefined, otherTurn: undefined })}>#${event.seq}</button>${" "}
     <b class="author" style=${{ "--hue": hue(event.author) }}>${event.author}</b>
     <${Parts} parts=${event.content?.parts} />
     ${actions.transferToAgent && html`<div class="transfer">→ ${actions.transferToAgent}</div>`}

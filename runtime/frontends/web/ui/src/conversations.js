@@ -8,7 +8,7 @@ import { usePolling } from "./polling.js";
 import { VirtualList } from "./virtual.js";
 
 /** @import { Session, Turn, TurnState } from "./types.js" */
-/** @typedef {{ key: string, user: string, session: string, turn?: string, state?: TurnState, at: number, agent: string }} Row */
+/** @typedef {{ key: string, user: string, session: string, turn?: string, state?: TurnState, at: number, order: number, agent: string }} Row */
 
 const LOOK_MS = 2500;
 const STATES = ["running", "waiting", "paused", "failed", "cancelled", "finished"];
@@ -17,7 +17,8 @@ const STATES = ["running", "waiting", "paused", "failed", "cancelled", "finished
 function ofSession(session, newest) {
   const key = JSON.stringify([session.userId, session.id]);
   const turn = newest.get(key);
-  const row = { key, user: session.userId, session: session.id, at: session.lastUpdateTime, agent: turn?.agent ?? "" };
+  const at = session.lastUpdateTime;
+  const row = { key, user: session.userId, session: session.id, at, order: at, agent: turn?.agent ?? "" };
   return turn ? { ...row, state: turn.state } : row;
 }
 
@@ -29,6 +30,7 @@ const ofTurn = (turn) => ({
   turn: turn.invocationId,
   state: turn.state,
   at: turn.endedS || turn.begunS || 0,
+  order: turn.begunS || 0,
   agent: turn.agent ?? "",
 });
 
@@ -87,9 +89,10 @@ export function Conversations({ app }) {
     async (signal) => {
       const found = await page(app, state, q, undefined, signal);
       if (older.current.key === key) {
-        // Older pages stay; what has changed is at the top.
+        // Older pages stay; what has changed is at the top, and what is gone from there is deleted, or in another state.
         const known = new Set(found.rows.map((/** @type {Row} */ row) => row.key));
-        setRows((before) => [...found.rows, ...before.filter((row) => !known.has(row.key))]);
+        const oldest = found.next ? (found.rows.at(-1)?.order ?? 0) : Number.NEGATIVE_INFINITY;
+        setRows((before) => [...found.rows, ...before.filter((row) => !known.has(row.key) && row.order < oldest)]);
       } else {
         setRows(found.rows);
         setNext(found.next);

@@ -138,7 +138,7 @@ function UsagePanel({ session }) {
 /** @param {{ session: OpenSession }} props */
 function ArtifactsPanel({ session }) {
   const [names, setNames] = useState(/** @type {string[]} */ ([]));
-  const [open, setOpen] = useState("");
+  const open = place.value.artifact;
   const saved = session.events.value.reduce((sum, event) => sum + Object.keys(event.actions?.artifactDelta ?? {}).length, 0);
   useEffect(() => {
     session.ask(session.path("artifacts")).then(
@@ -150,7 +150,7 @@ function ArtifactsPanel({ session }) {
   return html`<ul class="names">${names.map(
     (
       name,
-    ) => html`<li key=${name}><button class="plain" aria-expanded=${open === name} onClick=${() => setOpen(open === name ? "" : name)}>${name}</button>
+    ) => html`<li key=${name}><button class="plain" aria-expanded=${open === name} onClick=${() => go({ artifact: open === name ? undefined : name }, true)}>${name}</button>
       ${open === name && html`<${Artifact} app=${session.app} user=${session.user} session=${session.id} name=${name} />`}</li>`,
   )}</ul>`;
 }

@@ -37,6 +37,9 @@ export const count = (number) => COUNT.format(number ?? 0);
 /** An amount of money; "–" where nothing has a price. @param {number | null | undefined} amount */
 export const money = (amount) => (amount == null ? "–" : amount.toFixed(amount && amount < 1 ? 4 : 2));
 
+/** Bytes, in megabytes; "–" where they are not known. @param {number | undefined} bytes */
+export const megabytes = (bytes) => (bytes ? `${count(Math.round(bytes / 2 ** 20))} MB` : "–");
+
 /** A value in one line. @param {unknown} value @param {number} [length] */
 export function brief(value, length = 120) {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "undefined");

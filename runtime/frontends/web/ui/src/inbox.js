@@ -10,6 +10,9 @@ import { follow, href } from "./place.js";
 /** @typedef {{ type?: string, title?: string, description?: string, enum?: string[], default?: unknown, minimum?: number, maximum?: number, format?: string }} Field */
 /** @typedef {{ properties?: Record<string, Field>, required?: string[], type?: string }} Schema */
 
+/** The name of the call by which an agent asks for more of a budget. */
+const BUDGET = "raygrove_request_budget";
+
 const SIMPLE = new Set(["string", "number", "integer", "boolean"]);
 
 /** @param {{ app: string }} props */
@@ -36,6 +39,10 @@ export function Inbox({ app }) {
  * @param {PendingCall} call @returns {Schema | null}
  */
 export function schemaOf(call) {
+  if (call.name === BUDGET) {
+    const { field, limit } = call.args ?? {};
+    return { properties: { [String(field)]: { type: "number", title: `More ${named(field)}`, default: limit, minimum: 0 } } };
+  }
   const found = call.question?.requestedSchema ?? call.args?.response_schema ?? call.args?.responseSchema;
   const schema = /** @type {Schema | undefined} */ (found && typeof found === "object" ? found : undefined);
   if (schema && SIMPLE.has(schema.type ?? ""))
@@ -43,6 +50,9 @@ export function schemaOf(call) {
   const fields = Object.values(schema?.properties ?? {});
   return schema && fields.length && fields.every((field) => SIMPLE.has(field.type ?? "") || field.enum) ? schema : null;
 }
+
+/** The field of a budget, in words. @param {unknown} field */
+const named = (field) => String(field).replaceAll("_", " ").replace("llm calls", "model calls");
 
 /** One call, and the ways to answer it. @param {{ app: string, call: PendingCall }} props */
 export function Question({ app, call }) {
@@ -76,7 +86,7 @@ export function Question({ app, call }) {
   const accept = (values) => answer(isElicited ? { action: "accept", content: values } : values);
 
   return html`<div class="question" role="group" aria-label=${`${call.name} waits for an answer`}>
-    <p><b>${call.agent}</b> ${call.isConfirmation ? "wants to call" : "waits for"} <b>${call.name}</b>(${listed(shown)})</p>
+    <p><b>${call.agent}</b> ${call.isConfirmation ? "wants to call" : "waits for"} <b>${call.name}</b>${Object.keys(shown).length ? `(${listed(shown)})` : ""}</p>
     ${message ? html`<p class="message">${String(message)}</p>` : ""}
     ${typeof call.question?.url === "string" && html`<p class="message">Visit: <code>${call.question.url}</code></p>`}
     ${wrong && html`<div class="error" role="alert">${wrong}</div>`}
@@ -85,7 +95,8 @@ export function Question({ app, call }) {
         isJson
           ? html`<${JsonForm} initial=${isElicited ? { action: "accept", content: {} } : call.isConfirmation ? { confirmed: true } : {}} onAnswer=${answer} />`
           : call.isConfirmation
-            ? html`<button class="yes" onClick=${() => answer(true)}>Yes</button><button class="no" onClick=${() => answer(false)}>No</button>`
+            ? html`<button class="yes" onClick=${() => answer(true)}>Yes</button><button class="no" onClick=${() => answer(false)}>No</button>
+              ${schema && html`<${SchemaForm} schema=${schema} onAnswer=${accept} />`}`
             : schema
               ? html`<${SchemaForm} schema=${schema} onAnswer=${accept} />`
               : isElicited

@@ -60,7 +60,8 @@ function related(one, other) {
 /**
  * The runs of agents of one turn, in the order in which they began, with what their models and tools did.
  *
- * An event has one time, that of its end: a model's answer began with the event before it, and a tool with its call.
+ * An event has the time of its end, and how long its model or its tools took. Where that was not measured, a model's answer began
+ * with the event before it, and a tool with its call.
  *
  * @param {Event[]} events of the turn
  * @param {LostProcess[]} lost processes of it
@@ -127,14 +128,15 @@ export function timeline(events, lost = []) {
       if (again)
         run.ticks.push({ kind: "retry", from: at, to: at, label: `attempt ${again} failed, tried again`, seq: event.seq });
     }
+    const took = event.durationS ?? Number.POSITIVE_INFINITY;
     for (const { response, since } of answered)
-      run.ticks.push({ kind: "tool", from: since, to: at, label: response.name, seq: event.seq });
+      run.ticks.push({ kind: "tool", from: Math.max(since, at - took), to: at, label: response.name, seq: event.seq });
     if (!answered.length && event.content) {
       const called = calls(event).map((call) => call.name);
       /** @type {Tick} */
       const tick = {
         kind: "model",
-        from: began,
+        from: Math.max(began, at - took),
         to: at,
         label: called.length ? `calls ${called.join(", ")}` : "answer",
         seq: event.seq,

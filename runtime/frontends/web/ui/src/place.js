@@ -17,6 +17,12 @@ const NAMES = /** @type {const} */ ([
   "days",
   "other",
   "otherTurn",
+  "batch",
+  "find",
+  "live",
+  "open",
+  "item",
+  "artifact",
 ]);
 
 /** @typedef {Partial<Record<typeof NAMES[number], string>>} Place */

@@ -7,7 +7,7 @@ import { duration, pretty, time, tokens } from "./format.js";
 import { Opened, Parts } from "./parts.js";
 import { go, place } from "./place.js";
 
-/** @import { ModelRequest, RecordedCall, Turn } from "./types.js" */
+/** @import { Event, ModelRequest, RecordedCall, Turn } from "./types.js" */
 /** @import { OpenSession } from "./session.js" */
 
 const MOST = 200;
@@ -27,8 +27,9 @@ export function RequestsPanel({ session, turn }) {
   /** @type {RecordedCall[]} */
   const calls = answer.calls;
   if (!calls.length) return html`<${NotRecorded} />`;
+  const events = new Map(session.events.value.map((event) => [event.seq, event]));
   return html`<h2>${calls.length === MOST ? `The first ${MOST} model calls` : calls.length === 1 ? "1 model call" : `${calls.length} model calls`} of this turn</h2>
-    ${calls.map((call) => html`<${ModelCall} key=${`${call.eventId} ${call.begunS}`} call=${call} isHere=${String(call.seq) === place.value.seq} />`)}`;
+    ${calls.map((call) => html`<${ModelCall} key=${`${call.eventId} ${call.begunS}`} call=${call} event=${events.get(call.seq)} isHere=${String(call.seq) === place.value.seq} />`)}`;
 }
 
 /** Why there is nothing, and what would have to be set. */
@@ -41,12 +42,25 @@ function HowToRecord() {
   return html`<p>Set <code>RAYGROVE_RECORD_REQUESTS=on</code> where the app is started, or a share of turns such as <code>0.1</code>. Turns that begin from then on are recorded, for <code>RAYGROVE_RECORD_REQUESTS_DAYS</code>, by default 30.</p>`;
 }
 
-/** @param {{ call: RecordedCall, isHere: boolean }} props */
-function ModelCall({ call, isHere }) {
+/** What an agent did when it called: it was a node of a graph, or did a round of a flow. @param {Event} [event] */
+function placeOf(event) {
+  const { round, tasks } = event?.flow ?? {};
+  const node = event?.nodeInfo?.path;
+  return [node ? `as ${node}` : "", round ? `in round ${round} for ${(tasks ?? []).join(", ")}` : ""].filter(Boolean).join(" ");
+}
+
+/** @param {{ call: RecordedCall, event?: Event, isHere: boolean }} props */
+function ModelCall({ call, event, isHere }) {
   const [isOpen, setIsOpen] = useState(isHere);
+  // The last one that was opened is in the address.
+  const toggle = () => {
+    setIsOpen(!isOpen);
+    if (call.seq && isOpen === isHere) go({ seq: isOpen ? undefined : String(call.seq) }, true);
+  };
   const attempts = call.attempts ?? [];
   const model = attempts.at(-1)?.model || call.asked || "a model";
   const facts = [
+    placeOf(event),
     duration(call.endedS - call.begunS),
     tokens(call.usage),
     attempts.length > 1 ? `${attempts.length} attempts` : "",
@@ -54,7 +68,7 @@ function ModelCall({ call, isHere }) {
     call.rebuilt ? "not recorded" : "",
   ];
   return html`<section class=${`model-call ${isHere ? "here" : ""}`} aria-label=${`Model call of ${call.agent}`}>
-    <button class="plain head" aria-expanded=${isOpen} onClick=${() => setIsOpen(!isOpen)}>
+    <button class="plain head" aria-expanded=${isOpen} onClick=${toggle}>
       ${isOpen ? "▾" : "▸"} <b>${call.agent}</b> asked ${model} <time>${time(call.begunS)}</time> <small>${facts.filter(Boolean).join(", ")}</small></button>
     <button class="plain" onClick=${() => go({ seq: String(call.seq), tab: "event" })}>#${call.seq}</button>
     ${call.error && html`<p class="error">failed: ${call.error}</p>`}

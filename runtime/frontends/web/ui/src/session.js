@@ -25,7 +25,7 @@ export class OpenSession {
     this.partials = signal(/** @type {Map<string, Event>} */ (new Map()));
     this.turns = signal(/** @type {Turn[]} */ ([]));
     this.session = signal(/** @type {(Session & { headSeq: number }) | null} */ (null));
-    /** "loading", "live", "away" while the connection is lost, "new" for a session that is not there yet, or what is wrong. */
+    /** "loading", "live", "away" while the connection is lost, "new" for a session that is not there yet, "deleted" for one that is there no more, or what is wrong. */
     this.status = signal("loading");
     this.hasEarlier = signal(false);
     this._ending = new AbortController();
@@ -56,9 +56,11 @@ export class OpenSession {
   }
 
   async _follow() {
+    let wasThere = false;
     for (let tries = 0; !this.isClosed; tries++) {
       try {
-        if (!this.session.value) await this._load();
+        if (this.session.value) await this._checkLog();
+        else await this._load();
         await this._tail(() => {
           tries = 0;
         });
@@ -66,8 +68,14 @@ export class OpenSession {
       } catch (error) {
         if (this.isClosed) return;
         if (error instanceof Refused && error.status === 404) {
-          this.status.value = "new";
-          return;
+          if (!this.session.value) {
+            this.status.value = wasThere ? "deleted" : "new";
+            return;
+          }
+          // It may have been created again already.
+          wasThere = true;
+          this._forget();
+          continue;
         }
         if (error instanceof Refused && error.status < 500 && error.status !== 429) {
           this.status.value = error.message;
@@ -81,9 +89,28 @@ export class OpenSession {
 
   /** Begin to follow a session that has been created meanwhile. */
   again() {
-    if (this.status.value !== "new") return;
+    if (this.status.value !== "new" && this.status.value !== "deleted") return;
     this.status.value = "loading";
     this._follow();
+  }
+
+  /** Whether the log is still the one that is shown: a session that was deleted may have been created again. */
+  async _checkLog() {
+    const first = this.events.value[0];
+    if (!first) return;
+    const { events } = await this.ask(this.path("events"), { query: { after_seq: first.seq - 1, limit: 1 } });
+    if (events[0]?.id === first.id) return;
+    await this._load();
+    this.partials.value = new Map();
+  }
+
+  /** Let go of all that was read. */
+  _forget() {
+    this.events.value = [];
+    this.partials.value = new Map();
+    this.turns.value = [];
+    this.session.value = null;
+    this.hasEarlier.value = false;
   }
 
   async _load() {
@@ -111,7 +138,10 @@ export class OpenSession {
       waiting = [];
     };
     for await (const frame of frames(response)) {
-      if (frame.kind === "error") throw new Refused(400, "", JSON.parse(frame.data).detail);
+      if (frame.kind === "error") {
+        const { status = 400, type = "", detail = "" } = JSON.parse(frame.data);
+        throw new Refused(status, type, detail);
+      }
       if (frame.kind !== "event" && frame.kind !== "partial") continue;
       // What comes at once is shown at once.
       if (!waiting.length) setTimeout(show);
@@ -183,12 +213,16 @@ export class OpenSession {
     try {
       const { turns } = await this.ask(this.path("turns"), { query: { limit: TURNS } });
       const known = new Set(turns.map((/** @type {Turn} */ turn) => turn.invocationId));
-      this.turns.value = [...turns, ...this.turns.value.filter((turn) => !known.has(turn.invocationId))];
+      const others = this.turns.value.filter((turn) => !known.has(turn.invocationId));
+      // Of a list that is whole none is missing but those that were taken back, or were in a log that is gone.
+      const isWhole = turns.length < TURNS;
+      if (isWhole && others.length) await this._checkLog();
+      this.turns.value = isWhole ? turns : [...turns, ...others];
       const isOpen = turns.some((/** @type {Turn} */ turn) => turn.state === "running" || turn.state === "waiting");
       if (!isOpen && this.partials.value.size) this.partials.value = new Map();
       if (isOpen || this.status.value === "away") this._lookSoon(LOOK_MS);
-    } catch {
-      this._lookSoon(LOOK_MS);
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 404)) this._lookSoon(LOOK_MS);
     }
   }
 

@@ -11,6 +11,27 @@ import { VirtualList } from "./virtual.js";
 /** @typedef {{ label: string, branch: string, from: number, to: number, seq: number, ticks: Tick[], isWait: boolean, transfer: string }} Row */
 
 const HEIGHT = 34;
+/** The height of a bar in its row. */
+const BAR = 26;
+
+/** What a run's bar has in it. @type {Record<Tick["kind"], string>} */
+const KINDS = {
+  model: "model",
+  tool: "tool",
+  error: "error",
+  retry: "tried again",
+  wait: "waited for a person",
+  lost: "process lost",
+};
+
+/** The arrow from a run down to the one that it was handed over to. @param {{ rows: Row[], index: number, at: number }} props at: where, in percent */
+function Handover({ rows, index, at }) {
+  const target = rows[index]?.transfer ?? "";
+  // A workflow has no run of its own here: the first of those that it runs.
+  const to = rows.findIndex((row, number) => number > index && (row.label === target || row.branch.split(".").includes(target)));
+  if (to < 0) return null;
+  return html`<span class="handover" aria-hidden="true" style=${{ left: `${at}%`, height: `${(to - index) * HEIGHT - BAR}px` }}></span>`;
+}
 
 /** @param {{ session: OpenSession }} props */
 export function TurnTimeline({ session }) {
@@ -47,12 +68,11 @@ export function TurnTimeline({ session }) {
       ${" "}${time(from)}, ${duration(span)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"} of agents${answers.length ? `, ${tokens(total)}` : ""}${turn?.epoch && turn.epoch > 1 ? `, epoch ${turn.epoch}` : ""}${turn?.lost?.length ? `, ${turn.lost.length} lost` : ""}
     </p>
     <p class="legend" aria-hidden="true">
-      <span class="tick model"></span> model <span class="tick tool"></span> tool <span class="tick error"></span> error <span class="tick retry"></span> tried again <span class="tick wait"></span> waited for a person
-      ${turn?.lost?.length && html`<span class="tick lost"></span> process lost`}
+      ${Object.entries(KINDS).map(([kind, title]) => (kind !== "lost" || turn?.lost?.length) && html`<span key=${kind}><span class=${`tick ${kind}`}></span> ${title}</span>`)}
     </p>
     <div class="axis" aria-hidden="true">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<span key=${part}>${duration(span * part)}</span>`)}</div>
     <${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => `${row.seq} ${row.label} ${row.from}`} height=${HEIGHT} label="Runs of agents" rowRole="listitem"
-      show=${(/** @type {Row} */ row) => html`<div class="run">
+      show=${(/** @type {Row} */ row, /** @type {number} */ index) => html`<div class="run">
         <span class="agent" title=${row.branch || row.label}>${row.label}</span>
         <span class="track">
           <button class=${`bar ${row.isWait ? "wait" : ""}`} style=${{ "--hue": hue(row.label), left: `${percent(row.from)}%`, width: `${Math.max(percent(row.to) - percent(row.from), 0.4)}%` }}
@@ -66,6 +86,7 @@ export function TurnTimeline({ session }) {
           )}
           ${row.transfer && html`<span class="arrow" style=${{ left: `${Math.min(percent(row.to), 88)}%` }}>→ ${row.transfer}</span>`}
         </span>
+        ${row.transfer && html`<${Handover} rows=${rows} index=${index} at=${Math.min(percent(row.to), 100)} />`}
       </div>`} />
   </div>`;
 }

@@ -14,8 +14,8 @@
  * @typedef {{ decision: string, child: string, error_code?: string, error_traceback?: string, attempt?: number, of?: number, told: string }} Supervision
  * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
  *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
- *   errorTraceback?: string, customMetadata?: { supervision?: Supervision }, usageMetadata?: Usage, finishReason?: string, longRunningToolIds?: string[],
- *   nodeInfo?: { path?: string, attempt?: number }, flow?: { run: string }, output?: unknown, actions?: Actions }} Event
+ *   errorTraceback?: string, customMetadata?: { supervision?: Supervision }, usageMetadata?: Usage, durationS?: number, finishReason?: string, longRunningToolIds?: string[],
+ *   nodeInfo?: { path?: string, attempt?: number }, flow?: { run: string, round?: number, tasks?: string[] }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
  *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,
@@ -30,8 +30,8 @@
  * @typedef {{ appName: string, userId: string, id: string, state: Record<string, unknown>, lastUpdateTime: number }} Session
  * @typedef {{ source: string, target: string, route?: string }} Edge
  * @typedef {{ name: string, kind: string, description?: string, parent?: string | null, model?: string, tools?: string[],
- *   agentTools?: string[], workers?: string[], edges?: [string, string, string?][], childCount?: number, children?: Agent[], hidden?: number }} Agent
- * @typedef {{ kind: string, name: string, agent: string, pid: number, counts: Record<string, number> }} Actor
+ *   agentTools?: string[], workers?: string[], edges?: [string, string, string?][], childCount?: number, children?: Agent[], hidden?: number, version?: string }} Agent
+ * @typedef {{ kind: string, name: string, agent: string, pid: number, node: string, memoryBytes: number, counts: Record<string, number>, lives: boolean }} Actor
  * @typedef {{ llmCalls: number, toolCalls: number, inputTokens: number, cachedTokens: number, outputTokens: number,
  *   reasoningTokens: number, seconds: number, money: number | null }} UsageSums
  * @typedef {{ total: UsageSums, groups: Record<string, UsageSums>, currency: string, unpriced?: string[],
@@ -50,6 +50,14 @@
  * @typedef {{ agent: string, eventId: string, seq: number, begunS: number, endedS: number, streamed?: boolean, attempts?: Attempt[],
  *   usage?: Usage, error?: string, request?: ModelRequest, omitted?: string, rebuilt?: boolean, asked?: string }} RecordedCall
  * @typedef {{ atS: number, agent: string, level: string, logger: string, text: string, details?: string, pid?: number }} LogLine
+ * @typedef {{ id: string, kind: "map" | "evaluation", name: string, state?: "running" | "finished" | "stopped", begunS: number, updatedS: number,
+ *   endedS?: number, total?: number, done?: number, failed?: number, repeated?: number, thresholds?: Record<string, number>,
+ *   scores?: Record<string, number> }} Batch
+ * @typedef {{ position: number, name: string, userId?: string, sessionId?: string, invocationId?: string, atS: number, error?: string,
+ *   scores?: Record<string, number>, turns?: CaseTurn[], passed?: boolean }} BatchItem
+ * @typedef {{ invocationId: string, message?: string, expected?: string, answer?: string, expectedTools?: string[], tools?: string[],
+ *   scores?: Record<string, number> }} CaseTurn
+ * @typedef {{ id: string, state: "current" | "shared" | "previous" | "kept", sinceS: number, part: number }} Version
  * @typedef {{ name: string, root: string, description: string }} App
  * @typedef {{ userId: string | null, isAdmin: boolean, isKnown: boolean, needsCredentials: boolean }} Me
  */

@@ -21,8 +21,9 @@ export function VirtualList(props) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const heights = useRef(/** @type {Map<string, number>} */ (new Map()));
   const isAtEnd = useRef(true);
+  const placed = useRef(Number.NEGATIVE_INFINITY);
   const shown = useRef(/** @type {string | undefined} */ (undefined));
-  const anchor = useRef(/** @type {{ key: string, offset: number } | null} */ (null));
+  const anchor = useRef(/** @type {{ key: string, top: number } | null} */ (null));
   const [, redraw] = useState(0);
   const observer = useRef(/** @type {ResizeObserver | null} */ (null));
 
@@ -51,21 +52,25 @@ export function VirtualList(props) {
   if (wanted >= 0 && !isSeen) top = Math.max(0, (tops[wanted] ?? 0) - seen / 3);
   else if (wanted < 0 && props.stick && isAtEnd.current) top = Math.max(0, total - seen);
   else if (wanted < 0 && anchor.current) {
+    // By how much it has moved: a scroll that is under way goes on.
     const index = keys.indexOf(anchor.current.key);
-    if (index >= 0) top = (tops[index] ?? 0) + anchor.current.offset;
+    if (index >= 0) top = Math.max(0, from + (tops[index] ?? 0) - anchor.current.top);
   }
   const first = Math.max(0, rowAt(top) - MARGIN);
   const last = Math.min(rows.length, rowAt(top + seen) + 1 + MARGIN);
 
   useLayoutEffect(() => {
     const element = /** @type {HTMLDivElement} */ (box.current);
-    if (Math.abs(element.scrollTop - top) > 1) element.scrollTop = top;
+    if (Math.abs(element.scrollTop - top) > 1) {
+      element.scrollTop = top;
+      placed.current = element.scrollTop;
+    }
     if (wanted >= 0) {
       // Rows that come into view are measured, and then it is told where this one is.
       if (heights.current.has(/** @type {string} */ (keys[wanted]))) shown.current = props.at;
       isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 4;
-      keepAnchor(element);
     }
+    keepAnchor(element);
     if (!props.at) shown.current = undefined;
     if (first === 0 && rows.length && element.scrollTop < seen) props.onTop?.();
     if (last === rows.length && rows.length) props.onEnd?.();
@@ -99,13 +104,18 @@ export function VirtualList(props) {
   function keepAnchor(element) {
     const index = rowAt(element.scrollTop);
     const key = keys[index];
-    anchor.current = key === undefined ? null : { key, offset: element.scrollTop - (tops[index] ?? 0) };
+    anchor.current = key === undefined ? null : { key, top: tops[index] ?? 0 };
   }
 
   const onScroll = () => {
-    const element = /** @type {HTMLDivElement} */ (box.current);
-    isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 4;
-    keepAnchor(element);
+    // The event of a move may come when another view has taken the list's place.
+    const element = box.current;
+    if (!element) return;
+    // The event of a move of the list's own may come when its height is another one already: nobody has left its end by that.
+    if (Math.abs(element.scrollTop - placed.current) > 1) {
+      placed.current = Number.NEGATIVE_INFINITY;
+      isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 4;
+    }
     redraw((number) => number + 1);
   };
 

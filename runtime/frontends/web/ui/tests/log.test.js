@@ -1,11 +1,12 @@
 // What the page reads out of a log: `node --test`, a part of `make check`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ADDRESSES, isKnown } from "../src/addresses.js";
 import { aligned } from "../src/aligned.js";
 import { becauseOf, timesTaken } from "../src/edges.js";
 import { edgesOf, laidOut } from "../src/layout.js";
 import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
-import { rates } from "../src/series.js";
+import { pieces, rates } from "../src/series.js";
 import { bySize } from "../src/sums.js";
 
 /** An event of a turn. */
@@ -15,6 +16,24 @@ function event(seq, author, timestamp, parts = [], more = {}) {
 const text = (said) => ({ text: said });
 const call = (name, id) => ({ functionCall: { name, id, args: {} } });
 const response = (name, id) => ({ functionResponse: { name, id, response: {} } });
+
+test("a model and a tool have the time that they took, where that was measured", () => {
+  const { runs } = timeline([
+    event(1, "user", 10, [text("hi")]),
+    event(2, "a", 14, [call("find", "c")], { durationS: 1 }),
+    event(3, "a", 20, [response("find", "c")], { durationS: 2 }),
+    event(4, "a", 21, [text("done")], { durationS: 5 }),
+  ]);
+  assert.deepEqual(
+    runs[0].ticks.map((tick) => [tick.kind, tick.from, tick.to]),
+    [
+      ["model", 13, 14],
+      ["tool", 18, 20],
+      ["model", 20, 21],
+    ],
+  );
+  assert.equal(runs[0].from, 10);
+});
 
 test("a lost process is marked in the run that it disturbed", () => {
   const events = [
@@ -185,9 +204,9 @@ test("a workflow has edges in the order of its agents, and a loop leads back", (
 });
 
 test("rates are those of figures that only grow, and an actor that counts anew has none below zero", () => {
-  const sample = (at, turns) => ({ at, figures: { runner: { counts: { turns } } } });
-  const of = (figures) => figures.runner.counts.turns;
-  assert.deepEqual(rates([sample(0, 5), sample(2000, 9), sample(4000, 1)], of), [2, 0]);
+  const sample = (atS, turns) => ({ atS, counts: { turns } });
+  const of = (sample) => sample.counts.turns;
+  assert.deepEqual(rates([sample(0, 5), sample(2, 9), sample(4, 1)], of), [2, 0]);
 });
 
 test("a step begins with the event before it, of what it follows", () => {
@@ -277,4 +296,22 @@ test("what was tried again is marked where it failed, and a loss of the Runner s
     ["the Runner was lost, then epoch 2"],
   );
   assert.equal(waits[0].label, "waited for a person: pay, then epoch 3");
+});
+
+test("only requests that are listed may be sent", () => {
+  assert.equal(new Set(ADDRESSES).size, ADDRESSES.length);
+  assert.ok(isKnown("GET", ["apps", "a/b", "sessions", "s", "turns", "t"]));
+  assert.ok(!isKnown("PUT", ["apps", "a", "sessions", "s", "turns", "t"]));
+  assert.ok(!isKnown("GET", ["apps", "a", "sessions", "s", "memory"]));
+  assert.ok(!isKnown("GET", ["apps", "a", "sessions", "s", "turns", "t", "log", "more"]));
+});
+
+test("a line is broken where the server or the deployment did not answer, and not where it answers slowly", () => {
+  assert.deepEqual(pieces([0, 5, 10, 100, 105]), [
+    [0, 1, 2],
+    [3, 4],
+  ]);
+  assert.deepEqual(pieces([0, 60, 120, 200]), [[0, 1, 2, 3]]);
+  assert.deepEqual(pieces([7]), [[0]]);
+  assert.deepEqual(pieces([]), []);
 });

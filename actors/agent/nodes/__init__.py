@@ -1,0 +1,1 @@
+"""Runs that are nodes of graphs, or parts of such."""

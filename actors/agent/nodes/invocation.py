@@ -1,0 +1,230 @@
+"""Runs in a graph, as their behaviours see them: of a graph itself, of agents that are its nodes, and of those that these run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.agent.environment import AgentEnvironment
+from actors.agent.invocation import Invocation
+from actors.agent.nodes.output import OutputSoFar
+from actors.agent.nodes.reader import NodeReader
+from actors.agent.session_reader import SessionReader
+from actors.agent.views.session_view import AgentView
+from actors.behaviours.graph.input_check import as_class
+from actors.behaviours.graph.run import ASKED
+from actors.definitions.agents.output_type import output_type
+from actors.definitions.tree.spec import AgentSpec
+from actors.messages import protocol as p
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.messages.graph import NodeTask, is_below, node_at, root_path
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.topology import CHAT, PARALLEL, TASK
+from actors.rules.graph.answers import UserAnswers
+from actors.rules.routing import resumption
+from actors.rules.routing.branches import is_below_branch
+
+
+class NodeInvocation(Invocation):
+    """The run of an agent that is a node of a graph, or that is part of the run of one."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        environment: AgentEnvironment,
+        view: AgentView,
+        counts: dict[str, int],
+    ) -> None:
+        assert message.node is not None
+        self._task: NodeTask = message.node
+        super().__init__(spec, message, environment, view, counts)
+        self._spec = spec
+        self.repeat = self._seen.take_answer
+
+    def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
+        self._seen = NodeReader(environment.session, message, view, self._task, spec.name, is_chat=spec.mode == CHAT)
+        side_by_side = spec.children if spec.definition.kind == PARALLEL else ()
+        self._output = OutputSoFar(self._seen, side_by_side, self.progress)
+        return self._seen
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation."""
+        if self.is_resumed:
+            self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
+            self.writer.recall(self.done)
+        await self._recall_message(since)
+        # A run that is known to have failed is not refused once more.
+        has_failed = bool(self.done) and resumption.is_failure(self.done[-1])
+        asked = asked_of(self._task if has_failed else self._checked_task(), self.user_content)
+        self._seen.ask(asked)
+        if not (self.done and any(self.user_content.function_responses())):
+            self.user_content = asked
+        await self.reader.begin_run()
+
+    async def _recall_message(self, since: int) -> None:
+        """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
+        if not self._task.is_root:
+            return
+        content: Content | None = self.user_content
+        if self.is_resumed:
+            async for event in self._seen.events(since - 1):
+                content = event.content
+                break
+        self._task = msgspec.structs.replace(self._task, content=content)
+
+    def _checked_task(self) -> NodeTask:
+        """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
+        schema = getattr(self._spec.definition, "input_schema", None)
+        task = self._task
+        if schema is None or task.part:
+            return task
+        given = as_class(schema, task.data if task.content is None else task.content)
+        return msgspec.structs.replace(task, content=None, data=given.model_dump(mode="json"))
+
+    @property
+    def words_seq(self) -> int:
+        """See Context."""
+        return self._seen.words_seq
+
+    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
+        """Store or deliver an event, a final response with its output in the form of the agent's output_schema: see Context."""
+        schema = getattr(self._spec.definition, "output_schema", None) if self._spec.mode != TASK else None
+        # Of a run that a tool has asked for, what is said is that run's.
+        if schema is not None and event.node_info is None and event.text and not event.partial and event.is_final_response():
+            event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
+        return await super().emit(event, is_last=is_last)
+
+    async def run_child(
+        self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False
+    ) -> p.AnyOutcome:
+        """Run a child, which is part of the same run of the node: see SupervisorContext."""
+        noted = {**progress, **self._output.noted()} if progress is not None else None
+        outcome = await super().run_child(name, branch=branch, progress=noted, resume=resume)
+        if isinstance(outcome, p.Finished):
+            self._output.add(name, outcome.output)
+        return outcome
+
+    async def note(self, progress: JsonMapping, custom_metadata: JsonObject | None = None) -> None:
+        """Store how far the run is, and what it has given so far: see SupervisorContext."""
+        await super().note({**progress, **self._output.noted()}, custom_metadata)
+
+    def told_by(self, failure: Event) -> Event:
+        """The event of the run's failure: the graph is its author, as of those of functions; of a part the agent itself."""
+        return msgspec.structs.replace(failure, author=self._task.graph)
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: that of its last final response, or the text; of a chat nothing."""
+        return self._output.value() if self._spec.mode != CHAT else None
+
+
+class GraphInvocation(Invocation):
+    """The run of a graph. Implements `GraphContext` of actors.interfaces.context.
+
+    Attributes:
+        task, answers, begun_seq, path, is_node, attempt, after_seq: see GraphContext.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        message: p.Invoke,
+        environment: AgentEnvironment,
+        view: AgentView,
+        counts: dict[str, int],
+    ) -> None:
+        super().__init__(spec, message, environment, view, counts)
+        self.task = message.node.of_graph() if message.node is not None else None
+        began_seq = self.task.since if self.task is not None else 0
+        self.begun_seq = message.since if message.resume else max(message.user_event.seq, began_seq)
+        self.path = self.task.path if self.task is not None else root_path(spec.name)
+        self.is_node = self.task is not None and bool(self.task.graph) and not self.task.is_delegated
+        self.attempt = 1
+        self.after_seq = self.task.after_seq if self.task is not None else 0
+        self._turn_retried_seq = self.retried_seq
+        self._agents = spec.children
+
+    async def begin_run(self, since: int) -> None:
+        """Read what the behaviour has to know before it begins: see Invocation.
+
+        After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
+        """
+        asked = self.progress.get(ASKED)
+        if self.task is None and asked is not None:
+            async for event in self.reader.events(asked - 1):
+                self.user_content = event.content or self.user_content
+                break
+        if self.is_resumed:
+            self.writer.recall(await self._recall(since))
+        await self.reader.begin_run()
+
+    async def begin_again(self) -> None:
+        """Begin another attempt: see GraphContext."""
+        self.is_resumed = True
+        await self._recall(self.begun_seq)
+
+    async def _recall(self, since: int) -> Sequence[Event]:
+        """Take in what the log has of the run, and return its events."""
+        self.answers = UserAnswers()
+        own: list[Event] = []
+        async for event in self.reader.events(since):
+            if event.author == USER and event.invocation_id == self.invocation_id:
+                self.answers.add(event)
+            elif event.seq > since and self.is_own(event) and not self._is_told_for_agent(event):
+                own.append(event)
+                self._count_attempt(event)
+        # What has failed in an earlier attempt begins anew.
+        self.retried_seq = max(self._turn_retried_seq, self.after_seq)
+        self.done = own
+        return own
+
+    def _count_attempt(self, event: Event) -> None:
+        info = event.node_info
+        if self.is_node or info is None or info.path != self.path or not info.attempt:
+            return
+        self.after_seq = event.seq
+        # Attempts are counted anew when the turn was retried.
+        self.attempt = info.attempt + 1 if event.seq > self._turn_retried_seq else 1
+
+    def _is_told_for_agent(self, event: Event) -> bool:
+        """True for the event with which the run of an agent in it has failed: the agent's run goes on from it."""
+        info = event.node_info
+        return info is not None and resumption.is_failure(event) and node_at(info.path) in self._agents
+
+    def is_own(self, event: Event) -> bool:
+        """True for the run's own events, its notes of progress aside: its nodes may be on branches below its own."""
+        if event.author != self.agent_name or event.invocation_id != self.invocation_id:
+            return False
+        if event.actions.agent_state is not None:
+            return False
+        if self.task is not None:
+            return event.node_info is not None and is_below(event.node_info.path, self.task.path)
+        return self.branch is None or is_below_branch(event.branch, self.branch)
+
+    async def run_node(
+        self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
+    ) -> p.AnyOutcome:
+        """Run an agent as a node: see GraphContext."""
+        # What runs beside this graph, or has begun earlier in it, may have written what the graph does not know.
+        knows_state = is_first and not resume and self.task is None and self.branch is None
+        state = self.reader.state_along() if knows_state else (b"", 0)
+        outcome = await self.children.run_node(name, task, branch, resume=resume, state=state)
+        await self.reader.refresh_state(outcome.state_seq)
+        return outcome
+
+    def output_of(self, outcome: p.Finished) -> JsonValue:
+        """The output for the nodes after it: the behaviour of the graph knows it."""
+        return outcome.output
+
+
+def asked_of(task: NodeTask, user_content: Content) -> Content:
+    """The question to an agent that is a node: the user's message, lists and dictionaries as JSON, all else as its text."""
+    if task.content is not None:
+        return task.content
+    if task.data is None:
+        return user_content
+    is_nested = isinstance(task.data, list | dict)
+    return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))

@@ -1,0 +1,97 @@
+"""The attempts of a graph as a whole, where no graph around it makes them (semantics.md section 8).
+
+What has ended in one attempt stays so in the next. Each attempt that failed leaves a note, so the count is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import cast
+
+import msgspec
+
+from actors.behaviours.chance import seeded_share
+from actors.behaviours.failure_log import log_failure
+from actors.behaviours.graph.node_attempt import repeated
+from actors.behaviours.graph.run import GraphRun
+from actors.behaviours.lifecycle import known_failure
+from actors.definitions.graphs.graph import Graph
+from actors.definitions.tree.spec import AgentSpec
+from actors.errors import ActorLostError, FencedError, NodeTimeoutError
+from actors.errors.tracebacks import whole_traceback
+from actors.interfaces.context import GraphContext
+from actors.messages.event import Event
+from actors.messages.graph import NodeInfo
+from actors.messages.protocol.outcomes import AnyOutcome, Failed
+from actors.rules.recovery.failures import classes_of, failure, failure_event
+
+logger = logging.getLogger(__name__)
+
+
+async def run_graph(spec: AgentSpec, context: GraphContext) -> AnyOutcome:
+    """Run a graph, from START or from where it was when it was paused or lost, to its end or to a pause; again when it fails."""
+    graph = cast(Graph, spec.definition)
+    is_tried = graph.retry_config is not None or graph.timeout is not None
+    if is_tried and not context.is_node:
+        return await GraphAttempts(spec, context).run()
+    return known_failure(context) or await GraphRun(spec, context).run()
+
+
+class GraphAttempts:
+    """Runs a graph until an attempt does not fail, or none is left."""
+
+    def __init__(self, spec: AgentSpec, context: GraphContext) -> None:
+        self._spec = spec
+        self._graph = cast(Graph, spec.definition)
+        self._context = context
+
+    async def run(self) -> AnyOutcome:
+        """The outcome of the last attempt. Raises FencedError."""
+        context = self._context
+        # An attempt whose failure was stored before the process was lost is over.
+        outcome: AnyOutcome = known_failure(context) or await self._attempt()
+        while isinstance(outcome, Failed):
+            delay_s = self._delay_s(outcome)
+            if delay_s is None:
+                break
+            info = NodeInfo(path=context.path, attempt=context.attempt, is_note=True)
+            await context.record_all([Event(branch=context.branch, node_info=info)])
+            await context.clock.sleep(delay_s)
+            await context.begin_again()
+            outcome = await self._attempt()
+        return outcome
+
+    def _delay_s(self, failed: Failed) -> float | None:
+        """Seconds until the graph is tried again; None: it is not."""
+        retry, attempt = self._graph.retry_config, self._context.attempt
+        if retry is None or attempt >= retry.max_attempts or not any(map(retry.is_meant_by, classes_of(failed))):
+            return None
+        return retry.delay_s(attempt, seeded_share(f"{self._context.invocation_id} {self._context.path} {attempt}"))
+
+    async def _attempt(self) -> AnyOutcome:
+        run = GraphRun(self._spec, self._context)
+        try:
+            async with asyncio.timeout(self._graph.timeout) as timer:
+                return await run.run()
+        except (FencedError, ActorLostError):
+            raise
+        except Exception as error:
+            if isinstance(error, TimeoutError) and timer.expired():
+                await run.stop_nodes()
+                error = NodeTimeoutError(self._graph.name, self._graph.timeout)
+            return await self._told(error)
+
+    async def _told(self, error: Exception) -> Failed:
+        """Store the one event of a failure that no node has told, and log it."""
+        traceback = whole_traceback(error)
+        failed = failure(error, traceback)
+        delay_s, retry = self._delay_s(failed), self._graph.retry_config
+        what, level = f"graph {self._graph.name!r}", logging.ERROR
+        if delay_s is not None and retry is not None:
+            what, level = repeated(what, self._context.attempt, retry, delay_s), logging.WARNING
+        log_failure(logger, level, what, self._context, error, traceback)
+        info = NodeInfo(path=self._context.path)
+        event = msgspec.structs.replace(failure_event(failed), branch=self._context.branch, node_info=info)
+        await self._context.record_all([event])
+        return failed

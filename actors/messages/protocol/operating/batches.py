@@ -1,0 +1,59 @@
+"""Batches: the program that runs one tells how far it is, and others read it. Driver to Session actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.messages.protocol.base import Message
+
+
+class SaveBatch(Message, frozen=True, kw_only=True):
+    """Store how far a batch is, in place of what was stored of it, with more of its items. The reply is Ack.
+
+    Attributes:
+        items: by position; those that are there already are stored again.
+    """
+
+    app: str
+    batch: BatchInfo
+    items: Sequence[BatchItem] = ()
+
+
+class ListBatches(Message, frozen=True, kw_only=True):
+    """List batches, the one that began last first. The reply is BatchesReply.
+
+    Attributes:
+        batch: only that of this id; "": all.
+        limit: at most so many.
+    """
+
+    app: str
+    batch: str = ""
+    limit: int
+
+
+class BatchesReply(Message, frozen=True, kw_only=True):
+    """Batches as they are stored."""
+
+    batches: Sequence[BatchInfo] = ()
+
+
+class ListBatchItems(Message, frozen=True, kw_only=True):
+    """List the items that are kept of a batch, by position. The reply is BatchItemsReply.
+
+    Attributes:
+        after: only those after this position; -1: all.
+        limit: at most so many.
+    """
+
+    app: str
+    batch: str
+    after: int = -1
+    limit: int
+
+
+class BatchItemsReply(Message, frozen=True, kw_only=True):
+    """Items as they are stored."""
+
+    items: Sequence[BatchItem] = ()

@@ -1,0 +1,120 @@
+"""Moving a user from one store to another: driver to Session actors.
+
+The driver holds the user in the store of now, has the other one keep all that there is of the user, and then has the first one
+remove it and note where the user is, in one step: from then on the user is in the other store, which writes what it has kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.messages.operating.store_seat import Arrival
+from actors.messages.protocol.base import Message
+
+
+class ReadUserRows(Message, frozen=True, kw_only=True):
+    """Read a part of all that a store, and the memory beside it, have of a user. The reply is UserRows.
+
+    Attributes:
+        after: where it begins; b"" at the begin.
+    """
+
+    app: str
+    user: str
+    after: bytes = b""
+
+
+class UserRows(Message, frozen=True, kw_only=True):
+    """A part.
+
+    Attributes:
+        raw: the rows, encoded.
+        rows: how many the session store has of them.
+        next: where the next part begins; b"" after the last one.
+    """
+
+    raw: bytes = b""
+    rows: int = 0
+    next: bytes = b""
+
+
+class BeginArrival(Message, frozen=True, kw_only=True):
+    """Have a store keep parts of a user from now on, in place of those of an earlier move. The reply is Ack.
+
+    Attributes:
+        token: tells the move from others.
+        source: the number of the store in which the user is, from 0.
+    """
+
+    app: str
+    user: str
+    token: str
+    source: int
+
+
+class StageUserRows(Message, frozen=True, kw_only=True):
+    """Have a store keep a part, by its number from 1. The reply is Ack."""
+
+    app: str
+    user: str
+    token: str
+    number: int
+    raw: bytes
+
+
+class LeaveStore(Message, frozen=True, kw_only=True):
+    """Have a store remove all of a user who is held, and note that the user is in store `to`. The reply is Ack.
+
+    Attributes:
+        rows: how many rows were read.
+    """
+
+    app: str
+    user: str
+    to: int
+    rows: int
+
+
+class AdmitUser(Message, frozen=True, kw_only=True):
+    """Have a store write all that it keeps of a user, who has left the other store. The reply is Ack."""
+
+    app: str
+    user: str
+    token: str
+
+
+class DropArrival(Message, frozen=True, kw_only=True):
+    """Have a store forget what it keeps of a user who is in another one. The reply is Ack.
+
+    Attributes:
+        with_batches: the user is deleted: items of batches that name the user are forgotten, too.
+    """
+
+    app: str
+    user: str
+    with_batches: bool = False
+
+
+class ListArrivals(Message, frozen=True, kw_only=True):
+    """List the users of whom a store keeps parts. The reply is Arrivals."""
+
+    app: str
+
+
+class Arrivals(Message, frozen=True, kw_only=True):
+    """Users of whom parts are kept."""
+
+    users: Sequence[Arrival] = ()
+
+
+class GetPlacement(Message, frozen=True, kw_only=True):
+    """Ask where a store says that a user is. The reply is PlacementReply."""
+
+    app: str
+    user: str
+
+
+class PlacementReply(Message, frozen=True, kw_only=True):
+    """The number of the other store; None: there is no note."""
+
+    store: int | None = None

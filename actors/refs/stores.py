@@ -1,0 +1,206 @@
+"""The client of the Session actors of several stores, each of which has the data of some users.
+
+Rules of this file:
+
+- A message about a user goes to the store in which the user is: at home (see `home_of`), unless an answer has said otherwise. It
+  is sent again where that says so, but for messages after which a driver polls the actor that has taken them: the driver sends
+  those again itself, after it has chosen another subscriber.
+- A list over all users is put together from those of all stores, page by page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from actors.errors import RaygroveError, UserArrivingError, UserElsewhereError
+from actors.messages import protocol as p
+from actors.messages.operating.batch import BatchInfo, BatchItem
+from actors.messages.operating.schedule import ScheduleRow
+from actors.messages.operating.usage import UsageReport
+from actors.messages.session import SessionKey, Shard
+from actors.messages.turn_info import TurnCounts, TurnInfo
+from actors.refs.session import SessionRef
+from actors.refs.sharded import ShardedSessionRef
+from actors.rules.accounting.report import merged_reports
+from actors.rules.capacity.lru import LruDict
+from actors.rules.placing import listing
+from actors.rules.placing.homes import home_of
+from actors.rules.placing.owners import user_of
+
+MOST_KNOWN = 10_000
+"""Users of whom a process remembers the store."""
+
+MOST_HOPS = 16
+"""Notes that may lead from store to store before a message is given up."""
+
+SENT_BY_DRIVERS = (p.FindTurn, p.OpenTurn, p.Subscribe)
+"""Messages of which the driver has to know which store has taken them: it polls there."""
+
+M = TypeVar("M", bound=p.Message)
+T = TypeVar("T")
+
+
+class StoresSessionRef(ShardedSessionRef):
+    """A client of the Session actors of several stores.
+
+    Args:
+        stores: a client of those of each store, in order.
+    """
+
+    def __init__(self, stores: Sequence[SessionRef]) -> None:
+        super().__init__([shard for store in stores for shard in store.shards])
+        self._stores = tuple(stores)
+        self._known: LruDict[tuple[str, str], int] = LruDict(MOST_KNOWN)
+
+    @property
+    def stores(self) -> Sequence[SessionRef]:
+        """A client of the Session actors of each store, in order."""
+        return self._stores
+
+    def sharing(self, shard: Shard) -> Sequence[SessionRef]:
+        """A client of each Session actor, of any store, that serves any session of a Runner's shard."""
+        return [session for store in self._stores for session in store.sharing(shard)]
+
+    def of(self, key: SessionKey) -> SessionRef:
+        """A client of the Session actor that serves a session, as far as this process knows."""
+        return self._stores[self.store_of(key.app, key.user)].of(key)
+
+    def store_of(self, app: str, user: str) -> int:
+        """The number of the store in which a user is, as far as this process knows."""
+        store = self._known.get((app, user))
+        if store is None:
+            store = self._known[app, user] = home_of(app, user, len(self._stores))
+        return store
+
+    def note_store(self, app: str, user: str, store: int) -> None:
+        """Go by what an answer has said: that a user is in a store."""
+        # What is wrong ends in an error of the next request that is sent from store to store.
+        self._known[app, user] = store % len(self._stores)
+
+    async def _ask(
+        self,
+        message: p.Message,
+        reply_type: type[M] | tuple[type[M], ...],
+        *,
+        once: bool = False,
+        early: Callable[[p.Message], None] | None = None,
+    ) -> M:
+        owner = user_of(message)
+        if owner is None:
+            raise RaygroveError(
+                f"{type(message).__name__} is for one actor of several: ask that one, which `of` gives for a session"
+            )
+        if isinstance(message, SENT_BY_DRIVERS):
+            try:
+                return await self._stores[self.store_of(*owner)]._ask(message, reply_type, once=once, early=early)
+            except UserElsewhereError as error:
+                self.note_store(*owner, error.store)
+                raise
+            except UserArrivingError as error:
+                await self.settle_move(*owner, error.store)
+                raise UserElsewhereError(owner[1], self.store_of(*owner)) from error
+        return await self._at_store(owner, lambda store: store._ask(message, reply_type, once=once, early=early))
+
+    async def _at_store(self, owner: tuple[str, str], ask: Callable[[SessionRef], Awaitable[T]]) -> T:
+        """Ask the store in which a user is."""
+        for _ in range(MOST_HOPS):
+            try:
+                return await ask(self._stores[self.store_of(*owner)])
+            except UserElsewhereError as error:
+                self.note_store(*owner, error.store)
+            except UserArrivingError as error:
+                await self.settle_move(*owner, error.store)
+        raise RaygroveError(f"the stores of this deployment do not agree which of them has user {owner[1]!r}")
+
+    async def settle_move(self, app: str, user: str, to: int, *, drops: bool = False) -> None:
+        """Find where a user is of whom a store keeps parts, and have that store admit the user if the other one says so.
+
+        Args:
+            to: the number of the store.
+            drops: the parts are forgotten if the user is still in the other store: no program moves the user any more.
+
+        Raises:
+            StoreError: a store failed.
+        """
+        target = self._stores[to].shards[0]
+        for arrival in await target.list_arrivals(p.ListArrivals(app=app)):
+            if arrival.user == user:
+                source = self._stores[arrival.source].shards[0]
+                if await source.get_placement(p.GetPlacement(app=app, user=user)) == to:
+                    await target.move_step(p.AdmitUser(app=app, user=user, token=arrival.token))
+                else:
+                    if drops:
+                        await target.move_step(p.DropArrival(app=app, user=user))
+                    self.note_store(app, user, arrival.source)
+                    return
+        self.note_store(app, user, to)
+
+    async def list_sessions(self, message: p.ListSessionsRequest) -> p.SessionsReply:
+        """List sessions, the one written last first. Raises StoreError."""
+        if message.user is not None:
+            return await self._at_store((message.app, message.user), lambda store: store.list_sessions(message))
+        pages = await asyncio.gather(*(store.list_sessions(message) for store in self._stores))
+        return p.SessionsReply(sessions=listing.sessions([page.sessions for page in pages], message.limit))
+
+    async def list_turns(self, message: p.ListTurns) -> list[TurnInfo]:
+        """List turns, those in line first, then the one that began last. Raises StoreError."""
+        if message.user is not None:
+            return await self._at_store((message.app, message.user), lambda store: store.list_turns(message))
+        return listing.turns(await asyncio.gather(*(store.list_turns(message) for store in self._stores)), message.limit)
+
+    async def count_turns(self, app: str) -> TurnCounts:
+        """Count the turns of an app that have not ended. Raises StoreError."""
+        return listing.counts(await asyncio.gather(*(store.count_turns(app) for store in self._stores)))
+
+    async def list_pending(self, message: p.ListPending) -> p.PendingReply:
+        """The calls at which turns wait for answers. Raises SessionNotFoundError, StoreError."""
+        if message.user is not None:
+            return await self._at_store((message.app, message.user), lambda store: store.list_pending(message))
+        return listing.pending(await asyncio.gather(*(store.list_pending(message) for store in self._stores)))
+
+    async def get_usage(self, message: p.GetUsage) -> UsageReport:
+        """Usage of turns, added up. Raises StoreError."""
+        if message.user is not None:
+            return await self._at_store((message.app, message.user), lambda store: store.get_usage(message))
+        return merged_reports(await asyncio.gather(*(store.get_usage(message) for store in self._stores)))
+
+    async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
+        """List schedules, by user and name. Raises StoreError."""
+        if message.user is not None:
+            return await self._at_store((message.app, message.user), lambda store: store.list_schedules(message))
+        return listing.schedules(await asyncio.gather(*(store.list_schedules(message) for store in self._stores)), message.limit)
+
+    async def save_batch(self, message: p.SaveBatch) -> None:
+        """Store how far a batch is, in the first store. Raises StoreError."""
+        await self._stores[0].save_batch(message)
+
+    async def list_batches(self, message: p.ListBatches) -> list[BatchInfo]:
+        """List batches, all of which the first store has. Raises StoreError."""
+        return await self._stores[0].list_batches(message)
+
+    async def list_batch_items(self, message: p.ListBatchItems) -> list[BatchItem]:
+        """List what is kept of a batch's items. Raises StoreError."""
+        return await self._stores[0].list_batch_items(message)
+
+    async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
+        """Hold a user where the user is. Raises StoreError."""
+        return await self._at_store((message.app, message.user), lambda store: store.hold_user(message))
+
+    async def release_user(self, message: p.ReleaseUser) -> None:
+        """Release a user in all stores."""
+        await asyncio.gather(*(store.release_user(message) for store in self._stores))
+
+
+def stores_client(shards: Sequence[SessionRef], stores: int) -> SessionRef:
+    """The client of a deployment's Session actors.
+
+    Args:
+        shards: a client of each, those of the first store first, as many of each store.
+        stores: how many stores there are.
+    """
+    each = len(shards) // stores
+    groups = [shards[first : first + each] for first in range(0, len(shards), each)]
+    clients = [group[0] if len(group) == 1 else ShardedSessionRef(group) for group in groups]
+    return clients[0] if len(clients) == 1 else StoresSessionRef(clients)

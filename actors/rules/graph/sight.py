@@ -1,0 +1,70 @@
+"""What an agent sees of the log that is a node of a graph, or that is part of the run of one (semantics.md section 8).
+
+The agent's run and what builds its requests again later decide by the same functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from actors.messages.codec import encode
+from actors.messages.content import Content
+from actors.messages.event import USER, Event
+from actors.messages.graph import is_below, is_of_tool
+
+MAX_QUESTION = 4_000
+"""Characters of a question that stands with the answer in the log. A longer one is found in the log by its digest."""
+
+
+def is_said_before(event: Event, agent: str, path: str, invocation_id: str, *, is_chat: bool) -> bool:
+    """True for what an agent sees of the conversation around its run: the user's words, and its own of earlier turns.
+
+    Args:
+        path: of its run.
+        invocation_id: of its turn.
+        is_chat: all that it has said counts, and not only in runs at that path.
+    """
+    is_of_run = is_chat or path_of(event) == path
+    is_earlier = event.author == agent and event.invocation_id != invocation_id and is_of_run
+    return is_earlier or (event.author == USER and event.node_info is None and not any(event.function_responses()))
+
+
+def is_of_run(event: Event, path: str, *, is_part: bool) -> bool:
+    """True for the events of a run.
+
+    Args:
+        path: of the run of the node.
+        is_part: the agent is part of that run, and sees the runs below the path.
+    """
+    found = path_of(event)
+    return found == path or (is_part and is_below(found, path))
+
+
+def shown(event: Event, path: str) -> Event | None:
+    """An event of a run as its agent is shown it; None where it is not."""
+    found = path_of(event)
+    if is_of_tool(found.removeprefix(path)):
+        return None
+    # What the user has said to this very run is part of what it sees; and so is a run that a tool has asked for to itself.
+    is_plain = event.author == USER or is_of_tool(found)
+    return msgspec.structs.replace(event, node_info=None) if is_plain else event
+
+
+def path_of(event: Event) -> str:
+    """The path of the run that an event is from; "" for none."""
+    return event.node_info.path if event.node_info is not None else ""
+
+
+def noted(question: Content) -> tuple[str, str]:
+    """Return the question to an agent as it stands with its answer: the text if it is short, or the digest of anything else."""
+    text = question.text
+    if question == Content.of_text(text) and len(text) <= MAX_QUESTION:
+        return text, ""
+    return "", digest(question)
+
+
+def digest(question: Content) -> str:
+    """The digest by which a question is found in the log."""
+    return hashlib.blake2b(encode(question), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""Several stores: which of them has a user, and which stores belong together."""

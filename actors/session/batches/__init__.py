@@ -1,0 +1,1 @@
+"""What programs tell of maps and evaluations that they run."""

@@ -1,0 +1,100 @@
+"""Batches as a service: programs store how far their maps and evaluations are, and others read it.
+
+Rules of this file:
+
+- Items name users. While all data of a user is being deleted, what names the user waits, as a turn of the user does.
+- A batch is of no session, and no turn waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from actors.errors import StoreError, UserArrivingError, UserElsewhereError
+from actors.interfaces.records import ForgetBatches, PutBatch, Write
+from actors.interfaces.store_abilities.batches import KeepsBatches
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.session.log.user_holds import UserHolds
+from actors.session.store.access import StoreAccess
+
+
+class KeptBatches:
+    """Answers the requests about batches.
+
+    Args:
+        access: the store.
+        user_holds: users whose data is being deleted.
+    """
+
+    def __init__(self, access: StoreAccess, user_holds: UserHolds) -> None:
+        self._access = access
+        self._user_holds = user_holds
+        self._writing: Counter[tuple[str, str]] = Counter()
+
+    async def save_batch(self, message: p.SaveBatch) -> p.Ack:
+        """Store how far a batch is. Raises StoreError."""
+        self._store()
+        users = {SessionKey(message.app, item.user_id, "") for item in message.items if item.user_id}
+        # From the last look at the holds to the write nothing is awaited.
+        while held := [key for key in users if self._user_holds.has(key)]:
+            # Of several stores the first one has the batches, wherever a user is moved.
+            with suppress(UserElsewhereError, UserArrivingError):
+                await self._user_holds.passed(held[0])
+        key = _key(message.app)
+        self._access.commits.clear_failure(key)
+        with self._writes_of(users):
+            await self._access.commits.submit(key, [PutBatch(key, message.batch, message.items)])
+        return p.Ack()
+
+    async def list_batches(self, message: p.ListBatches) -> p.BatchesReply:
+        """List batches. Raises StoreError."""
+        store = self._store()
+        return p.BatchesReply(
+            batches=await self._access.read(lambda: store.batches(message.app, message.batch, limit=message.limit))
+        )
+
+    async def list_items(self, message: p.ListBatchItems) -> p.BatchItemsReply:
+        """List what is kept of a batch's items. Raises StoreError."""
+        store, app, batch = self._store(), message.app, message.batch
+        return p.BatchItemsReply(
+            items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
+        )
+
+    def is_writing(self, app: str, user: str) -> bool:
+        """True while an item that names the user is being written."""
+        return (app, user) in self._writing
+
+    def forgetting_user(self, app: str, user: str) -> list[Write]:
+        """The write that deletes all items of a user; none in a store that keeps no batches."""
+        return [ForgetBatches(_key(app), user=user)] if isinstance(self._access.store, KeepsBatches) else []
+
+    async def forget_old(self, app: str, user: str | None, before_s: float) -> None:
+        """Delete what was told of before a time: items of a user, or with None all items and batches. Raises StoreError."""
+        if isinstance(self._access.store, KeepsBatches):
+            key = _key(app)
+            self._access.commits.clear_failure(key)
+            await self._access.commits.submit(key, [ForgetBatches(key, user=user, before_s=before_s)])
+
+    @contextmanager
+    def _writes_of(self, users: set[SessionKey]) -> Iterator[None]:
+        named = [(key.app, key.user) for key in users]
+        self._writing.update(named)
+        try:
+            yield
+        finally:
+            self._writing.subtract(named)
+            self._writing = +self._writing
+
+    def _store(self) -> KeepsBatches:
+        store = self._access.store
+        if not isinstance(store, KeepsBatches):
+            raise StoreError(f"{store} keeps no batches: it needs the methods of KeepsBatches")
+        return store
+
+
+def _key(app: str) -> SessionKey:
+    """Under which the writes of batches come: of no session, and of no state."""
+    return SessionKey(app, "", "batches")

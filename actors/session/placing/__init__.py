@@ -1,0 +1,1 @@
+"""A Session actor's store as one of several."""

@@ -1,0 +1,153 @@
+"""The users that are in another store than this Session actor's: requests about them are sent back to their senders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from actors.actor import Handler
+from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
+from actors.interfaces.store_abilities.placing import MovesUsers, PlacesUsers
+from actors.messages import protocol as p
+from actors.messages.operating.store_seat import Arrival, FoundStore
+from actors.messages.session import SessionKey
+from actors.rules.placing.homes import user_digest
+from actors.rules.placing.owners import OF_ANY_STORE, user_of
+from actors.session.environment import StorePlace
+from actors.session.memory import Memory
+from actors.session.store.access import StoreAccess
+
+READ_AGAIN = (p.FindTurn, p.ReadTurn, p.SearchMemory)
+"""Messages that only read, and wait for no hold of their user, beside those that only programs ask."""
+
+
+class UserPlacements:
+    """Answers GetStoreSeat, TakeStoreSeat, ListStoreUsers and PlaceUsers, and guards what is asked about users.
+
+    The notes of users that are elsewhere are in memory, some hundred bytes each: a request costs one look at them.
+
+    Args:
+        access: the store.
+        memory: what the store's users have in memory.
+        place: of the store; where it is the only one nothing is guarded.
+    """
+
+    def __init__(self, access: StoreAccess, memory: Memory, place: StorePlace) -> None:
+        self._access = access
+        self._memory = memory
+        self._number = place.number
+        self._is_one_of_several = place.of > 1
+        self._elsewhere: dict[str, dict[bytes, int]] = {}
+        self._arriving: dict[tuple[str, str], Arrival] = {}
+        self._loading = asyncio.Lock()
+
+    def guarded(self, kind: type[p.Message], handler: Handler, *, only_asks: bool) -> Handler:
+        """The handler of a message, which raises UserElsewhereError for a user that is in another store.
+
+        Args:
+            only_asks: the message changes nothing.
+        """
+        if not self._is_one_of_several or kind in OF_ANY_STORE:
+            return handler
+
+        async def handle(message: p.Message) -> p.Message:
+            owner = user_of(message)
+            if owner is not None:
+                await self.check(*owner)
+                if isinstance(message, p.OpenTurn | p.Subscribe):
+                    self._check_sender(message, owner[1])
+            reply = await handler(message)
+            if owner is not None and (only_asks or kind in READ_AGAIN):
+                # It may have been read while the user was moved.
+                await self.check(*owner)
+            return reply
+
+        return handle
+
+    def _check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
+        if message.subscriber and message.store not in (None, self._number):
+            # The driver has asked with what it knew before, and polls another Session actor.
+            raise UserElsewhereError(user, self._number)
+        if isinstance(message, p.OpenTurn) and message.config.app_daily_budget is not None:
+            raise RequestError(
+                "app_daily_budget goes with one session store, and the deployment has several: each knows only what its own "
+                "users have used"
+            )
+
+    async def check(self, app: str, user: str) -> None:
+        """Raise UserElsewhereError if a user is in another store; UserArrivingError, StoreError."""
+        elsewhere = self._elsewhere.get(app)
+        if elsewhere is None:
+            elsewhere = await self._loaded(app)
+        if self._arriving and (arrival := self._arriving.get((app, user))) is not None:
+            raise UserArrivingError(user, arrival.source, self._number)
+        if elsewhere and (store := elsewhere.get(user_digest(app, user))) is not None:
+            raise UserElsewhereError(user, store)
+
+    async def _loaded(self, app: str) -> dict[bytes, int]:
+        async with self._loading:
+            if app not in self._elsewhere:
+                found = dict(await self._access.read(self._store().placements, app))
+                store = self._access.store
+                arrivals = await self._access.read(store.arrivals, app) if isinstance(store, MovesUsers) else ()
+                self._arriving.update({(app, each.user): each for each in arrivals})
+                self._elsewhere[app] = found
+            return self._elsewhere[app]
+
+    async def check_key(self, key: SessionKey) -> None:
+        """The same for the user of a session."""
+        if self._is_one_of_several:
+            await self.check(key.app, key.user)
+
+    def note_left(self, app: str, user: str, store: int) -> None:
+        """Note in memory that a user is in another store, as it stands in this one."""
+        self._elsewhere.setdefault(app, {})[user_digest(app, user)] = store
+
+    def note_arriving(self, app: str, arrival: Arrival) -> None:
+        """Note in memory that parts of a user are kept."""
+        self._arriving[app, arrival.user] = arrival
+
+    def note_arrived(self, app: str, user: str, *, is_here: bool) -> None:
+        """Note in memory that none are kept any more; with `is_here` because the user is in this store now."""
+        self._arriving.pop((app, user), None)
+        if is_here:
+            self._elsewhere.get(app, {}).pop(user_digest(app, user), None)
+
+    def _store(self) -> PlacesUsers:
+        store = self._access.store
+        if not isinstance(store, PlacesUsers):
+            raise StoreError(f"{type(store).__name__} cannot be one of several stores: it has no methods of PlacesUsers")
+        return store
+
+    async def get_store_seat(self, message: p.GetStoreSeat) -> p.StoreSeatReply:
+        """Tell what the store has of an app. Raises StoreError."""
+        app, store = message.app, self._access.store
+        if not isinstance(store, PlacesUsers):
+            return p.StoreSeatReply(store=FoundStore(str(store), keeps_places=False))
+        seat = await self._access.read(store.seat, app)
+        if seat is not None or not self._is_one_of_several:
+            return p.StoreSeatReply(store=FoundStore(str(store), seat=seat))
+        of_app, _ = await self._access.read(store.state, app, "")
+        is_empty = not (of_app or await self._users(app, "", 1))
+        return p.StoreSeatReply(store=FoundStore(str(store), is_empty=is_empty, has_app_state=bool(of_app)))
+
+    async def take_store_seat(self, message: p.TakeStoreSeat) -> p.Ack:
+        """Have the store keep its place. Raises StoreError."""
+        await self._access.write(self._store().take_seat, message.app, message.seat)
+        return p.Ack()
+
+    async def list_store_users(self, message: p.ListStoreUsers) -> p.StoreUsers:
+        """List users of whom the store, or memory, has anything. Raises StoreError."""
+        return p.StoreUsers(users=await self._users(message.app, message.after, message.limit))
+
+    async def _users(self, app: str, after: str, limit: int) -> list[str]:
+        stored = await self._access.read(self._store().users, app, after, limit)
+        return sorted({*stored, *await self._memory.users(app, after, limit)})[:limit]
+
+    async def place_users(self, message: p.PlaceUsers) -> p.Ack:
+        """Note that users are in another store, from now on. Raises StoreError."""
+        placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
+        elsewhere = await self._loaded(message.app)
+        await self._access.write(self._store().place_users, message.app, placements)
+        elsewhere.update(placements)
+        return p.Ack()

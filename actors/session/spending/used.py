@@ -1,0 +1,82 @@
+"""How far the budgets of a turn are used, for those who look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from actors.errors import InvocationNotFoundError
+from actors.interfaces.records import TurnRow
+from actors.messages import protocol as p
+from actors.messages.event import now_s
+from actors.messages.operating.usage import Price, UsedBudget
+from actors.rules.accounting.at_limit import Account
+from actors.rules.accounting.budgets import used_of
+from actors.rules.accounting.report import DAY_S
+from actors.rules.accounting.turn_usage import minus, sum_of_packed
+from actors.session.log.open_turn import SessionTurn
+from actors.session.spending.accounts import BudgetAccounts, OthersSpent
+from actors.session.turns.lookup import TurnLookup
+from actors.session.turns.parts import SessionParts
+
+MAY_GO_ON = ("paused", "failed")
+"""States of turns that have ended and keep their options."""
+
+
+class UsedBudgets:
+    """Answers GetTurnBudgets.
+
+    Args:
+        lookup: finds turns.
+        accounts: says how far budgets are used.
+        prices: of tokens, by names of models or patterns.
+    """
+
+    def __init__(self, parts: SessionParts, lookup: TurnLookup, accounts: BudgetAccounts, prices: Mapping[str, Price]) -> None:
+        self._reader = parts.reader
+        self._lookup = lookup
+        self._accounts = accounts
+        self._prices = prices
+
+    async def get_turn_budgets(self, message: p.GetTurnBudgets) -> p.TurnBudgetsReply:
+        """Tell how far the budgets of a turn are used. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
+        key = message.key
+        log, row = await self._lookup.log_and_row(key, message.invocation_id)
+        if row is None:
+            if log.queue.has(message.invocation_id):
+                return p.TurnBudgetsReply()
+            raise InvocationNotFoundError(message.invocation_id, key.session)
+        turn = log.turn
+        if turn is None or turn.row.invocation_id != message.invocation_id:
+            if row.status not in MAY_GO_ON:
+                return p.TurnBudgetsReply()
+            turn = SessionTurn.of(row)
+            await self._reader.recall(key, turn)
+        if not turn.config.budgets:
+            return p.TurnBudgetsReply()
+        others = await self._accounts.read(key, turn)
+        if turn is not log.turn:
+            others = _without(others, row)
+        accounts = self._accounts.all(key, turn, others)
+        return p.TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])
+
+    def _limits(self, account: Account) -> Iterator[UsedBudget]:
+        budget = account.budget
+        for field, used in used_of(budget, account.spent, self._prices).items():
+            yield UsedBudget(
+                whose=account.whose,
+                field=field,
+                limit=round(budget.limits[field], 6),
+                used=round(used, 6),
+                at_limit=budget.at_limit,
+                model=budget.model,
+            )
+
+
+def _without(others: OthersSpent, row: TurnRow) -> OthersSpent:
+    """The sums of others alone. The store adds up a turn that has ended among them."""
+    spent = sum_of_packed([row.usage]) if row.usage else {}
+    is_of_today = row.begun_s >= now_s() // DAY_S * DAY_S
+    return OthersSpent(
+        minus(others.of_session, spent) if others.of_session else others.of_session,
+        minus(others.of_user, spent) if is_of_today and others.of_user else others.of_user,
+    )

@@ -1,0 +1,99 @@
+"""Running a turn again from a step of it (semantics.md, "Run again from a step").
+
+Rules of this file:
+
+- What came after the step is taken back as by a rewind: its events are hidden, and the state is what it was. All of it, and that
+  the turn runs, is one transaction. The turn then goes on as one does whose processes were all lost after that step.
+- Only the turn's own events may stand after the step: those of others would lose what they are about.
+- What was taken back was paid for: it stays in the sums of the turn, and counts for its budgets.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.errors import RequestError
+from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.messages import protocol as p
+from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
+from actors.rules.accounting.turn_usage import minus, packed
+from actors.rules.checks import state as scopes
+from actors.session.log.event_scan import new_event, scan
+from actors.session.log.open_turn import SessionTurn
+from actors.session.log.session_log import SessionLog
+from actors.session.turns.parts import SessionParts
+
+
+class TurnResets:
+    """Takes back what a turn has done after a step."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._reader = parts.reader
+        self._writer = parts.writer
+
+    async def take_back(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> SessionTurn:
+        """Hide what came after the step, and store that the turn runs. The log has to be loaded again.
+
+        Args:
+            row: of the turn, which has ended, or is paused.
+
+        Raises:
+            RequestError: the turn has no such event, or others have spoken after it.
+            StoreError: nothing is stored.
+        """
+        kept_seq, is_failure = await self._place(log, message)
+        turn = SessionTurn.of(row)
+        await self._reader.recall(log.key, turn)
+        used = dict(turn.usage.spent)
+        turn.taken_back = b""
+        await self._reader.recall(log.key, turn, kept_seq)
+        turn.taken_back = packed(taken) if (taken := minus(used, turn.usage.spent)) else b""
+        turn.reset = message.request
+        turn.config = message.config.after(turn.config) if message.config is not None else turn.config
+        turn.losses.clear()
+        turn.last_calls.clear()
+        # Failures before the step are what was done about them. One that is the step is tried again, as by a retry.
+        turn.retried_seq = kept_seq if is_failure else min(turn.retried_seq, kept_seq)
+        turn.go_on_by(self._parts.versions.of_open(log, turn.row), kept_seq)
+        turn.row = msgspec.structs.replace(turn.row.again(), opened_seq=turn.user_seq)
+        overwritten = scopes.take_back(await self._reader.undos(log.key, kept_seq + 1))
+        removed = tuple(key for key, value in overwritten.items() if not value)
+        restored = {key: value[0] for key, value in overwritten.items() if value}
+        told = Event(
+            id=new_event_id(),
+            invocation_id=new_invocation_id(),
+            author=USER,
+            timestamp=now_s(),
+            actions=EventActions(state_delta={**restored, **dict.fromkeys(removed)}),
+            custom_metadata={RESET: {"invocationId": row.invocation_id, "eventId": message.from_event}},
+        )
+        writes: list[Write] = [
+            PutState(log.key, {}, removed),
+            HideEvents(log.key, kept_seq + 1, log.head_seq),
+            log.put_turn(turn.record()),
+        ]
+        await self._writer.add(log, [new_event(told)], writes)
+        return turn
+
+    async def _place(self, log: SessionLog, message: p.RetryTurn) -> tuple[int, bool]:
+        """The position of the step, and whether it is a failure. Raises RequestError, StoreError."""
+        invocation_id = message.invocation_id
+        wanted = f"turn {invocation_id!r} cannot be run again from {message.from_event!r}"
+        position = await self._reader.position(log.key, message.from_event)
+        if position is None or position[1] != invocation_id:
+            raise RequestError(f"{wanted}: it has no such event, or no longer")
+        kept_seq = after_seq = position[0]
+        while page := await self._reader.page(log.key, after_seq):
+            for stored in page:
+                event = scan(stored.raw)
+                # One that tells of a rewind, or of a reset, says nothing.
+                is_told = event.author == USER and event.content is None
+                if event.invocation_id != invocation_id and not is_told:
+                    raise RequestError(
+                        f"{wanted}: turn {event.invocation_id!r} has spoken after it. "
+                        "Rewind the session to before that turn, or fork it"
+                    )
+            after_seq = page[-1].seq
+        kept = await self._reader.event(log.key, kept_seq)
+        return kept_seq, kept is not None and scan(kept.raw).error_code is not None

@@ -1,0 +1,195 @@
+"""Notices about a deployment, kept by Ray's control service.
+
+Rules of this file:
+
+- Notices are JSON: what reads them may have another version of raygrove, which knows fewer fields of them, or more.
+- They outlive the deployment's processes. One that names another deployment than the one that runs is old, and means nothing.
+- An upgrade's notice has a lease. Where that is over, the program that upgrades was lost, or has given up.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from ray.exceptions import RayError
+
+from actors.messages.event import now_s
+from actors.messages.shown import Shown
+from runtime.cluster.notices.release import Release
+from runtime.cluster.ray import key_values
+from runtime.cluster.ray.nodes import living_programs
+
+MOST_BEFORE = 50
+"""Deployments before that a notice names."""
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a deployment speaks.
+
+    Attributes:
+        deployment: its id.
+        release: of its actors.
+        protocol: the version of the protocol.
+        before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
+    """
+
+    deployment: str
+    release: Release
+    protocol: int
+    before: tuple[str, ...] = ()
+
+
+class SourceNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the tree of a deployment comes from.
+
+    Attributes:
+        deployment: its id.
+        path: of the code that came last, on the machine of the command.
+        stores: of sessions, as the command was told; None: it was not.
+        paths: by versions of the tree, the newest last; empty in notices of releases before it.
+    """
+
+    deployment: str
+    path: str
+    stores: Sequence[str] | None = None
+    paths: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def of(self, version: str) -> str | None:
+        """The path of the code of a version of the tree; None where no command has given it."""
+        return self.paths.get(version) if self.paths else self.path
+
+
+class ProgramNotice(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """A program that has joined a deployment.
+
+    Attributes:
+        job: Ray's name for it.
+        program: its name, host and process, in words.
+        release: its raygrove.
+        protocol: the version of the protocol that it speaks.
+    """
+
+    job: str
+    program: str
+    release: Release
+    protocol: int
+
+
+class UpgradeNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment is stopped so that another version of raygrove goes on with it.
+
+    Attributes:
+        deployment: its id.
+        versions: of its tree, which the next deployment takes over.
+        until_s: programs wait for the next deployment until then, in seconds since the epoch.
+        before: see DeploymentNotice.
+    """
+
+    deployment: str
+    versions: tuple[str, ...] = ()
+    until_s: float = 0.0
+    before: tuple[str, ...] = ()
+
+    @property
+    def is_under_way(self) -> bool:
+        """The next deployment is to be expected."""
+        return now_s() < self.until_s
+
+    @property
+    def all_before(self) -> tuple[str, ...]:
+        """The deployments before the next one."""
+        return (*self.before, self.deployment)[-MOST_BEFORE:]
+
+
+class Notices:
+    """The notices of one app. All methods block their thread, and raise RayError or RuntimeError where Ray does not answer.
+
+    Args:
+        namespace, app_name: name the app.
+    """
+
+    def __init__(self, namespace: str, app_name: str) -> None:
+        self._app = f"{namespace}/{app_name}@"
+
+    def deployment(self) -> DeploymentNotice | None:
+        """The release and the protocol of the deployment; None where it does not say so, or there is none."""
+        return self._read("deployment", DeploymentNotice)
+
+    def put_deployment(self, notice: DeploymentNotice) -> None:
+        """Tell what the deployment speaks that is started now."""
+        self._put("deployment", notice)
+
+    def forget_deployment(self, deployment: str) -> None:
+        """It has ended. What was told since of the next one stays."""
+        told = self.deployment()
+        if told is not None and told.deployment == deployment:
+            key_values.delete(self._app + "deployment")
+        if self.source(deployment) is not None:
+            key_values.delete(self._app + "source")
+
+    def source(self, deployment: str) -> SourceNotice | None:
+        """Where the tree of a deployment comes from; None where that was not told."""
+        told = self._read("source", SourceNotice)
+        return told if told is not None and told.deployment == deployment else None
+
+    def put_source(self, notice: SourceNotice) -> None:
+        """Tell where the tree comes from that new turns get now."""
+        self._put("source", notice)
+
+    def upgrade(self) -> UpgradeNotice | None:
+        """The upgrade of the app, if one has begun and is not done."""
+        return self._read("upgrade", UpgradeNotice)
+
+    def put_upgrade(self, notice: UpgradeNotice) -> None:
+        """Tell that an upgrade has begun, or goes on."""
+        self._put("upgrade", notice)
+
+    def forget_upgrade(self) -> None:
+        """The upgrade is done."""
+        key_values.delete(self._app + "upgrade")
+
+    def add_program(self, notice: ProgramNotice) -> str:
+        """Tell of a program that has joined. Returns the name of its notice."""
+        name = f"program/{secrets.token_hex(8)}"
+        self._put(name, notice)
+        return name
+
+    def remove_program(self, name: str) -> None:
+        """It has left."""
+        key_values.delete(self._app + name)
+
+    def programs(self, but: str = "") -> list[ProgramNotice]:
+        """The programs that have joined and live. Those of versions that do not tell are not among them.
+
+        Args:
+            but: leaves out the program whose notice has this name.
+        """
+        living, found = living_programs(), []
+        for key in key_values.keys_below(f"{self._app}program/"):
+            name = key.removeprefix(self._app)
+            told = self._read(name, ProgramNotice)
+            if told is not None and living is not None and told.job not in living:
+                key_values.delete(key)
+            elif told is not None and name != but:
+                found.append(told)
+        return found
+
+    def _read(self, name: str, kind: type[S]) -> S | None:
+        raw = key_values.value_of(self._app + name)
+        try:
+            return msgspec.json.decode(raw, type=kind) if raw else None
+        except msgspec.MsgspecError:
+            # Of a version with other notices.
+            return None
+
+    def _put(self, name: str, notice: msgspec.Struct) -> None:
+        key_values.put(self._app + name, msgspec.json.encode(notice))
+
+
+UNREADABLE = (RayError, RuntimeError)
+"""What reading or writing a notice raises where Ray does not answer."""

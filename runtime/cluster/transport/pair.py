@@ -1,0 +1,137 @@
+"""A Runner with a standby: which of its two processes leads, and messages to that one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import RayError
+
+from actors.interfaces.transport import EarlyReply
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.link import delivered, over_ray
+from runtime.cluster.transport.peer import Peer
+from runtime.cluster.transport.ray_actors import get_actor
+from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.connections import Channels
+
+ASK_AGAIN_S = 0.005
+"""When a process that stands by is asked again whether it leads. It does within milliseconds after the other one was lost."""
+
+LONGEST_S = 0.25
+"""The longest pause between two such questions."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one of the two processes says of itself.
+
+    Attributes:
+        leads: it is the Runner; else it stands by.
+        term: of the Runner; 0 where it stands by.
+        endpoint: where it listens; None where messages come over Ray.
+        node: the id of its node.
+    """
+
+    leads: bool
+    term: int
+    endpoint: Endpoint | None
+    node: str = ""
+
+
+class Pair:
+    """The two processes of a Runner.
+
+    Args:
+        first: the first one.
+        other: the name of the second, which may not be there yet.
+        namespace: of both.
+    """
+
+    def __init__(self, first: Handle, other: str, namespace: str) -> None:
+        self.first = first
+        self._other_name = other
+        self._namespace = namespace
+        self._other: Handle | None = None
+
+    async def leader(self) -> tuple[Handle, Endpoint | None]:
+        """The process that leads, and where it listens. It waits for one while one is about to lead.
+
+        Raises:
+            RayError: as Ray says of the first one, when neither answers.
+        """
+        asked = [asyncio.create_task(self._when_it_leads(find)) for find in (self._first, self._second)]
+        try:
+            left: Sequence[asyncio.Task[tuple[Handle, Endpoint | None]]] = asked
+            while left:
+                done, _ = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    if each.exception() is None:
+                        return each.result()
+                left = [each for each in left if each not in done]
+            return asked[0].result()
+        finally:
+            for each in asked:
+                each.cancel()
+
+    async def _first(self) -> Handle:
+        return self.first
+
+    async def _second(self) -> Handle:
+        if self._other is None:
+            self._other = await asyncio.to_thread(get_actor, self._other_name, self._namespace)
+        return self._other
+
+    async def _when_it_leads(self, find: Callable[[], Awaitable[Handle]]) -> tuple[Handle, Endpoint | None]:
+        """Ask one process until it leads. Raises RayError, and ValueError when it is not there."""
+        handle = await find()
+        pause_s = ASK_AGAIN_S
+        while True:
+            standing: Standing = await handle.standing.remote()
+            if standing.leads:
+                return handle, standing.endpoint
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_S)
+
+
+class PairPeer(Peer):
+    """The process that leads of two: see Peer."""
+
+    def __init__(self, pair: Pair, name: str, connections: Channels) -> None:
+        super().__init__(pair.first, name, connections)
+        self._pair = pair
+
+    async def _answer(self) -> Endpoint | None:
+        self._handle, endpoint = await self._pair.leader()
+        return endpoint
+
+
+class PairRayLink:
+    """Implements `actors.interfaces.transport.Link` for the process that leads of two, where messages go over Ray.
+
+    Args:
+        name, restart_timeout_s: see RayLink.
+    """
+
+    def __init__(self, pair: Pair, name: str, restart_timeout_s: float) -> None:
+        self.name = name
+        self._pair = pair
+        self._restart_timeout_s = restart_timeout_s
+        self._leader: Handle | None = None
+
+    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
+        """Deliver a message and return the reply: see RayLink.send."""
+        return delivered(lambda: self._attempt(raw), self.name, self._restart_timeout_s, once=once)
+
+    async def _attempt(self, raw: bytes) -> bytes:
+        if self._leader is None:
+            self._leader, _ = await self._pair.leader()
+        leader = self._leader
+        try:
+            return await over_ray(leader, raw, 0)
+        except RayError:
+            if self._leader is leader:
+                self._leader = None
+            raise

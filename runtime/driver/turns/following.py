@@ -1,0 +1,90 @@
+"""Follows turns of other programs, and turns whose deployment an upgrade has replaced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from actors.errors import RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
+from actors.messages import protocol as p
+from runtime.driver.engine_client import EngineClient
+from runtime.driver.event_loop import Work
+from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.subscribers import Subscribers
+
+MOST_STORES = 16
+"""How often a turn is asked for in another store, each time in that which the one before has named."""
+
+
+class Following:
+    """Subscribes to turns that are there. Its coroutines run on the portal's loop.
+
+    Args:
+        client: of the engine.
+        begin: runs a coroutine as a task that ends with the program's turns.
+
+    Attributes:
+        subscribers: those of the program.
+    """
+
+    def __init__(self, client: EngineClient, begin: Callable[[Work[None]], asyncio.Task[None]]) -> None:
+        self._engine = client.engine
+        self._closed = RuntimeClosedError(client.app_name, "is closed")
+        self._begin = begin
+        self.subscribers = Subscribers(client.engine, self._go_on_soon)
+
+    def _go_on_soon(self, turns: Sequence[TurnState], error: UpgradingError) -> None:
+        for turn in turns:
+            self._begin(self._go_on(turn, error)).add_done_callback(partial(self._end, turn))
+
+    def _end(self, turn: TurnState, task: asyncio.Task[None]) -> None:
+        # A task that is cancelled before it has begun cannot say so itself.
+        if task.cancelled():
+            turn.fail(self._closed)
+
+    async def _go_on(self, turn: TurnState, error: UpgradingError) -> None:
+        """Follow a turn whose deployment is gone in the one that takes its place."""
+        if not await self._engine.has_successor(error):
+            turn.fail(error)
+            return
+        # One that is being started is asked for again.
+        await turn.wait_until_started_async()
+        if not turn.is_over and not self.subscribers.follows(turn):
+            await self.subscribe(turn, turn.after_seq, turn.agent, goes_on=True)
+
+    async def subscribe(
+        self, turn: TurnState, after_seq: int, agent: str, stores: int = MOST_STORES, *, goes_on: bool = False
+    ) -> None:
+        """Subscribe to a turn, and have it go on if its Runner is gone. A turn that cannot be followed fails.
+
+        Args:
+            after_seq: the last event that is not wanted, or has come.
+            agent: the agent selected for it; "" where that is not known.
+            stores: how many stores may be asked.
+            goes_on: it was followed before: what has come stays.
+        """
+        key, invocation_id = turn.turn_key
+        subscriber = self.subscribers.single(key)
+        subscriber.add(turn)
+        try:
+            status = await self._engine.session.subscribe(
+                p.Subscribe(subscriber=subscriber.name, key=key, invocation_id=invocation_id, after_seq=after_seq)
+            )
+            if status == "lost":
+                # Its Runner may have ended, with its whole deployment.
+                await self._engine.runner.recover_turn(p.RecoverTurn(key=key, invocation_id=invocation_id))
+        except RaygroveError as error:
+            subscriber.remove(turn)
+            if isinstance(error, UserElsewhereError) and stores > 1:
+                # By now it is known where the user is.
+                await self.subscribe(turn, after_seq, agent, stores - 1, goes_on=goes_on)
+            elif await self._engine.has_successor(error):
+                await self.subscribe(turn, after_seq, agent, goes_on=goes_on)
+            else:
+                turn.fail(error)
+        else:
+            turn.mark_started(agent, 0 if goes_on else after_seq)
+            if turn.is_detached:
+                # Its subscription may have come after the end of that.
+                await subscriber.drop_turn(turn)

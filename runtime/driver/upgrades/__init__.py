@@ -1,0 +1,1 @@
+"""Another release of raygrove goes on with a deployment."""

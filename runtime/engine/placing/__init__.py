@@ -1,0 +1,1 @@
+"""A deployment with several stores."""

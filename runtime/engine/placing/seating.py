@@ -1,0 +1,71 @@
+"""Sees that the stores of a deployment belong together, before it runs a turn, and that users are found when the list grows."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+
+from actors.messages import protocol as p
+from actors.messages.operating.store_seat import FoundStore, StoreSeat
+from actors.refs.session import SessionRef
+from actors.refs.stores import StoresSessionRef
+from actors.rules.placing.homes import home_of, user_digest
+from actors.rules.placing.seats import AllSeated, Growth, seating
+
+PAGE = 1_000
+"""Users who are looked at, or noted, at a time."""
+
+
+async def seat_stores(app: str, session: SessionRef) -> None:
+    """Check that the stores are those of the app, in their order, and let new ones join.
+
+    A list that has grown is the list only when its first store says so; what is interrupted is done again by the next start.
+
+    Raises:
+        StoreError: they are not, or a store failed.
+    """
+    stores = session.stores
+    decided = seating(app, await _found(app, stores))
+    if isinstance(decided, AllSeated):
+        if isinstance(session, StoresSessionRef):
+            await _settle_moves(app, session)
+        return
+    await _keep_users(app, stores, decided)
+    family = decided.family or secrets.token_hex(8)
+    for number in reversed(range(len(stores))):
+        await stores[number].shards[0].take_store_seat(p.TakeStoreSeat(app=app, seat=StoreSeat(family, number, len(stores))))
+    # Two names of one database are found out now.
+    seating(app, await _found(app, stores))
+
+
+async def _settle_moves(app: str, session: StoresSessionRef) -> None:
+    """Bring moves of users to their ends that were interrupted: no program is at work on one."""
+    for number, store in enumerate(session.stores):
+        for arrival in await store.shards[0].list_arrivals(p.ListArrivals(app=app)):
+            await session.settle_move(app, arrival.user, number, drops=True)
+
+
+async def _found(app: str, stores: Sequence[SessionRef]) -> list[FoundStore]:
+    return await asyncio.gather(*(store.shards[0].get_store_seat(p.GetStoreSeat(app=app)) for store in stores))
+
+
+async def _keep_users(app: str, stores: Sequence[SessionRef], growth: Growth) -> None:
+    """Note in the new stores the users that are at home there from now on, and are in one of the others."""
+    for number, store in enumerate(stores[: growth.before]):
+        async for users in _users(app, store):
+            at_home: dict[int, list[bytes]] = {}
+            for user in users:
+                home = home_of(app, user, len(stores))
+                if home >= growth.before:
+                    at_home.setdefault(home, []).append(user_digest(app, user))
+            for home, digests in at_home.items():
+                note = p.PlaceUsers(app=app, digests=digests, store=number)
+                await asyncio.gather(*(shard.place_users(note) for shard in stores[home].shards))
+
+
+async def _users(app: str, store: SessionRef) -> AsyncIterator[Sequence[str]]:
+    after = ""
+    while users := await store.shards[0].list_store_users(p.ListStoreUsers(app=app, after=after, limit=PAGE)):
+        yield users
+        after = users[-1]

@@ -1,0 +1,124 @@
+"""`raygrove upgrade`: a deployment goes on with the release of raygrove that the command has."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runtime.frontends.console.apps import options
+from runtime.frontends.console.deployments.options import Address, Name
+from runtime.frontends.console.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.messages.operating.upgrades import UpgradeReport
+    from runtime.cluster.notices.notices import SourceNotice
+    from runtime.driver.runtime import Runtime
+
+Path = Annotated[
+    str | None,
+    typer.Argument(metavar="PATH", help="The app's code; by default where the deployment has it from.", show_default=False),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would happen.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Leave behind programs that cannot speak with it, and trees that it cannot load."),
+]
+Within = Annotated[str, typer.Option(metavar="AGE", help="How long turns may take to end: others go on afterwards.")]
+
+
+def upgrade(
+    name: Name,
+    path: Path = None,
+    within: Within = "1m",
+    dry_run: DryRun = False,
+    force: Force = False,
+    store: options.Store = None,
+    address: Address = None,
+    json: Json = False,
+) -> None:
+    """Have a deployment go on with the release of raygrove that this command has, on the same stores.
+
+    New turns are refused for a moment, with the time to ask again. Turns that run end, or go on afterwards; paused ones stay
+    paused. Servers and programs that have joined stay up.
+    """
+    from actors.errors import ProtocolMismatchError, UpgradeRefusedError
+    from runtime.cluster.notices.sources import source_of, tell_source
+    from runtime.frontends.console.apps.opening import Where, open_app
+    from runtime.frontends.console.joining import find_ray, joined
+    from runtime.frontends.console.options import parsed_age
+    from runtime.frontends.console.output import print_json
+    from runtime.settings import Settings
+
+    within_s, began_s = parsed_age(within), time.monotonic()
+    try:
+        with joined(name, address) as rt:
+            told = source_of(Settings().namespace, rt.app_name)
+            path = path if path is not None else _source(rt, told)
+            stores = store if store is not None or told is None else told.stores
+            successor = open_app(Where(path, name, stores, address=rt.address or find_ray(address)), detached=True)
+            report = rt.upgrade(successor, within_s=within_s, force=force, dry_run=dry_run)
+            if not dry_run:
+                tell_source(Settings().namespace, name, path, report.version_after, stores, told)
+                successor.close()
+    except ProtocolMismatchError as error:
+        _, before, there, _, here = error.args
+        reason = f"it runs on {before}, which speaks version {there} of the protocol, and this release speaks version {here}"
+        advice = f"Drain it with that release: `raygrove stop {name} --drain`, then `raygrove start PATH --resume` with this one"
+        raise UpgradeRefusedError(name, reason, advice) from error
+    if json:
+        print_json([report])
+        return
+    print(_sentence(name, report, time.monotonic() - began_s))
+    for line in _lines(report, within):
+        print(f"  {line}")
+
+
+def _source(rt: Runtime, told: SourceNotice | None) -> str:
+    """The path of the code of the tree that new turns get. Raises RequestError where no command has given that tree."""
+    from actors.errors import RequestError
+    from runtime.driver.updates.methods import current_version
+
+    version = current_version(rt) if told is not None and told.paths else ""
+    path = told.of(version) if told is not None else None
+    if path is None:
+        what = f"version {version} of {rt.app_name!r}" if version else repr(rt.app_name)
+        raise RequestError(f"no command has told where the code of {what} is: give PATH")
+    return path
+
+
+def _sentence(name: str, report: UpgradeReport, took_s: float) -> str:
+    before = report.release_before or "an older raygrove, which does not say its release,"
+    if report.dry_run:
+        return f"{name} would go from {before} to {report.release_after}; nothing was changed"
+    return f"{name} went from {before} to {report.release_after} in {took_s:.1f} s, and was away for {report.away_s:.1f} s"
+
+
+def _lines(report: UpgradeReport, within: str) -> Iterator[str]:
+    if report.dry_run:
+        yield f"turns: {report.running} running, {report.waiting} waiting in line, {report.paused} paused"
+        if report.running or report.waiting:
+            yield f"they may take {within} to end; those that run longer go on afterwards"
+    elif report.left:
+        yield f"{report.left} open {'turn goes' if report.left == 1 else 'turns go'} on"
+    if not report.version_before:
+        yield f"the tree: version {report.version_after}; that release had none, and all turns go on with it"
+    elif report.version_before == report.version_after:
+        yield f"the tree stays at version {report.version_after}"
+    else:
+        yield f"the tree: version {report.version_before}, then {report.version_after}"
+    if report.kept:
+        yield f"kept for turns that began with them: {', '.join(report.kept)}"
+    if report.given_up:
+        yield f"turns of these versions go on with the new tree: {', '.join(report.given_up)}"
+    for store in report.stores:
+        if 0 < store.before < store.after:
+            yield f"{store.store}: tables of version {store.before}, then {store.after}, which the release before refuses"
+    for program in report.programs:
+        becomes = "stays" if program.can_stay else "gets errors until it is started again"
+        yield f"{becomes}: {program.program} with {program.release}"
+    for setting in report.settings:
+        yield f"setting {setting}"

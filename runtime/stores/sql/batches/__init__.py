@@ -1,0 +1,1 @@
+"""Batches in the session store: how they are read and changed."""

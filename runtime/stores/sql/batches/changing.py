@@ -1,0 +1,74 @@
+"""Changes of batches, in the transaction of a commit. Each does nothing when it was done before."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Delete, Insert, Table, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from actors.interfaces.records import ForgetBatches, PutBatch
+from actors.interfaces.store_abilities.batches import MAX_BATCHES
+from actors.messages.codec import encode
+from runtime.stores.sql.schema import batch_items, batches
+
+_OLDEST_KEPT = (
+    select(batches.c.begun_s)
+    .where(batches.c.app == bindparam("of_app"))
+    .order_by(batches.c.begun_s.desc(), batches.c.id.desc())
+    .limit(1)
+    .offset(MAX_BATCHES - 1)
+    .scalar_subquery()
+)
+_DROP_FIRST: Delete = delete(batches).where(batches.c.app == bindparam("of_app"), batches.c.begun_s < _OLDEST_KEPT)
+_DROP_WITHOUT_BATCH: Delete = delete(batch_items).where(
+    batch_items.c.app == bindparam("of_app"),
+    batch_items.c.batch.not_in(select(batches.c.id).where(batches.c.app == bindparam("of_app"))),
+)
+
+
+def change_batches(connection: Connection, write: PutBatch | ForgetBatches) -> None:
+    """Do one write."""
+    if isinstance(write, PutBatch):
+        _put(connection, write)
+    else:
+        _forget(connection, write)
+
+
+def _put(connection: Connection, write: PutBatch) -> None:
+    app, batch = write.key.app, write.batch
+    row = {"app": app, "id": batch.id, "begun_s": batch.begun_s, "updated_s": batch.updated_s, "raw": encode(batch)}
+    connection.execute(_upsert(batches, connection.dialect.name), row)
+    items = [
+        {"app": app, "batch": batch.id, "position": each.position, "user": each.user_id, "at_s": each.at_s, "raw": encode(each)}
+        for each in write.items
+    ]
+    if items:
+        connection.execute(_upsert(batch_items, connection.dialect.name), items)
+    # What a program tells first of a batch is of the time at which it begins.
+    if batch.updated_s == batch.begun_s and connection.execute(_DROP_FIRST, {"of_app": app}).rowcount:
+        connection.execute(_DROP_WITHOUT_BATCH, {"of_app": app})
+
+
+def _forget(connection: Connection, write: ForgetBatches) -> None:
+    items = delete(batch_items).where(batch_items.c.app == write.key.app)
+    if write.user is not None:
+        items = items.where(batch_items.c.user == write.user)
+    if write.before_s is not None:
+        items = items.where(batch_items.c.at_s < write.before_s)
+    connection.execute(items)
+    if write.user is None:
+        whole = delete(batches).where(batches.c.app == write.key.app)
+        if write.before_s is not None:
+            whole = whole.where(batches.c.updated_s < write.before_s)
+        if connection.execute(whole).rowcount:
+            connection.execute(_DROP_WITHOUT_BATCH, {"of_app": write.key.app})
+
+
+@cache
+def _upsert(table: Table, dialect: str) -> Insert:
+    statement: Any = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    rest = {column.name: statement.excluded[column.name] for column in table.columns if not column.primary_key}
+    upsert: Insert = statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=rest)
+    return upsert

@@ -1,0 +1,168 @@
+"""What turns have used, and how far their budgets are used, is seen where operators look at turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from actors import Budget, Content, LlmAgent, LlmResponse, Paused, Price, RunConfig, Usage, tool
+from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
+from actors.messages.operating.usage import UsedBudget
+from actors.messages.protocol import GetTurnBudgets
+from actors.refs.session import SessionRef
+from actors.testing import ScriptedModel
+from actors.testing.models import reply_parts
+from runtime import Runtime, Settings
+from runtime.frontends.console import cli, joining
+from runtime.frontends.console.apps.commands import Commands
+from runtime.frontends.console.apps.terminal import Terminal
+from runtime.frontends.console.deployments.ps import _used_today
+from runtime.frontends.console.event_lines import budget_line
+from tests.support.runtimes import Deploy
+
+CALLS = 20
+
+
+@tool
+def search(query: str) -> list[str]:
+    """Search for something."""
+    return []
+
+
+class Priced(ScriptedModel):
+    name = "priced"
+
+
+def seeker() -> LlmAgent:
+    usage = Usage(prompt_token_count=1000, candidates_token_count=100)
+    parts = reply_parts({"call": "search", "args": {"query": "gold"}})[0]
+    model = Priced([LlmResponse(content=Content(role="model", parts=parts), usage=usage)] * CALLS)
+    return LlmAgent(name="seeker", model=model, tools=[search])
+
+
+def started(deploy: Deploy) -> Runtime:
+    return deploy(seeker(), settings=Settings(prices={"priced": Price(input=1.0, output=10.0)}))
+
+
+def described(rt: Runtime, session: str = "s1") -> list[UsedBudget]:
+    return [*rt.turns.describe("ada", session, rt.turns.list("ada", session, limit=1)[0].invocation_id).budgets]
+
+
+def test_a_turn_that_waits_is_described_with_its_budgets(local: Deploy) -> None:
+    describes_a_turn_that_waits(local)
+
+
+def test_a_deployment_that_does_not_know_the_question_is_described_without_budgets(
+    local: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As one of an older release answers a message that it cannot read.
+    async def unread(ref: SessionRef, message: GetTurnBudgets) -> NoReturn:
+        raise NotEncodableError("message for session", "Invalid value 'get_turn_budgets'")
+
+    with started(local) as rt:
+        rt.run(
+            user_id="ada", session_id="s1", message="go", run_config=RunConfig(budget=Budget(llm_calls=1, at_limit="ask"))
+        ).result()
+        assert described(rt) != []
+        monkeypatch.setattr(SessionRef, "turn_budgets", unread)
+        assert described(rt) == []
+
+
+@pytest.mark.full
+def test_a_turn_that_waits_is_described_on_each_engine(deploy: Deploy) -> None:
+    describes_a_turn_that_waits(deploy)
+
+
+def describes_a_turn_that_waits(deploy: Deploy) -> None:
+    """A turn whose budgets are of all kinds, before an answer, after it, and when its deployment is another one."""
+    asks = Budget(llm_calls=2, at_limit="ask")
+    config = RunConfig(
+        budget=asks,
+        agent_budgets={"seeker": Budget(tool_calls=9)},
+        session_budget=Budget(tokens=50_000),
+        user_daily_budget=Budget(money=1.0),
+        app_daily_budget=Budget(tokens=100_000, model="cheap"),
+    )
+    with started(deploy) as rt:
+        rt.run(user_id="ada", session_id="other", message="find", run_config=RunConfig(budget=asks)).result()
+        paused = rt.run(user_id="ada", session_id="s1", message="find", run_config=config).result()
+        assert isinstance(paused.outcome, Paused)
+        turn = f"turn {paused.invocation_id!r}"
+        # The turn counts once, though the store has it among the others by now.
+        expected = [
+            UsedBudget(whose=turn, field="llm_calls", limit=2, used=2, at_limit="ask"),
+            UsedBudget(whose="agent 'seeker'", field="tool_calls", limit=9, used=2),
+            UsedBudget(whose="session 's1'", field="tokens", limit=50_000, used=2_200),
+            UsedBudget(whose="user 'ada' today", field="money", limit=1.0, used=0.008),
+            UsedBudget(whose="app 'test' today", field="tokens", limit=100_000, used=4_400, model="cheap"),
+        ]
+        assert sorted(described(rt), key=lambda each: each.whose) == sorted(expected, key=lambda each: each.whose)
+        [question] = rt.pending(user_id="ada", session_id="s1")
+        rt.answer(question, response={"llm_calls": 3}, user_id="ada", session_id="s1").result()
+        [own] = [each for each in described(rt) if each.whose == turn]
+        assert (own.limit, own.used) == (5, 5)
+        found = rt.turns.describe("ada", "s1", paused.invocation_id)
+        assert (round(found.money or 0, 6), found.currency) == (0.01, "USD")
+    with started(deploy) as rt:
+        # By the store alone.
+        assert [(each.limit, each.used) for each in described(rt) if each.whose == turn] == [(5, 5)]
+
+
+def test_a_turn_that_failed_has_them_and_one_without_budgets_none(local: Deploy) -> None:
+    with started(local) as rt:
+        with pytest.raises(BudgetExceededError):
+            rt.run(user_id="ada", session_id="s1", message="find", run_config=RunConfig(budget=Budget(llm_calls=2))).result()
+        assert [(each.field, each.used, each.limit) for each in described(rt)] == [("llm_calls", 2, 2)]
+        with pytest.raises(LlmCallsLimitExceededError):
+            rt.run(user_id="ada", session_id="s2", message="find", run_config=RunConfig(max_llm_calls=2)).result()
+        assert described(rt, "s2") == []
+
+
+@pytest.fixture
+def rt(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    with started(local) as rt:
+
+        @contextmanager
+        def joined(name: str, address: str | None) -> Iterator[Runtime]:
+            yield rt
+
+        monkeypatch.setattr(joining, "joined", joined)
+        config = RunConfig(budget=Budget(llm_calls=2, at_limit="ask"))
+        rt.run(user_id="ada", session_id="s1", message="find", run_config=config).result()
+        yield rt
+
+
+def raygrove(*arguments: str) -> str:
+    result = CliRunner().invoke(cli.app, arguments)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+def test_commands_show_them(rt: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
+    told = raygrove("describe", "test", "s1")
+    assert "  money:      0.004000 USD\n" in told
+    assert "llm_calls 2 of 2, then ask\n" in told
+    assert "  budget:     100 % of turn " in told
+    columns, row = (line.split("\t") for line in raygrove("turns", "test", "--usage").splitlines())
+    assert dict(zip(columns, row, strict=True)) | {"CALLS": "2", "TOKENS": "2200", "MONEY": "0.0040 USD"} == dict(
+        zip(columns, row, strict=True)
+    )
+    assert "TOKENS" not in raygrove("turns", "test")
+    with pytest.raises(RequestError, match="without --watch"):
+        raygrove("turns", "test", "--usage", "--watch")
+    nearly = UsedBudget(whose="user 'ada' today", field="tokens", limit=2_000_000, used=1_500_000.5, model="cheap")
+    assert budget_line(nearly) == "75 % of user 'ada' today: tokens 1,500,000.5 of 2,000,000, then the model 'cheap'"
+    assert _used_today(rt) == {"tokens": 2200, "money": "0.0040 USD"}
+    capsys.readouterr()
+    Commands(rt, "ada", Terminal()).do("/usage", "", "s1")
+    Commands(rt, "ada", Terminal()).do("/usage", "", "new")
+    first, budget, new = capsys.readouterr().out.splitlines()
+    assert first.startswith("2 model calls, 2 calls of tools, ")
+    assert first.endswith("2,200 tokens (2,000 in, 200 out), 0.004000 USD")
+    assert budget.endswith("llm_calls 2 of 2, then ask")
+    assert new.startswith("0 model calls")

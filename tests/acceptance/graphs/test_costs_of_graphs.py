@@ -1,0 +1,72 @@
+"""What a turn of a graph costs: messages and commits, which no machine makes slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from actors import START, BaseAgent, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent, ToolContext
+from actors.testing import PatternModel
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.fixtures.lossy_engine import lossy_runtime
+from tests.support.runtimes import Deploy, run_turn
+
+MANY = 5
+
+
+def agents() -> Sequence[LlmAgent]:
+    return [LlmAgent(name=f"m{number}", model=PatternModel([("", "ok")])) for number in range(MANY)]
+
+
+def messages_and_commits(root: BaseAgent, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Of a turn of a new session, in a deployment that has run one before."""
+    commits = 0
+    commit = SqlSessionStore.commit
+
+    def counted(store: SqlSessionStore, *given: object) -> object:
+        nonlocal commits
+        commits += 1
+        return commit(store, *given)  # type: ignore[arg-type]
+
+    folder.mkdir()
+    rt, engine = lossy_runtime(root, folder)
+    with rt, monkeypatch.context() as patch:
+        run_turn(rt, "go", session_id="warm")
+        patch.setattr(SqlSessionStore, "commit", counted)
+        before = engine.messages
+        run_turn(rt, "go")
+        return engine.messages - before, commits
+
+
+def test_agents_side_by_side_cost_less_than_those_of_a_parallel_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parallel = ParallelAgent(name="root", sub_agents=list(agents()))
+    beside, commits = messages_and_commits(parallel, tmp_path / "a", monkeypatch)
+    fan = Graph(name="root", edges=[(START, tuple(agents()))])
+    assert messages_and_commits(fan, tmp_path / "b", monkeypatch) == (beside - MANY, commits)
+    joined = Graph(name="root", edges=[(START, tuple(agents()), JoinNode("all"))])
+    assert messages_and_commits(joined, tmp_path / "c", monkeypatch) == (beside - MANY, commits)
+
+
+def test_agents_begin_with_the_state_as_it_is_then(deploy: Deploy) -> None:
+    """Also with what functions have written, and agents before them."""
+
+    def write(key: str, tool_context: ToolContext) -> str:
+        """Write."""
+        tool_context.state[key] = "known"
+        return "ok"
+
+    def look(tool_context: ToolContext) -> str:
+        """Look."""
+        return " ".join(sorted(tool_context.state))
+
+    def begin(ctx: NodeContext) -> None:
+        ctx.state["x"] = "known"
+
+    writes = PatternModel([("tool:", "written"), ("", {"call": "write", "args": {"key": "y"}})])
+    writer = LlmAgent(name="writer", model=writes, tools=[write])
+    first, last = (LlmAgent(name=name, model=PatternModel([("", {"call": "look"})]), tools=[look]) for name in ("first", "last"))
+    with deploy(Graph(name="wf", edges=[(START, begin, first, writer, last)])) as rt:
+        events = run_turn(rt, "go")
+        assert [event.text for event in events if event.text] == ['{"result":"x"}', "written", '{"result":"x y"}']

@@ -1,0 +1,1 @@
+"""Parts of the trees of which actors are lost."""

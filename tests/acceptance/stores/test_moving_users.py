@@ -1,0 +1,288 @@
+"""A user is moved from one store to another, with everything, and is in one of them whatever is lost meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, Paused
+from actors.errors import RequestError, StoreError
+from actors.messages import protocol as p
+from actors.messages.protocol.base import Message
+from actors.refs.base import Ref
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.stores.sql import schema
+from runtime.stores.sql.placing import user_rows
+from tests.support.agents.conversation_tools import forever
+from tests.support.placing.several import store_files, users_at
+from tests.support.polling import until
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
+from tests.support.vectors.vector_agents import lro
+
+USER = users_at(0, 2)[0]
+STEPS = (p.HoldUser, p.BeginArrival, p.ReadUserRows, p.StageUserRows, p.LeaveStore, p.AdmitUser, p.ReleaseUser)
+
+
+def desk() -> LlmAgent:
+    rules: list[Any] = [("^ask", {"call": "lro"}), ("tool:lro", "thanks"), ("hang", {"call": "forever"})]
+    return LlmAgent(name="root", model=PatternModel(rules, default="hello"), tools=[LongRunningFunctionTool(lro), forever])
+
+
+def fill(rt: Runtime, user: str = USER) -> None:
+    """Have something of all kinds of a user."""
+    for number in range(3):
+        run_turn(rt, "hi", user_id=user, session_id=f"s{number}", state_delta={"user:n": number, "own": number})
+    paused = rt.run(user_id=user, session_id="asking", message="ask", invocation_id="asked").result()
+    assert isinstance(paused.outcome, Paused)
+    rt.memory.add_session(user, "s1")
+    rt.artifacts.save(user, "s1", "note.txt", Part(text="kept"))
+    rt.schedules.create("daily", user_id=user, session_id="s1", message="hi", every=86_400)
+    rt.sessions.rewind(user, "s2", rt.turns.list(user, "s2")[0].invocation_id)
+    rt.sessions.archive(1_000)
+
+
+def seen(rt: Runtime, user: str = USER) -> dict[str, Any]:
+    """What programs see of a user."""
+    return {
+        "sessions": rt.sessions.list(user),
+        "events": {session.id: stored(rt, session.id, user) for session in rt.sessions.list(user)},
+        "turns": rt.turns.list(user),
+        "pending": rt.pending(user_id=user),
+        "memory": rt.memory.search(user, "hello"),
+        "artifacts": rt.artifacts.list_keys(user, "s1"),
+        "schedules": rt.schedules.list(user),
+        "usage": rt.usage(user),
+        "all": [(session.user_id, session.id) for session in rt.sessions.list()],
+        "counts": rt.turns.counts(),
+    }
+
+
+def goes_on(rt: Runtime, user: str = USER) -> None:
+    """Have a user's sessions go on where they were."""
+    call = rt.pending(user_id=user)[0]
+    answer = Content(parts=[Part(function_response=FunctionResponse(id=call.call_id, name="lro", response={"r": 1}))])
+    assert rt.run(user_id=user, session_id="asking", message=answer).result().text == "thanks"
+    assert author_texts(run_turn(rt, "hi", user_id=user, session_id="s1")) == [("root", "hello")]
+
+
+def turns_of_stores(rt: Runtime) -> list[int]:
+    return [part.counts["turns"] for part in rt.statistics().session.parts]
+
+
+def test_each_table_is_moved_or_stays_for_a_reason() -> None:
+    listed = {schema.sessions, *user_rows.OF_SESSIONS, *user_rows.OF_USERS, *user_rows.OF_STORES}
+    assert listed == set(schema.metadata.tables.values())
+
+
+def test_a_user_who_was_moved_has_everything_and_goes_on_there(deploy: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 3)
+    with deploy(desk(), session_store=urls[:2]) as rt:
+        fill(rt)
+        before = seen(rt)
+        moved = rt.users.move(USER, urls[1])
+        assert (moved.before, moved.now) == (0, 1)
+        assert moved.rows > 20
+        assert seen(rt) == before
+        assert rt.users.move(USER, urls[1]).rows == 0
+        for url in (urls[0], urls[1]):
+            rt.users.move(USER, url)
+            assert seen(rt) == before
+    with deploy(desk(), session_store=urls) as rt:
+        assert seen(rt) == before
+        goes_on(rt)
+        assert turns_of_stores(rt)[1] == 2
+        rt.users.move(USER, urls[2])
+        assert author_texts(run_turn(rt, "hi", user_id=USER, session_id="s1")) == [("root", "hello")]
+        assert turns_of_stores(rt)[2] == 1
+        assert rt.users.delete(USER).sessions == 4
+        assert rt.sessions.list() == []
+        assert author_texts(run_turn(rt, "hi", user_id=USER)) == [("root", "hello")]
+        assert len(stored(rt, "s1", USER)) == 2
+
+
+def test_a_user_without_data_is_told_of_and_begins_in_the_other_store(local: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt:
+        first, again = (rt.users.move(USER, urls[1]) for _ in range(2))
+        assert (first.before, first.now, first.has_data) == (0, 1, False)
+        assert (again.before, again.now, again.has_data) == (1, 1, False)
+        run_turn(rt, "hi", user_id=USER)
+        assert turns_of_stores(rt) == [0, 1]
+        assert rt.users.move(USER, urls[1]).has_data
+        assert rt.users.move(USER, urls[0]).has_data
+
+
+def test_a_program_that_knows_the_store_before_finds_the_user(deploy: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    with deploy(desk(), session_store=urls) as rt:
+        fill(rt)
+        rt.users.move(USER, urls[1])
+        for _ in range(2):
+            rt._client.engine.session.note_store("test", USER, 0)
+            assert author_texts(run_turn(rt, "hi", user_id=USER, session_id="s1")) == [("root", "hello")]
+        rt._client.engine.session.note_store("test", USER, 0)
+        assert isinstance(rt.attach(user_id=USER, session_id="asking", invocation_id="asked").result().outcome, Paused)
+        goes_on(rt)
+
+
+class _LostError(Exception):
+    """The program that moves is lost."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+@pytest.mark.parametrize("restarts", [True, False], ids=["restarted", "running"])
+def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Message], when: str, restarts: bool
+) -> None:
+    urls = store_files(tmp_path, 2)
+    ask = Ref._ask
+    lost: list[bool] = []
+
+    async def losing(self: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        if lost:
+            raise _LostError
+        if isinstance(message, step):
+            if when == "after":
+                await ask(self, message, *args, **options)
+            lost.append(True)
+            raise _LostError
+        return await ask(self, message, *args, **options)
+
+    rt = local(desk(), session_store=urls)
+    rt.start()
+    fill(rt)
+    before = seen(rt)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ref, "_ask", losing)
+        with pytest.raises(_LostError):
+            rt.users.move(USER, urls[1])
+    if restarts:
+        rt.close()
+        rt = local(desk(), session_store=urls)
+        rt.start()
+    else:
+        # The hold of a program that is lost ends by itself, a minute later.
+        rt._client.run(rt._client.engine.session.release_user(p.ReleaseUser(app="test", user=USER)))
+    has_left = STEPS.index(step) > STEPS.index(p.LeaveStore) or (step is p.LeaveStore and when == "after")
+    assert seen(rt) == before
+    goes_on(rt)
+    assert turns_of_stores(rt)[int(has_left)] >= 2
+    assert turns_of_stores(rt)[1] == (2 if has_left else 0)
+    again = rt.users.move(USER, urls[1])
+    assert (again.before, again.now) == (int(has_left), 1)
+    assert len(seen(rt)["sessions"]) == 4
+    rt.close()
+
+
+class KillingMove:
+    """Kills the Session actor of a store at a step of a move.
+
+    Attributes:
+        pid: of the actor.
+        asks: called right then, by a thread.
+    """
+
+    def __init__(self, step: Any, when: str, pid: int, asks: Callable[[], object]) -> None:
+        self._ask: Any = Ref._ask
+        self._step, self._when, self._pid, self._asks = step, when, pid, asks
+        self.asked: list[asyncio.Future[object]] = []
+
+    async def __call__(self, ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        is_moment = isinstance(message, self._step) and not self.asked
+        if is_moment and self._when == "before":
+            self._kill()
+        reply = await self._ask(ref, message, *args, **options)
+        if is_moment and self._when == "after":
+            self._kill()
+            # What is asked meanwhile comes before the next step.
+            await asyncio.wait(self.asked, timeout=1.0)
+        return reply
+
+    def _kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        self.asked.append(asyncio.get_running_loop().run_in_executor(None, self._asks))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(280)
+@pytest.mark.usefixtures("local_ray")
+def test_a_user_is_in_one_store_when_a_session_actor_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    urls = store_files(tmp_path, 2)
+    with Deploy("ray", tmp_path)(desk(), session_store=urls) as rt:
+        fill(rt)
+        before, at, refused = seen(rt), 0, 0
+        for said, (step, when, whose) in enumerate(product(STEPS, ("before", "after"), (0, 1)), start=1):
+            pid = rt.statistics().session.parts[(at + whose) % 2].pid
+            killing = KillingMove(step, when, pid, lambda: run_turn(rt, "hi", user_id=USER, session_id="meanwhile"))
+            with monkeypatch.context() as patched:
+                patched.setattr(Ref, "_ask", lambda ref, *args, killing=killing, **options: killing(ref, *args, **options))
+                try:
+                    at = rt.users.move(USER, urls[1 - at]).now
+                except StoreError:
+                    refused += 1
+            (asked,) = killing.asked
+            until(asked.done)
+            assert asked.result() is not None
+            # The user, and what was said meanwhile, is there once.
+            assert len(stored(rt, "meanwhile", USER)) == 2 * said, (step, when, whose)
+            assert len([turn for turn in rt.turns.list(USER) if turn.session_id != "meanwhile"]) == len(before["turns"])
+        # Where the actor is lost that holds the user, from the hold until LeaveStore is done; elsewhere the move goes on.
+        between = STEPS[STEPS.index(p.BeginArrival) : STEPS.index(p.LeaveStore)]
+        assert refused == 1 + 2 * len(between) + 1
+        rt.sessions.delete(USER, "meanwhile")
+        assert seen(rt)["events"] == before["events"]
+        goes_on(rt)
+
+
+def test_turns_are_waited_for_and_what_comes_meanwhile_goes_on_in_the_other_store(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt:
+        fill(rt)
+        hanging = rt.run(user_id=USER, session_id="s0", message="hang", invocation_id="hanging")
+        events = iter(hanging)
+        next(events)
+        with pytest.raises(RequestError, match=r"was not moved within 0.2 s: turn 'hanging' runs"):
+            rt.users.move(USER, urls[1], timeout=0.2)
+        assert author_texts(run_turn(rt, "hi", user_id=USER, session_id="s1")) == [("root", "hello")]
+        mover = Thread(target=rt.users.move, args=(USER, urls[1]))
+        mover.start()
+        hanging.cancel()
+        mover.join()
+        ask, came = Ref._ask, []
+
+        async def with_a_request(self: Ref, message: Message, *args: Any, **options: Any) -> Any:
+            if isinstance(message, p.LeaveStore):
+                came.append(rt.run(user_id=USER, session_id="s1", message="hi"))
+                came.append(rt.run(user_id=USER, session_id="new", message="hi"))
+                await asyncio.sleep(0.05)
+            return await ask(self, message, *args, **options)
+
+        monkeypatch.setattr(Ref, "_ask", with_a_request)
+        rt.users.move(USER, urls[0])
+        assert [turn.result().text for turn in came] == ["hello", "hello"]
+        assert len(stored(rt, "new", USER)) == 2
+        assert len(rt.sessions.list()) == 5
+
+
+def test_what_cannot_be_moved_is_refused(local: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt:
+        with pytest.raises(RequestError, match=r"other.db' is none of the stores of app 'test': session store .*store-0.db'"):
+            rt.users.move(USER, f"sqlite:///{tmp_path}/other.db")
+        with pytest.raises(StoreError):
+            rt.users.move(USER, "nowhere")
+        assert rt.users.move("unknown", urls[1]).rows == 0
+    with local(desk(), session_store=f"sqlite:///{tmp_path}/one.db") as rt, pytest.raises(RequestError, match="has one store"):
+        rt.users.move(USER, f"sqlite:///{tmp_path}/one.db")

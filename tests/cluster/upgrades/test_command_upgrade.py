@@ -1,0 +1,314 @@
+"""`raygrove upgrade`, on a deployment that other programs have joined and that has turns under way."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from actors import LlmAgent, tool
+from actors.errors import (
+    ClusterError,
+    DeploymentNotFoundError,
+    OverloadedError,
+    ProtocolMismatchError,
+    RequestError,
+    StoreError,
+    UpgradeRefusedError,
+    UpgradingError,
+)
+from actors.messages.event import now_s
+from actors.messages.protocol.base import PROTOCOL
+from actors.testing import PatternModel
+from runtime import Runtime
+from runtime.cluster.notices.notices import DeploymentNotice, Notices, ProgramNotice, UpgradeNotice
+from runtime.cluster.notices.release import Release, this_release
+from runtime.cluster.ray.nodes import this_program_id
+from runtime.driver.ending import Drained
+from runtime.driver.upgrades.methods import UpgradeMethods
+from runtime.settings import Settings
+from runtime.stores.sql import schema
+from tests.cluster.deployments import test_command_deployments
+from tests.cluster.deployments.test_command_deployments import invoke
+from tests.support.app_folders import fresh_imports, write
+from tests.support.polling import until
+from tests.support.servers.web_server import TIMEOUT_S, serving_process
+
+pytestmark = pytest.mark.sampled(2, of="module")
+
+NAME = "grown"
+OTHER = Release("9", "f00", "/other")
+
+AGENTS = """
+    import asyncio
+    from pathlib import Path
+
+    from actors import LlmAgent, tool
+    from actors.testing import PatternModel
+
+
+    @tool
+    async def wait() -> str:
+        \"\"\"Wait until the file is there.\"\"\"
+        while not Path(GO_ON).exists():
+            await asyncio.sleep(0.05)
+        return "went on"
+
+
+    @tool(long_running=True)
+    def ask_manager() -> None:
+        \"\"\"Ask the manager.\"\"\"
+
+
+    model = PatternModel(
+        [("tool:", "Done by WORD."), ("wait", {"call": "wait"}), ("ask", {"call": "ask_manager"})], default="Hi from WORD."
+    )
+    root_agent = LlmAgent(name="desk", model=model, tools=[wait, ask_manager])
+"""
+
+
+@pytest.fixture
+def folder(local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the code of the deployment is, and the file for which its turns wait."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", local_ray)
+    monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
+    yield tmp_path
+    notices().forget_upgrade()
+    invoke("stop", NAME)
+
+
+def notices() -> Notices:
+    return Notices(Settings().namespace, NAME)
+
+
+def code(folder: Path, word: str = "first") -> str:
+    """Write the app's code. Returns its path."""
+    write(folder / "code" / NAME, {"agent.py": AGENTS.replace("GO_ON", repr(str(folder / "go on"))).replace("WORD", word)})
+    return f"code/{NAME}"
+
+
+def raygrove(*arguments: str) -> str:
+    """What the command prints, which has imported nothing yet. Raises its error."""
+    with fresh_imports():
+        return test_command_deployments.raygrove(*arguments)
+
+
+def upgrade(*options: str) -> dict[str, object]:
+    (line,) = raygrove("upgrade", NAME, "--within", "1s", "--json", *options).splitlines()
+    told: dict[str, object] = json.loads(line)
+    return told
+
+
+def refused(*options: str) -> str:
+    with pytest.raises(UpgradeRefusedError) as error:
+        raygrove("upgrade", NAME, *options)
+    return str(error.value)
+
+
+def said(rt: Runtime, message: str, session: str) -> str:
+    return rt.run(user_id="ada", session_id=session, message=message).result().text
+
+
+def test_turns_that_run_are_paused_or_begin_meanwhile_go_on_and_programs_stay(folder: Path) -> None:
+    raygrove("start", code(folder))
+    with Runtime.connect(NAME) as rt:
+        rt.run(user_id="ada", session_id="paused", message="ask").result()
+        (call,) = rt.pending(user_id="ada")
+        first = rt.versions()[0].id
+        raygrove("update", NAME, code(folder, "second"))
+        hanging = rt.run(user_id="ada", session_id="hangs", message="wait", on_leave="continue")
+        next(event for event in hanging for _ in event.function_calls())
+        told = raygrove("upgrade", NAME, "--dry-run").splitlines()
+        assert told[0] == f"{NAME} would go from {this_release()} to {this_release()}; nothing was changed"
+        assert "  turns: 1 running, 0 waiting in line, 1 paused" in told
+        assert f"  kept for turns that began with them: {first}" in told
+        assert said(rt, "hi", "s1") == "Hi from second."
+
+        report = upgrade()
+        assert (report["left"], report["kept"], report["givenUp"]) == (1, [first], [])
+        (version,) = [each.id for each in rt.versions() if each.state == "current"]
+        assert (version, [each.state for each in rt.versions()]) == (report["versionAfter"], ["current", "previous"])
+        assert said(rt, "hi", "s1") == "Hi from second."
+        # The program has followed its turn from one deployment to the next.
+        (folder / "go on").touch()
+        result = hanging.result()
+        assert result.text == "Done by second."
+        # What had come before it stays.
+        assert [call.name for event in result.events for call in event.function_calls()] == ["wait"]
+        # What is paused goes on by the tree that it began with.
+        assert rt.answer(call, {"yes": True}).result().text == "Done by first."
+        assert [rt.turns.list("ada", session)[0].version for session in ("paused", "hangs")] == [first, version]
+        rt.rollback()
+        assert said(rt, "hi", "s2") == "Hi from first."
+    assert notices().upgrade() is None
+
+
+@tool(long_running=True)
+def ask_manager() -> None:
+    """Ask the manager."""
+
+
+def test_a_tree_that_an_update_brings_while_it_is_looked_ahead_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raygrove("start", code(folder))
+    drain = UpgradeMethods.drain
+    says = PatternModel([("tool:", "Done by second."), ("ask", {"call": "ask_manager"})])
+
+    def updated_before(rt: UpgradeMethods, *within_s: float | None) -> Drained:
+        with Runtime.connect(NAME) as other:
+            other.update(LlmAgent(name="desk", model=says, tools=[ask_manager]))
+            other.run(user_id="ada", session_id="paused", message="ask").result()
+        return drain(rt, *within_s)
+
+    with Runtime.connect(NAME) as rt:
+        # Of another length: Python takes a file that was written in the same second for the one that it has compiled.
+        code(folder, "the third")
+        with monkeypatch.context() as patch:
+            patch.setattr(UpgradeMethods, "drain", updated_before)
+            upgrade()
+        assert said(rt, "hi", "s1") == "Hi from the third."
+        (call,) = rt.pending(user_id="ada")
+        assert rt.answer(call, {"yes": True}).result().text == "Done by second."
+
+
+def test_it_has_the_code_of_the_tree_that_new_turns_get_also_after_a_rollback(folder: Path) -> None:
+    raygrove("start", code(folder))
+    newer = write(folder / "newer" / NAME, {"agent.py": AGENTS.replace("GO_ON", "''").replace("WORD", "second")})
+    with Runtime.connect(NAME) as rt:
+        first = rt.versions()[0].id
+        raygrove("update", NAME, str(newer))
+        raygrove("rollback", NAME)
+        report = upgrade()
+        assert (report["versionBefore"], report["versionAfter"]) == (first, first)
+        assert said(rt, "hi", "s1") == "Hi from first."
+        # What was told of the other versions goes on with it.
+        raygrove("update", NAME, str(newer))
+        raygrove("rollback", NAME)
+        raygrove("rollback", NAME)
+        assert said(rt, "hi", "s1") == "Hi from second."
+        upgrade()
+        assert said(rt, "hi", "s1") == "Hi from second."
+
+        says = PatternModel([], default="Hi from a program.")
+        rt.update(LlmAgent(name="desk", model=says))
+        with pytest.raises(RequestError, match=r"no command has told where the code of version \w+ of 'grown' is: give PATH"):
+            upgrade()
+        assert said(rt, "hi", "s1") == "Hi from a program."
+        rt.update(LlmAgent(name="desk", model=says), share=0.5)
+        raygrove("update", NAME, str(newer), "--share", "0.5")
+        with pytest.raises(RequestError, match="give PATH"):
+            upgrade()
+
+
+def test_calls_while_it_is_away_are_told_when_to_ask_again(folder: Path) -> None:
+    raygrove("start", code(folder))
+    with Runtime.connect(NAME) as rt:
+        deployment = notices().deployment()
+        assert deployment is not None
+        notices().put_upgrade(UpgradeNotice(deployment=deployment.deployment, until_s=now_s() + 60))
+        hanging = rt.run(user_id="ada", session_id="hangs", message="wait", on_leave="continue")
+        next(event for event in hanging for _ in event.function_calls())
+        invoke("stop", NAME, "--drain", "--within", "1s")
+        for call in (lambda: said(rt, "hi", "s1"), rt.sessions.list):
+            with pytest.raises(OverloadedError) as error:
+                call()
+            assert isinstance(error.value, UpgradingError)
+            assert error.value.retry_after_s == 1.0
+        # Any start of the app is the one that is waited for.
+        raygrove("start", code(folder), "--resume")
+        (folder / "go on").touch()
+        assert hanging.result().text == "Done by first."
+        assert notices().upgrade() is None
+        invoke("stop", NAME)
+        with pytest.raises(DeploymentNotFoundError):
+            said(rt, "hi", "s1")
+
+
+@pytest.mark.full
+def test_a_server_that_has_joined_stays_and_refuses_for_a_moment(folder: Path, local_ray: str) -> None:
+    raygrove("start", code(folder))
+    with serving_process(NAME, local_ray) as (_, server):
+        url = f"{server}/v1/apps/{NAME}/sessions/s1/turns?user=ada"
+
+        def asked() -> httpx2.Response:
+            return httpx2.post(url, json={"message": "hi"}, timeout=TIMEOUT_S)
+
+        assert asked().status_code == 200
+        report = upgrade()
+        (server_told,) = [each for each in report["programs"] if "serve" in each["program"] or "raygrove" in each["program"]]  # type: ignore[attr-defined]
+        assert server_told["canStay"]
+        until(lambda: asked().status_code == 200)
+        assert httpx2.get(f"{server}/readyz", timeout=TIMEOUT_S).status_code == 200
+
+
+def newer_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("UPDATE raygrove_schema SET version = ?", (schema.VERSION + 2,))
+
+
+def test_what_cannot_be_gone_on_with_is_refused_and_nothing_changes(folder: Path) -> None:
+    raygrove("start", code(folder))
+    with Runtime.connect(NAME) as rt:
+        assert said(rt, "hi", "s1") == "Hi from first."
+        assert "runs on another store than session store" in refused("--store", f"sqlite:///{folder}/other.db")
+        stranger = ProgramNotice(job=this_program_id(), program="old (process 7)", release=OTHER, protocol=PROTOCOL + 1)
+        told_as = notices().add_program(stranger)
+        assert f"cannot speak with {this_release()}: old (process 7) with raygrove 9 (code f00)" in refused()
+        assert upgrade("--dry-run", "--force")["dryRun"]
+        notices().remove_program(told_as)
+        newer_tables(folder / ".raygrove" / f"{NAME}.db")
+        assert f"has version {schema.VERSION + 2} of its tables" in refused()
+        assert said(rt, "hi", "s1") == "Hi from first."
+
+
+def test_a_deployment_of_another_protocol_is_refused_by_name(folder: Path) -> None:
+    raygrove("start", code(folder))
+    told = notices().deployment()
+    assert told is not None
+    notices().put_deployment(DeploymentNotice(deployment=told.deployment, release=OTHER, protocol=PROTOCOL + 1))
+    with pytest.raises(ProtocolMismatchError, match="start this program with the other release"):
+        Runtime.connect(NAME).start()
+    assert "Drain it with that release" in refused(code(folder))
+    notices().put_deployment(told)
+
+
+def test_where_the_next_one_does_not_start_the_error_says_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raygrove("start", code(folder))
+    with Runtime.connect(NAME) as rt:
+        rt.run(user_id="ada", session_id="paused", message="ask").result()
+        (call,) = rt.pending(user_id="ada")
+        with monkeypatch.context() as patch:
+            patch.setattr("runtime.driver.upgrades.methods.RETRY_S", 0.0)
+            patch.setattr("runtime.cluster.deployment.engine.RayEngine.wait_for_replies", _fail)
+            with pytest.raises(
+                ClusterError, match=r"has stopped, and raygrove .* did not start it: no room\. Nothing that is stored is lost"
+            ):
+                raygrove("upgrade", NAME)
+        with pytest.raises(DeploymentNotFoundError):
+            said(rt, "hi", "s1")
+        first = raygrove("start", code(folder, "second"))
+        assert first.startswith(f"{NAME} runs on the Ray at")
+        # The trees that the upgrade has left are still there.
+        assert rt.answer(call, {"yes": True}).result().text == "Done by first."
+
+
+async def _fail(_: object) -> None:
+    raise StoreError("no room")
+
+
+def test_a_path_is_needed_where_none_was_told_and_a_successor_that_is_no_other(folder: Path) -> None:
+    raygrove("start", code(folder))
+    with Runtime.connect(NAME) as rt:
+        with pytest.raises(RequestError, match="must be a Runtime with detached=True"):
+            rt.upgrade(rt)
+        told = notices().deployment()
+        assert told is not None
+        notices().forget_deployment(told.deployment)
+        with pytest.raises(RequestError, match="give PATH"):
+            raygrove("upgrade", NAME)
+        assert upgrade(code(folder), "--dry-run")["releaseBefore"] == ""

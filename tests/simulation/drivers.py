@@ -1,0 +1,93 @@
+"""The processes of drivers, with a Runtime in each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from actors.definitions.flows import FlowPlan
+from actors.refs.runner import RunnerRef
+from runtime import Runtime
+from runtime.driver.event_loop import Portal
+from runtime.driver.turns.client import TurnClient
+from runtime.engine.interface import Engine
+from tests.simulation.virtual_loop import SimProcess
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+APP = "sim"
+
+
+class SimEngine:
+    """Implements `Engine` for one driver's process."""
+
+    limiter = None
+    lasts = True
+    artifact_store = None
+    auto_create_session = True
+    has_ended = False
+
+    def __init__(self, world: World, process: SimProcess) -> None:
+        self._world = world
+        self.session = world.session_ref(process)
+        self.runner = RunnerRef(world.runner_handle(process).link("the Runner"))
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    async def has_successor(self, error: Exception) -> bool:
+        return False
+
+    async def rejoin(self) -> None:
+        """Nothing: the deployment outlives all of its drivers."""
+
+    async def define(self, name: str, plan: FlowPlan) -> None:
+        """Keep a flow's plan."""
+        self._world.plans.add(name, plan)
+
+
+class SimPortal:
+    """Stands in for the driver's event loop in a thread: the one loop of the simulation."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    def is_current_thread(self) -> bool:
+        return True
+
+    def time_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def call_soon(self, callback: Any) -> None:
+        self._process.run(asyncio.get_running_loop().call_soon, callback)
+
+    def submit(self, work: Any) -> Any:
+        return self._process.spawn(work)
+
+    async def run_async(self, work: Any) -> Any:
+        return await work
+
+
+class Driver(SimProcess):
+    """A driver's process, with a Runtime in it.
+
+    Attributes:
+        rt: the Runtime.
+        gone: set when the process is lost.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(f"driver {len(world.drivers) + 1}")
+        world.drivers.append(self)
+        self.gone = asyncio.Event()
+        self.rt = Runtime.__new__(Runtime)
+        engine, portal = cast(Engine, SimEngine(world, self)), cast(Portal, SimPortal(self))
+        # As `Runtime.connect` does it.
+        self.rt._set_up(APP, engine, None, {})
+        self.rt._client._portal = portal
+        self.rt._turns = TurnClient(self.rt._client)
+
+    def note_lost(self) -> None:
+        """It is lost."""
+        self.gone.set()

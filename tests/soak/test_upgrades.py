@@ -1,0 +1,81 @@
+"""Ten upgrades, and ten drains, while a program that has joined and clients of a server have turns of all kinds run.
+
+`SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs.other_release import PREVIOUS
+from tests.support.releases.busy_app import NAME, code
+from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1_800)]
+
+TIMES, WITHIN = int(os.environ.get("SOAK_TIMES", "10")), "1s"
+
+
+def test_ten_upgrades_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trees, away_s, left = dict[str, int](), list[float](), 0
+    with busy_deployment(tmp_path) as busy:
+        for number in range(1, TIMES + 1):
+            code(tmp_path, number)
+            report = busy.json("upgrade", NAME, busy.path, "--within", WITHIN, release=number % 2)
+            trees |= {report["versionBefore"]: number - 1, report["versionAfter"]: number}
+            away_s.append(report["awayS"])
+            left += report.get("left", 0)
+            assert report["releaseBefore"] != report["releaseAfter"]
+            time.sleep(BETWEEN_S)
+
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")
+
+    tell(f"{TIMES} upgrades: {left} turns went on in the next one; away for {min(away_s):.1f} to {max(away_s):.1f} s")
+    busy.check(trees, tell)
+
+
+def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with busy_deployment(tmp_path, older=PREVIOUS) as busy:
+        trees = {str(version["id"]): 0 for version in busy.versions()}
+        for number in (1, 2):
+            # Calls of the trees before wait for an answer when the upgrade begins.
+            code(tmp_path, number)
+            trees[busy.json("update", NAME, busy.path)["version"]] = number
+            time.sleep(BETWEEN_S)
+        code(tmp_path, 3)
+        report = busy.json("upgrade", NAME, busy.path, "--within", WITHIN, release=1)
+        trees[report["versionAfter"]] = 3
+        time.sleep(5 * BETWEEN_S)
+
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")
+
+    kept = f"kept trees {sorted(trees[each] for each in report['kept'])}"
+    tell(f"from {report['releaseBefore']}: {report.get('left', 0)} turns went on; {kept}; away for {report['awayS']:.1f} s")
+    busy.check(trees, tell)
+
+
+def test_ten_drains_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = Counter[int]()
+    with busy_deployment(tmp_path) as busy:
+        (version,) = busy.versions()
+        for _ in range(TIMES):
+            codes[busy.releases[0].code("stop", NAME, "--drain", "--within", WITHIN)] += 1
+            busy.releases[0].run("start", busy.path, "--resume")
+            time.sleep(BETWEEN_S)
+
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")
+
+    tell(f"{TIMES} drains: exit codes {dict(codes)}")
+    busy.check({version["id"]: 0}, tell)
+    assert codes.keys() <= {0, 3}

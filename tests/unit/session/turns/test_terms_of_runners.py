@@ -1,0 +1,83 @@
+"""A Runner that was replaced while it lives: Session actors never give it its place back, and it ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.messages import protocol as p
+from actors.messages.session import ONLY_SHARD
+from actors.runner.turns.place import RunnerPlace
+from actors.session.turns.runners import Runners
+
+
+class Place:
+    """Session actor's part in announcements. Implements what `RunnerPlace` needs of `SessionRef`."""
+
+    def __init__(self) -> None:
+        self.runners = Runners()
+
+    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
+        return self.runners.announce(message.runner, message.number, message.term) or p.Ack()
+
+
+class ReplacedError(Exception):
+    """Stands for the end of a process."""
+
+
+def leave() -> None:
+    raise ReplacedError
+
+
+def of(name: str, term: int) -> RunnerPlace:
+    return RunnerPlace(f"app/runner/{name}", ONLY_SHARD, term, leave)
+
+
+async def asked_by(place: RunnerPlace, session: Place) -> str:
+    """Have a Runner ask something until it is heard."""
+
+    async def ask() -> str | p.AnnounceFirst:
+        return session.runners.refusal(place.runner_id) or "heard"
+
+    heard: str = await asyncio.wait_for(place.heard(session, ask), 5)  # type: ignore[arg-type]
+    return heard
+
+
+async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 8)
+    assert await asked_by(old, session) == "heard"
+    assert await asked_by(new, session) == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(old, session)
+    assert await asked_by(new, session) == "heard"
+
+
+async def test_it_is_the_same_when_a_restarted_session_actor_hears_of_the_old_one_first() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 8)
+    assert await asked_by(old, session) == "heard"
+    session.runners = Runners()
+    assert await asked_by(old, session) == "heard"
+    assert await asked_by(new, session) == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(old, session)
+
+
+async def test_an_announcement_of_the_old_one_that_comes_late_is_refused() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 8)
+    assert await asked_by(old, session) == "heard"
+    assert await asked_by(new, session) == "heard"
+    late = p.AnnounceRunner(runner=old.runner_id, number=1, term=7)
+    assert await session.announce_runner(late) == p.AnnounceFirst(number=1, term=8)
+    assert session.runners.refusal(new.runner_id) is None
+
+
+async def test_without_a_standby_the_one_that_announced_itself_last_is_heard() -> None:
+    session = Place()
+    before = RunnerPlace("app/runner/before", ONLY_SHARD)
+    after = RunnerPlace("app/runner/after", ONLY_SHARD)
+    for place in (before, after, before):
+        assert await asked_by(place, session) == "heard"
