@@ -29,6 +29,8 @@ async def with_rebuilt(
 ) -> list[RecordedCall]:
     """The recorded calls of a turn and, in their places, those that have answers in the log and were not recorded.
 
+    They are in the order of their answers in the log, since the machines' clocks may differ, and may be set back.
+
     Args:
         recorded: the first ones.
         limit: at most so many of all; None: all.
@@ -45,7 +47,7 @@ async def with_rebuilt(
             # An agent that speaks as a tool has a mark before its name.
             lacking.setdefault(event.author.lstrip("@"), []).append(event)
     rebuilt = await asyncio.gather(*(_rebuilt(engine, key, turn, agent, events) for agent, events in lacking.items()))
-    return sorted([*recorded, *(call for calls in rebuilt for call in calls)], key=lambda call: (call.begun_s, call.seq))[:limit]
+    return sorted([*recorded, *(call for calls in rebuilt for call in calls)], key=lambda call: (call.seq, call.begun_s))[:limit]
 
 
 async def _answers(engine: Engine, key: SessionKey, turn: TurnInfo) -> list[Event]:

@@ -270,8 +270,8 @@ class TurnsService(_Turns, TurnReports):
                 they are, say exactly what it was; else `omitted` says why they do not.
 
         Returns:
-            The model calls of all agents of the turn, the one that began first first. Calls that have failed are among them only
-            where they were recorded.
+            The model calls of all agents of the turn, in the order of their answers in the log; with `rebuild=False` the one that
+            began first first. Calls that have failed are among them only where they were recorded.
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn, or session.

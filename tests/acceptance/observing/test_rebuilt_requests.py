@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -146,6 +148,22 @@ def test_recorded_calls_stay_as_they_are_among_those_that_are_rebuilt(local: Dep
         assert [call.event_id for call in asked(rt, rebuild=False)] == [call.event_id for call in calls if not call.rebuilt]
         assert [bool(call.attempts) for call in calls] == [not call.rebuilt for call in calls]
         assert [len(rt.turns.requests("ada", "s1", f"e-{number}", limit=1)) for number in range(20)] == [1] * 20
+
+
+def test_requests_stand_in_the_order_of_the_log_where_a_clock_is_set_back(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local(desk(tmp_path / "asked")) as rt:
+        rt.sessions.create("ada", "s1", {"customer": "Ada"})
+        now, back = time.time(), itertools.count()
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", lambda: now - next(back))
+            run_turn(rt, "the bill")
+        answers = [event for event in stored(rt) if event.model_version is not None]
+        calls = asked(rt)
+    assert answers[0].timestamp > answers[-1].timestamp
+    assert [call.event_id for call in calls] == [event.id for event in answers]
+    assert len(calls) == 5
 
 
 def changing(callback_context: object, llm_request: LlmRequest) -> None:

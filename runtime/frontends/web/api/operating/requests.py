@@ -15,7 +15,7 @@ from runtime.frontends.web.operations.operation import HttpOperation
 
 
 class RequestList(msgspec.Struct, frozen=True, kw_only=True):
-    """Model calls of a turn, the one that began first first."""
+    """Model calls of a turn, in the order of their answers in the log."""
 
     calls: Sequence[RecordedCall]
 
