@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -100,15 +99,10 @@ async def tell_of_budgets(spec: AgentSpec, context: Context, warnings: Sequence[
             await hook(callback_context(context, Actions()), warning)
 
 
-@contextmanager
-def telling_of_limits(context: Context) -> Iterator[None]:
-    """Tell telemetry of a budget that has no room for what is asked in the block."""
-    try:
-        yield
-    except BudgetExceededError as error:
-        _, field, limit, used, _, whose = error.args
-        context.telemetry.budget(BudgetTold(str(whose).split()[0], "stop", field, limit, used))
-        raise
+def tell_of_limit(context: Context, error: BudgetExceededError) -> None:
+    """Tell telemetry of a budget that has no room for what was asked."""
+    _, field, limit, used, _, whose = error.args
+    context.telemetry.budget(BudgetTold(str(whose).split()[0], "stop", field, limit, used))
 
 
 def tell_of_question(context: Context, asked: AskForMore) -> None:

@@ -189,7 +189,8 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def asks_for_more(self) -> bool:
         """True when the turn may pause to ask for more of a budget."""
-        return any(budget.at_limit == "ask" for budget in self.budgets)
+        budgets = self.budgets
+        return bool(budgets) and any(budget.at_limit == "ask" for budget in budgets)
 
     def after(self, before: RunConfig | None) -> RunConfig:
         """The options of a turn that goes on with these, and had others before.

@@ -8,8 +8,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from actors.behaviours.lifecycle import tell_of_budgets, tell_of_question, telling_of_limits
+from actors.behaviours.lifecycle import tell_of_budgets, tell_of_limit, tell_of_question
 from actors.definitions.tree.spec import AgentSpec
+from actors.errors import BudgetExceededError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import BudgetTold
@@ -65,9 +66,13 @@ class BudgetedModel:
             FencedError: the turn was taken over or has ended.
             Exception: what a plugin raises that hears of budgets.
         """
-        with telling_of_limits(self._context):
+        try:
             reply = await self._context.take_llm_call(request, request.model or self.name)
-        await tell_of_budgets(self._spec, self._context, reply.warnings)
+        except BudgetExceededError as error:
+            tell_of_limit(self._context, error)
+            raise
+        if reply.warnings:
+            await tell_of_budgets(self._spec, self._context, reply.warnings)
         if isinstance(reply, AskForMore):
             tell_of_question(self._context, reply)
             return reply
@@ -79,7 +84,8 @@ class BudgetedModel:
         Raises like `allowed`, without BudgetExceededError.
         """
         reply = await self._context.take_optional_llm_call(request, request.model or self.name)
-        await tell_of_budgets(self._spec, self._context, reply.warnings)
+        if reply.warnings:
+            await tell_of_budgets(self._spec, self._context, reply.warnings)
         if isinstance(reply, DoWithout):
             self._context.telemetry.budget(BudgetTold(reply.whose.split()[0], "leave_out"))
             return reply
@@ -87,10 +93,12 @@ class BudgetedModel:
 
     def _call(self, request: LlmRequest, reply: MaySpend) -> AllowedCall:
         model = self._model
+        if not (reply.model or reply.end):
+            return AllowedCall(model, request, by_budget=False)
         for action, done in (("model", reply.model), ("wrap_up", reply.end)):
             if done:
                 self._context.telemetry.budget(BudgetTold("", action))
         if reply.model:
             request.model, model = reply.model, self._context.model_named(reply.model)
         request.system_instruction = instructions.join([request.system_instruction, reply.end])
-        return AllowedCall(model, request, by_budget=bool(reply.model or reply.end))
+        return AllowedCall(model, request, by_budget=True)

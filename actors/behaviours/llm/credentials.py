@@ -48,6 +48,8 @@ async def ask_for_credentials(asked: Sequence[CredentialRequest], context: Conte
 
 def forget_requests(context: Context) -> None:
     """Leave the calls for toolsets out of what a run has done: one that has done nothing else has yet to begin."""
+    if not context.done and not context.resume_at:
+        return
     left = [event for event in context.done if not asks_credential(event)]
     is_answered = any(response.name == REQUEST_CREDENTIAL for response in context.user_content.function_responses())
     if not left and (context.done or is_answered):

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets, tell_of_question, telling_of_limits
+from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets, tell_of_limit, tell_of_question
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
@@ -19,6 +19,7 @@ from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tree.spec import AgentSpec
+from actors.errors import BudgetExceededError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.interfaces.telemetry import BudgetTold
@@ -224,8 +225,11 @@ class LlmRun:
             return (await self._context.emit_all([together_with, event]))[-1]
 
         if [call.name for call in calls] != [REQUEST_BUDGET]:
-            with telling_of_limits(self._context):
+            try:
                 reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            except BudgetExceededError as error:
+                tell_of_limit(self._context, error)
+                raise
             await tell_of_budgets(self._spec, self._context, reply.warnings)
             match reply:
                 case AskForMore(scope=scope, facts=facts):

@@ -115,8 +115,9 @@ class Compiler:
         self.speakers.add(event.author)
         calls = tuple(call.id or "" for call in content.function_calls())
         self.own_calls.update(filter(None, calls))
-        self._note_renamed(calls)
-        self._others_calls.difference_update(calls)
+        if calls:
+            self._note_renamed(calls)
+            self._others_calls.difference_update(calls)
         responses, others = self._split_responses(content)
         return Entry(
             invocation_id=event.invocation_id,
@@ -171,8 +172,9 @@ class Compiler:
     def _other_agents(self, event: Event, content: Content) -> Entry | None:
         self.speakers.add(event.author)
         calls = [call.id for call in content.function_calls() if call.id]
-        self._others_calls.update(calls)
-        self._note_renamed(calls)
+        if calls:
+            self._others_calls.update(calls)
+            self._note_renamed(calls)
         quoted = [quote(event.author, part) for part in content.parts if self._is_quoted(event, part)]
         if not quoted:
             return None

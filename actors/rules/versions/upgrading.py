@@ -73,7 +73,7 @@ def _of_turns(found: UpgradeReport) -> UpgradeRefusal | None:
         return None
     return UpgradeRefusal(
         f"turns are open or paused by versions of its tree that cannot be kept: {_named(list(found.given_up))}",
-        "Have them end first, or force it: they go on with the new tree",
+        "`raygrove turns` with --version tells which: have them end first, or force it: they go on with the new tree",
     )
 
 
