@@ -101,6 +101,11 @@ class Release:
         """The exit code of a command."""
         return self._done(*arguments).returncode
 
+    def refusal(self, *arguments: str) -> str:
+        """What a command says that fails; "" where it does not."""
+        done = self._done(*arguments)
+        return (done.stdout + done.stderr).strip() if done.returncode else ""
+
     def _done(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "raygrove", *arguments]
         return subprocess.run(
