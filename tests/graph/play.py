@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,9 @@ from actors.messages.graph import REQUEST_INPUT
 from actors.messages.session import SessionKey
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from runtime import Runtime, Turn
+from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.frontends.web.adk.events import AdkEvents
+from runtime.settings import Settings
 from tests.graph.build import Built, cut, shown_part
 from tests.graph.cut_store import CutStore, is_seen, stored_events
 from tests.graph.words import BareError, NotPlayable, Spec
@@ -314,8 +317,11 @@ def main() -> None:
     cases = [case for case in yaml.safe_load(given.cases.read_text())["cases"] if not given.only or case["id"] in given.only]
     failed: Counter[str] = Counter()
     if given.engine == "ray":
-        # One for all cases: to start takes longer than most of them.
-        ray.init(include_dashboard=False, log_to_driver=False)
+        # One for all cases: to start takes longer than most of them. The start of a process is most of what a case costs there.
+        os.environ.setdefault("RAYGROVE_MAX_LIVE_AGENTS", "1")
+        settings = Settings()
+        with starting_ray(settings.local_ray):
+            ray.init(address="local", namespace=settings.namespace, include_dashboard=False, log_to_driver=False, num_cpus=4)
     with given.json.open("w") as results, tempfile.TemporaryDirectory() as folder:
         for case in cases:
             own = Path(folder) / case["id"]
