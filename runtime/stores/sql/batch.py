@@ -155,8 +155,10 @@ class Batch:
         self._flush_shared()
 
     def _create(self, write: CreateSession) -> None:
-        key = write.key
-        sid: int | None = self._connection.execute(_create_session(self._dialect), new_session(write)).scalar_one_or_none()
+        key, row = write.key, new_session(write)
+        sql, values_of = _sql(_create_session(self._dialect), self._connection.dialect, tuple(row))
+        given = values_of(row) if values_of is not None else row
+        sid: int | None = statements.value(self._connection, sql, given)
         if sid is None:
             raise SessionExistsError(key.app, key.user, key.session)
         self._sids[key] = sid

@@ -179,16 +179,25 @@ class Database:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
-    def tuples(self, query: Select[Any], parameters: dict[str, Any]) -> Tuples:
-        """The rows that a query finds as its driver has them, outside of any transaction, for queries that find thousands.
+    def tuples(self, query: Select[*tuple[Any, ...]], *parameters: dict[str, Any]) -> Tuples:
+        """The rows that a query finds as its driver has them, outside of any transaction: where SQLAlchemy's rows take too long.
 
         No column may have a type that SQLAlchemy converts.
+
+        Args:
+            parameters: of the query, which is run once for each.
 
         Raises:
             StoreError: the database failed.
         """
+
+        def read(connection: Connection) -> Tuples:
+            if len(parameters) == 1:
+                return statements.tuples(connection, query, parameters[0])
+            return [row for each in parameters for row in statements.tuples(connection, query, each)]
+
         with self.store_errors():
-            return self._retried(lambda connection: statements.tuples(connection, query, parameters))
+            return self._retried(read)
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from sqlalchemy import Select
 
 from actors.interfaces.records import SessionRow
@@ -15,6 +16,19 @@ from runtime.stores.sql.batch import MAX_SIDS, Sids
 from runtime.stores.sql.database import Database, Rows, Tuples
 
 T = TypeVar("T")
+
+
+class _SessionColumns(NamedTuple):
+    """The columns of `queries.SESSION`, in its order."""
+
+    sid: int
+    app: str
+    user: str
+    session: str
+    rewinds: int
+    created_s: float
+    updated_s: float
+    head_seq: int
 
 
 class SessionRows:
@@ -28,6 +42,20 @@ class SessionRows:
         self._database = database
         self._sids = Sids(MAX_SIDS)
         self._connections = 0
+
+    def session(self, key: SessionKey) -> SessionRow | None:
+        """The record of a session: see `SqlSessionStore.session`. Raises StoreError."""
+        while True:
+            # As the driver has them: a turn of a session that is not in memory waits, and SQLAlchemy's rows double the time.
+            found = self._database.tuples(queries.SESSION, columns_of(key))
+            if not found:
+                return None
+            row = _SessionColumns(*found[0])
+            sid = self.sids()[key] = row.sid
+            authors = tuple((author, seq) for author, seq in self._database.tuples(queries.AUTHORS, {"sid": sid}))
+            state = values_of(self._database.tuples(queries.STATE, {"sid": sid}))
+            if self.sids().get(key) == sid:
+                return session_row(row, authors, state)
 
     def rows(self, key: SessionKey, query: Any, **parameters: Any) -> Rows:
         """The rows that a query finds by a session's sid; none when there is no such session. Raises StoreError."""
@@ -48,10 +76,11 @@ class SessionRows:
         """The sid of a session; None when there is no such session. Raises StoreError."""
         sid = self.sids().get(key)
         if sid is None:
-            found = self._database.rows(queries.SID, {"app": key.app, "user": key.user, "session": key.session})
+            found = self._database.tuples(queries.SID, columns_of(key))
             if not found:
                 return None
-            sid = self.sids()[key] = found[0].sid
+            [(sid,)] = found
+            self.sids()[key] = sid
         return sid
 
     def sids(self) -> Sids:
@@ -77,3 +106,13 @@ def session_row(row: Any, authors: tuple[tuple[str, int], ...], state: JsonObjec
         created_s=row.created_s,
         updated_s=row.updated_s,
     )
+
+
+def columns_of(key: SessionKey) -> dict[str, Any]:
+    """The parameters of queries that name a session."""
+    return {"app": key.app, "user": key.user, "session": key.session}
+
+
+def values_of(rows: Sequence[Sequence[Any]]) -> JsonObject:
+    """A state, of rows with its keys and values."""
+    return {name: msgspec.msgpack.decode(value) for name, value in rows}

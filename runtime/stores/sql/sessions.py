@@ -26,7 +26,7 @@ from runtime.stores.sql.model_calls.reading import ModelCallReader
 from runtime.stores.sql.placing.moving_store import MovingSqlStore
 from runtime.stores.sql.schedules import queries as of_schedules
 from runtime.stores.sql.schedules.rows import schedule_row
-from runtime.stores.sql.session_rows import SessionRows, session_row
+from runtime.stores.sql.session_rows import SessionRows, columns_of, session_row, values_of
 from runtime.stores.sql.usage.reading import turn_names, usage_page
 
 if TYPE_CHECKING:
@@ -109,21 +109,12 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
 
     def session(self, key: SessionKey) -> SessionRow | None:
         """The session, or None. Costs an index lookup, one more for each author, and a read of its state."""
-        while True:
-            found = self._rows(queries.SESSION, app=key.app, user=key.user, session=key.session)
-            if not found:
-                return None
-            sids = self._of.sids()
-            sid = sids[key] = found[0].sid
-            authors = tuple((author, seq) for author, seq in self._rows(queries.AUTHORS, sid=sid))
-            state = _values(self._rows(queries.STATE, sid=sid))
-            if self._of.sids().get(key) == sid:
-                return session_row(found[0], authors, state)
+        return self._of.session(key)
 
     def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
-        """Those of some sessions that are there; on SQLite, where it saves nothing to ask for all at once, all."""
+        """Those of some sessions that are there."""
         if self._database.is_sqlite:
-            return keys
+            return [SessionKey(*row) for row in self._database.tuples(queries.KEY, *map(columns_of, keys))]
         from runtime.stores.sql.postgres.grouped_rows import existing_sessions
 
         with self._database.store_errors(), self._database.driver() as driver:
@@ -191,7 +182,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's, values by key without prefix."""
         rows = self._rows(queries.SHARED_STATE, app=app, user=user)
-        return _values([row[1:] for row in rows if not row.user]), _values([row[1:] for row in rows if row.user])
+        return values_of([row[1:] for row in rows if not row.user]), values_of([row[1:] for row in rows if row.user])
 
     def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
         """The app's state, and those of users that have any, values by key without prefix."""
@@ -383,10 +374,6 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Values by so many as one statement may have."""
     return (values[first : first + MAX_VALUES] for first in range(0, len(values), MAX_VALUES))
-
-
-def _values(rows: Sequence[Sequence[Any]]) -> JsonObject:
-    return {name: msgspec.msgpack.decode(value) for name, value in rows}
 
 
 def _old_sessions(rows: Rows) -> list[OldSession]:

@@ -1,9 +1,10 @@
-"""Statements sent past SQLAlchemy where that pays: those of a commit, and queries that find thousands of rows.
+"""Statements sent past SQLAlchemy where that pays: those of a commit, and queries that find thousands of rows, or one session.
 
 `Connection.exec_driver_sql` makes a context and a result for each statement. In a small commit to SQLite that takes more time
 than the database's own work without the disk. With PostgreSQL each statement waits for the network, so SQLAlchemy sends it.
 
 Of a query that finds thousands, SQLAlchemy's rows take as long as the reading; and where it asks PostgreSQL, bytes come as text.
+To read a session that is not in memory, or to find that it is new, takes half the time, or a quarter.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> No
         raise _dbapi_error(error, sql, connection) from error
 
 
-def value(connection: Connection, sql: str, *given: str) -> Any:
+def value(connection: Connection, sql: str, given: Any) -> Any:
     """The one value that a statement finds by those given, for which it has placeholders of the database's driver; None: nothing.
+
+    Args:
+        given: a tuple, or a dictionary where the placeholders have names.
 
     Raises:
         sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
@@ -53,7 +57,7 @@ def value(connection: Connection, sql: str, *given: str) -> Any:
     return found[0] if found is not None else None
 
 
-def tuples(connection: Connection, query: Select[Any], parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+def tuples(connection: Connection, query: Select[*tuple[Any, ...]], parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
     """The rows that a query finds by its parameters, as the driver has them.
 
     Raises:
@@ -80,7 +84,7 @@ def tuples(connection: Connection, query: Select[Any], parameters: Mapping[str, 
 
 
 @cache
-def _compiled(statement: Select[Any], dialect: Dialect) -> SQLCompiler:
+def _compiled(statement: Select[*tuple[Any, ...]], dialect: Dialect) -> SQLCompiler:
     return statement.compile(dialect=dialect)
 
 

@@ -111,13 +111,13 @@ class WriterClaim:
 
     def _row(self, connection: Connection) -> str | None:
         query = _HOLDER if connection.dialect.name == "sqlite" else _LOCK_HOLDER
-        found: str | None = statements.value(connection, query, self.writer)
+        found: str | None = statements.value(connection, query, (self.writer,))
         return found
 
     def _changed(self, connection: Connection, before: str) -> bool:
         """Put the number into the row, if that is as it is said to be."""
         change = _COUNT if connection.dialect.name == "sqlite" else _COUNT_AND_LIMIT
-        return statements.value(connection, change, self._stored(self.number), self.writer, before) is not None
+        return statements.value(connection, change, (self._stored(self.number), self.writer, before)) is not None
 
     def _stored(self, number: int) -> str:
         return f"{number} {self.holder}"

@@ -22,6 +22,7 @@ from actors.interfaces.records import (
     TurnRow,
     Write,
 )
+from actors.interfaces.store_abilities.grouped import ReadsInGroups
 from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.interfaces.stores import ReadsManyStates, SessionStore
 from actors.messages.session import SessionKey, SessionPlace
@@ -96,6 +97,16 @@ class SessionStoreConformance:
         assert caught.value.args == (APP, "ada", "s1")
         assert store.session(S2) is None
         assert seqs(store.events(S1)) == [1, 2]
+
+    def test_sessions_that_are_there_are_found_among_others(self, store: SessionStore) -> None:
+        if not isinstance(store, ReadsInGroups):
+            pytest.skip("it looks sessions up one by one")
+        missing = [SessionKey(APP, "ada", "s-none"), SessionKey(APP, "nobody", "s1"), SessionKey("other-app", "ada", "s1")]
+        assert list(store.may_exist([S1, *missing])) == []
+        fill_sessions(store, S1, OTHER)
+        assert set(store.may_exist([missing[0], OTHER, *missing[1:], S1])) == {S1, OTHER}
+        assert list(store.may_exist([S1])) == [S1]
+        assert list(store.may_exist([missing[0]])) == []
 
     def test_two_users_may_have_sessions_of_one_id(self, store: SessionStore) -> None:
         fill_sessions(store, S1, OTHER)
