@@ -10,7 +10,7 @@ from actors.interfaces.stores import ArtifactStore
 from actors.refs.session import SessionRef
 from runtime.driver.event_loop import HomeProcess, LoopCall, Portal, Work
 from runtime.engine.interface import Engine
-from runtime.engine.process.collector import RARE_COLLECTION
+from runtime.engine.process.collector import RARE_COLLECTION, existing_left_out
 
 T = TypeVar("T")
 
@@ -71,7 +71,8 @@ class EngineClient:
         clock = self.engine.loop_clock
         portal = Portal(f"raygrove-{self.app_name}", clock.new_event_loop() if clock is not None else None)
         try:
-            portal.run(self.engine.start())
+            with existing_left_out():
+                portal.run(self.engine.start())
         except BaseException:
             portal.close()
             raise

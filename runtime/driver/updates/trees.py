@@ -13,6 +13,7 @@ from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import Recording
 from actors.errors import DefinitionError
 from runtime.engine.deployment import check_models
+from runtime.engine.process.collector import existing_left_out
 from runtime.settings import Settings
 
 
@@ -45,8 +46,9 @@ def checked_tree(
         raise DefinitionError("islands goes with agents of google-adk only: leave it out")
     root = FlowAgent(root_agent) if isinstance(root_agent, Flow) else cast("BaseAgent | None", root_agent)
     recording = Recording(settings.record_requests, mask_requests)
-    tree = AgentTree(root, plugins, settings.limits, recording, compaction, is_resumable=is_resumable)
-    check_models(tree)
+    with existing_left_out():
+        tree = AgentTree(root, plugins, settings.limits, recording, compaction, is_resumable=is_resumable)
+        check_models(tree)
     return tree
 
 

@@ -15,5 +15,10 @@ def collection_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         collector,
         "gc",
-        SimpleNamespace(freeze=lambda: None, get_threshold=lambda: (700, 10, 10), set_threshold=lambda *_: None),
+        SimpleNamespace(
+            freeze=lambda: None,
+            get_freeze_count=lambda: 1,
+            get_threshold=lambda: (700, 10, 10),
+            set_threshold=lambda *_: None,
+        ),
     )

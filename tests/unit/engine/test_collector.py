@@ -11,7 +11,7 @@ import pytest
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
-from runtime.engine.process.collector import OBJECTS
+from runtime.engine.process.collector import OBJECTS, existing_left_out
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +53,56 @@ def test_what_a_program_sets_meanwhile_stands(tmp_path: Path) -> None:
     with runtime(tmp_path):
         gc.set_threshold(900)
     assert gc.get_threshold()[0] == 900
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """As in a program that has frozen nothing: what runs these tests has."""
+    has_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    yield
+    if has_frozen:
+        gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_a_start_looks_for_garbage_only_among_what_it_makes(tmp_path: Path) -> None:
+    left_out: set[bool] = set()
+
+    def look(_: str, __: dict[str, int]) -> None:
+        left_out.add(gc.get_freeze_count() > 0)
+
+    gc.set_threshold(1)
+    gc.callbacks.append(look)
+    try:
+        started = runtime(tmp_path)
+        assert True in left_out
+        assert gc.get_freeze_count() == 0
+        left_out.clear()
+        started.start()
+    finally:
+        gc.callbacks.remove(look)
+    assert True in left_out
+    assert gc.get_freeze_count() == 0
+    started.close()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_objects_that_a_program_has_frozen_stay_so(tmp_path: Path) -> None:
+    kept = [object() for _ in range(10)]
+    gc.freeze()
+    with runtime(tmp_path), existing_left_out():
+        assert gc.get_freeze_count() > len(kept)
+    assert gc.get_freeze_count() > len(kept)
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_what_existed_is_looked_at_again_after_a_failure() -> None:
+    def fail() -> None:
+        with existing_left_out():
+            assert gc.get_freeze_count() > 0
+            raise ValueError("it fails")
+
+    with pytest.raises(ValueError, match="it fails"):
+        fail()
+    assert gc.get_freeze_count() == 0
