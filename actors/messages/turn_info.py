@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -62,6 +63,19 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     lost: tuple[LostProcess, ...] = ()
     version: str = ""
     version_seq: int = 0
+
+
+LOOKED_AT = 20
+"""Turns of a session, those that began last, among which the newest is looked for: clocks may have been set back."""
+
+
+def newest_of_session(turns: Sequence[TurnInfo]) -> TurnInfo | None:
+    """The turn of a session that began last in its log, whatever the clocks have said; None if there is none.
+
+    Args:
+        turns: LOOKED_AT of the session as they are listed. One in line is newer than all that have begun.
+    """
+    return turns[0] if turns and turns[0].state == "waiting" else max(turns, key=lambda turn: turn.first_seq, default=None)
 
 
 class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

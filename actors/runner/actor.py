@@ -108,8 +108,12 @@ class RunnerActor(Actor):
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
         """Resume what this Runner ran when its process was lost, and go on with schedules."""
         self._place.term = message.term or self._place.term
-        self._due_turns.begin_watch()
-        return await self._recovery.recover_turns(message)
+        self._place.takes_over = True
+        try:
+            self._due_turns.begin_watch()
+            return await self._recovery.recover_turns(message)
+        finally:
+            self._place.takes_over = False
 
     async def prepare(self) -> None:
         """Connect to the Session actors, so that a process that stands by finds its turns without delay later."""

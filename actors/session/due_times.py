@@ -140,16 +140,17 @@ class DueTimes:
         """Wait until something is due, and return it. Raises StoreError."""
         if message.runner in self._waits:
             self._waits[message.runner].end()
-        wait = self._waits[message.runner] = _Wait()
+        wait = self._waits[message.runner] = _Wait(message.after)
         if self._is_closed:
             wait.end()
         try:
             while not wait.is_over:
                 wait.until_s = math.inf
                 reply = await self._read_due(message, wait)
-                if reply.turns:
-                    return reply
-                await wait.passed(self.now_s, self._longest_nap_s)
+                if not reply.turns:
+                    await wait.passed(self.now_s, self._longest_nap_s)
+                if reply.turns or wait.is_behind:
+                    return reply if not wait.is_behind else p.DueReply(turns=reply.turns, after=None)
         finally:
             if self._waits.get(message.runner) is wait:
                 del self._waits[message.runner]
@@ -222,17 +223,22 @@ class _Wait:
     Attributes:
         until_s: when something is due, as far as that is known; it may only become earlier.
         is_over: the Runner has asked again, or the actor stops.
+        is_behind: something is due at a time that stands before the place after which is read, since the clock was set back.
     """
 
-    __slots__ = ("_changed", "is_over", "until_s")
+    __slots__ = ("_after_s", "_changed", "is_behind", "is_over", "until_s")
 
-    def __init__(self) -> None:
+    def __init__(self, after: DuePlace | None) -> None:
         self.until_s = math.inf
-        self.is_over = False
+        self.is_over = self.is_behind = False
+        self._after_s = after.due_s if after is not None else -math.inf
         self._changed = asyncio.Event()
 
     def note_due(self, due_s: float) -> None:
         """Something is due then."""
+        if due_s < self._after_s:
+            self.is_behind = True
+            self._changed.set()
         if due_s < self.until_s:
             self.until_s = due_s
             self._changed.set()
@@ -244,7 +250,7 @@ class _Wait:
 
     async def passed(self, now_s: Callable[[], float], longest_nap_s: float) -> None:
         """Return when the time has come."""
-        while not self.is_over and (left_s := self.until_s - now_s()) > 0:
+        while not self.is_over and not self.is_behind and (left_s := self.until_s - now_s()) > 0:
             self._changed.clear()
             nap_s = None if left_s == math.inf else max(MIN_NAP_S, min(left_s, longest_nap_s))
             with suppress(TimeoutError):

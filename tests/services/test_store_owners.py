@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sqlalchemy import text
 from actors.errors import StoreInUseError, StoreRevertedError, StoreUnavailableError, WriterReplacedError
 from actors.interfaces.stores import RenewsClaims
 from runtime.stores.owner import ProcessPlace, StoreOwner, TakesOwner, this_process
+from runtime.stores.sql import owners as owners_module
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import S1, event, fill_sessions, seqs
@@ -166,6 +168,25 @@ def test_an_owner_on_another_machine_is_told_by_whether_it_renews_its_lease(open
         near.claim("session two")
     run_out(far)
     near.claim("session two")
+    assert owners(near) == [("app", "two")]
+
+
+def test_a_lease_that_nobody_renews_is_not_waited_for_longer_where_the_clock_was_set_back(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far, near = open_store(owner("one", process=elsewhere())), open_store(owner("two"))
+    far.claim("session one")
+    # The clock by which it was given was an hour ahead.
+    run_out(far, by_s=-3_600)
+    now_s = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match=r"and owns it for 15\.0 s"):
+        near.claim("session two")
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic", lambda: now_s + owners_module.LEASE_S - 1)
+        with pytest.raises(StoreUnavailableError):
+            near.claim("session two")
+        patched.setattr(time, "monotonic", lambda: now_s + owners_module.LEASE_S + 1)
+        near.claim("session two")
     assert owners(near) == [("app", "two")]
 
 

@@ -58,6 +58,9 @@ EPOCH_S = 1_700_000_000.0
 
 DAY_S = 86_400.0
 
+BEHIND_S = 5.0
+"""How far the clock of a machine may be behind that of another."""
+
 
 def wall_s(loop: VirtualLoop) -> float:
     """The wall time, in seconds since the epoch."""
@@ -380,9 +383,10 @@ class World:
         elif self._has_standby and self.runner is not None and not self.runner.is_dead:
             self._start_standby()
         else:
-            self._start_runner()
-            assert self.runner is not None
-            self.runner.spawn(self._recover(self.runner, self._term))
+            # Nobody tells it the term of the one before, and its machine's clock may be behind the one by which that was given.
+            self._term = next_term(0, int((self.loop.time() - self._random.uniform(0, BEHIND_S)) * 1_000), is_first=True)
+            self.runner = self._runner_process(term=self._term if self._has_standby else 0)
+            self.runner.spawn(self._recover(self.runner, self._term if self._has_standby else 0))
 
 
 def deployment_of(root: BaseAgent) -> Deployment:

@@ -63,7 +63,9 @@ class ChildRestarts:
         """Wait until the child may be restarted, if it is to be."""
         if child in self._starts:
             clock = self._context.clock
-            wait_s = self._starts[child][-1] - clock.now_s()
+            starts = self._starts[child]
+            # The clock may have been set back since, or be that of another machine.
+            wait_s = min(starts[-1] - clock.now_s(), supervision.backoff(self._policy).after_attempts(len(starts)))
             if wait_s > 0:
                 await clock.sleep(wait_s)
 

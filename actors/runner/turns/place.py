@@ -25,18 +25,24 @@ class RunnerPlace:
         runner_id, shard: as given.
         term: grows when a standby becomes the Runner.
         on_announced: called when a Session actor has given this Runner its place, and dropped the turns of the one before.
+        takes_over: this Runner is about to take the place of one that was lost. A later term is that of a Runner before it then,
+            which was given by a clock that was ahead of this one's, or was set back since.
     """
 
     def __init__(self, runner_id: str, shard: Shard, term: int = 0, on_replaced: Callable[[], None] | None = None) -> None:
         self.runner_id = runner_id
         self.shard = shard
         self.term = term
+        self.takes_over = False
         self._on_replaced = on_replaced
         self.on_announced: Callable[[SessionRef], None] = lambda session: None
 
     async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
-        if asked.term > self.term and self._on_replaced is not None:
+        if asked.term > self.term and self.takes_over:
+            # Terms of one of its two processes stay even, those of the other odd.
+            self.term += (asked.term - self.term + 2) & ~1
+        elif asked.term > self.term and self._on_replaced is not None:
             self._on_replaced()
         message = p.AnnounceRunner(runner=self.runner_id, shard=self.shard, number=asked.number, term=self.term)
         await session.announce_runner(message)

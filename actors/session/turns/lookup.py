@@ -101,7 +101,8 @@ class TurnLookup:
         paused = await self._reader.turns(
             TurnFilter(app=key.app, user=key.user, session=key.session, status="paused", limit=MAX_PAUSED)
         )
-        for _, row in sorted(paused, key=lambda each: each[1].ended_s, reverse=True):
+        # One turn of a session runs at a time: the one that was opened last has paused last, whatever the clocks have said.
+        for _, row in sorted(paused, key=lambda each: each[1].opened_seq, reverse=True):
             outcome = p.decode_outcome(row.outcome)
             if isinstance(outcome, p.Paused) and outcome.awaits:
                 return row.invocation_id, outcome.awaits

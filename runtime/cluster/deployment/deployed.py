@@ -21,6 +21,7 @@ from actors.refs.mcp import McpRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
+from actors.rules.delivery.times import by_time
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
 from runtime.cluster.deployment.names import actor_names
@@ -54,7 +55,9 @@ class DeployedLogs:
         """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
         handles = [*self._core.sessions, *self._core.hosts_of_runners()]
         answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
-        return sorted((event for answer in answers for event in answer), key=lambda event: event.at_s)
+        # Of each process they come in order.
+        told = [(number, event) for number, answer in enumerate(answers) for event in answer]
+        return [event for _, event in by_time(told, lambda each: each[1].at_s, lambda each: each[0])]
 
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""

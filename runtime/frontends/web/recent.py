@@ -124,8 +124,12 @@ class RecentFigures:
         async with app.reading:
             if app.newest is None or time.monotonic() - app.read_s > fresh_s:
                 figures = await self._runtimes[app_name].aio.statistics()
+                at_s, before_s = now_s(), app.read_s
                 app.newest, app.read_s = figures, time.monotonic()
-                app.samples.append(sample_of(figures, now_s()))
+                if app.samples:
+                    # Pages ask for what came after the newest that they have, also where the clock was set back.
+                    at_s = max(at_s, app.samples[-1].at_s + app.read_s - before_s)
+                app.samples.append(sample_of(figures, at_s))
                 while app.samples[0].at_s < app.samples[-1].at_s - KEPT_S:
                     app.samples.popleft()
             return app.newest

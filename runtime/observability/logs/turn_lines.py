@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from actors.interfaces.run_facts import NO_RUN, RunFacts
 from actors.messages.operating.log_line import LogLine
 from actors.messages.session import TurnKey
+from actors.rules.delivery.times import by_time
 from runtime.observability.logs.lines import Line, line_of
 
 MAX_KEPT = 2_000
@@ -21,8 +22,7 @@ def lines_of(lines: Iterable[Line], turn: TurnKey) -> list[LogLine]:
     key, invocation_id = turn
     wanted = (key.user, key.session, invocation_id)
     found = [line for line in lines if (line.run.user_id, line.run.session_id, line.run.invocation_id) == wanted]
-    # Of each process they come in order, and equal times stay so.
-    return [_line(line) for line in sorted(found, key=lambda line: line.created_s)]
+    return [_line(line) for line in by_time(found, lambda line: line.created_s, lambda line: (line.pid, line.run.agent))]
 
 
 def _line(line: Line) -> LogLine:

@@ -5,7 +5,8 @@ Rules of this file:
 - All of it happens in the transaction in which a Session actor takes its place, before anything is read. Deployments that open a
   store at once do so one after the other.
 - The places of an owner's writers go with its ownership: what it commits afterwards is refused.
-- A lease is measured by the clock of the database's machine: on PostgreSQL by the server's, for SQLite by that of this one.
+- A lease is measured by the clock of the database's machine: on PostgreSQL by the server's, for SQLite by that of this one. Where
+  that was set back, who waits for its end waits no longer than it lasts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, select, text, update
@@ -36,6 +37,14 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
 _NOW = text("SELECT extract(epoch FROM clock_timestamp())::double precision")
 
 
+class _SeenLease(NamedTuple):
+    """The lease of another owner, as it was seen first. `seen_s`: when, in seconds that only go forward."""
+
+    deployment: str
+    until_s: float
+    seen_s: float
+
+
 class Ownership:
     """A deployment's ownership of a store.
 
@@ -49,8 +58,7 @@ class Ownership:
         self.owner = owner
         self._store = store
         self._path = path
-        # The lease of the other owner, as it was seen first.
-        self._seen: tuple[str, float] | None = None
+        self._seen: _SeenLease | None = None
 
     def take_ownership(self, connection: Connection) -> None:
         """Own the store from now on.
@@ -72,15 +80,18 @@ class Ownership:
         connection.execute(upsert.values(app=self.owner.app, **values).on_conflict_do_update(index_elements=["app"], set_=values))
 
     def _check(self, row: Row[*tuple[Any, ...]], now_s: float) -> None:
-        first = self._seen if self._seen is not None and self._seen[0] == row.deployment else None
-        before = _owner(row)
-        match _verdict(before, row.until_s - now_s, is_renewed=first is not None and first[1] != row.until_s):
+        first = self._seen if self._seen is not None and self._seen.deployment == row.deployment else None
+        before, left_s = _owner(row), row.until_s - now_s
+        if first is not None and first.until_s == row.until_s:
+            # It was not renewed meanwhile, whatever the clock says: that may have been set back.
+            left_s = min(left_s, LEASE_S - (time.monotonic() - first.seen_s))
+        match _verdict(before, left_s, is_renewed=first is not None and first.until_s != row.until_s):
             case Verdict.REFUSE:
                 self._seen = None
                 raise before.in_use(self._store)
             case Verdict.WAIT:
-                self._seen = first or (row.deployment, row.until_s)
-                left = f"{row.until_s - now_s:.1f} s"
+                self._seen = first or _SeenLease(row.deployment, row.until_s, time.monotonic())
+                left = f"{min(left_s, LEASE_S):.1f} s"
                 reason = f"app {before.app!r} was run on host {before.process.host!r}, and owns it for {left} yet"
                 raise StoreUnavailableError(self._store, reason)
 

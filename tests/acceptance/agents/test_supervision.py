@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,17 @@ def test_the_wait_before_a_restart_grows_and_a_failure_long_ago_does_not_count(t
         assert short(run_turn(rt, "go"))[-1] == "a done"
         assert engine.clock.slept == [10, 20, 25, 25]
         assert logged_decisions(rt) == [f"root restart a {number}/3" for number in (1, 2, 3, 3)]
+
+
+def test_a_wait_is_no_longer_where_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = Supervision(strategy="restart", max_restarts=3, backoff_s=10)
+    rt, engine = lossy_runtime(seq("root", FailingAgent(name="a", times=1), supervision=policy), tmp_path)
+    hours = itertools.count(0, -3_600)
+    monkeypatch.setattr(engine.clock, "now_s", lambda: 1e9 + next(hours))
+    with rt:
+        assert short(run_turn(rt, "go"))[-1] == "a done"
+        assert next(hours) < -3_600
+        assert engine.clock.slept == [10]
 
 
 def test_a_turn_is_cancelled_while_its_supervisor_waits(local: Deploy) -> None:

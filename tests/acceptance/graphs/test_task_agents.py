@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from typing import Any
 
 import pytest
@@ -259,3 +261,20 @@ def test_a_message_with_data_and_one_with_state_are_words_too(deploy: Deploy) ->
         assert session is not None
         assert session.state["season"] == "spring"
         assert invocations(rt) == 1
+
+
+def test_words_are_for_the_turn_that_paused_last_by_the_log_where_a_clock_was_set_back(
+    local: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(node_input: str) -> RequestInput:
+        return RequestInput(interrupt_id=f"name of {node_input}")
+
+    planner, _ = agent("planner", "Where to, first?", "Where to, second?", finish(result="Rome"))
+    times = itertools.count(time.time(), -1)
+    monkeypatch.setattr(time, "time", lambda: next(times))
+    with local(Graph(name="wf", edges=[(START, ask, planner)])) as rt:
+        first, second = (run_turn(rt, message)[0].invocation_id for message in ("one", "two"))
+        for message in ("one", "two"):
+            run_turn(rt, answers(**{f"name of {message}": "Ada"}))
+        assert {event.invocation_id for event in run_turn(rt, "Rome")} == {second}
+        assert {turn.invocation_id: turn.state for turn in rt.turns.list()} == {first: "paused", second: "finished"}

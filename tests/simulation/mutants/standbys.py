@@ -28,7 +28,8 @@ def terms_mean_nothing() -> Iterator[None]:
         yield
 
 
-def standbys_have_no_term() -> AbstractContextManager[object]:
+@contextmanager
+def standbys_have_no_term() -> Iterator[None]:
     """A standby that takes the place has the term that it was built with, which is before all others."""
     recover: Any = RunnerActor.recover_turns
 
@@ -36,7 +37,13 @@ def standbys_have_no_term() -> AbstractContextManager[object]:
         acked: p.Ack = await recover(self, msgspec.structs.replace(message, term=0))
         return acked
 
-    return mock.patch.object(RunnerActor, "recover_turns", without)
+    with terms_go_by_clocks_alone(), mock.patch.object(RunnerActor, "recover_turns", without):
+        yield
+
+
+def terms_go_by_clocks_alone() -> AbstractContextManager[object]:
+    """A Runner takes every later term for that of another one that lives, also of one that was lost and whose clock was ahead."""
+    return mock.patch.object(RunnerPlace, "takes_over", property(lambda self: False, lambda self, given: None), create=True)
 
 
 def replaced_runners_live_on() -> AbstractContextManager[object]:

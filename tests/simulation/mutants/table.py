@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("mutants.md")
 REPLACING = frozenset({"writers_are_not_fenced"})
 """Mutants of what happens when a Session actor lives on beside its heir: their seeds are played so."""
 
-STANDING_BY = frozenset({"terms_mean_nothing", "standbys_have_no_term", "replaced_runners_live_on"})
+STANDING_BY = frozenset({"terms_mean_nothing", "standbys_have_no_term", "terms_go_by_clocks_alone", "replaced_runners_live_on"})
 """Mutants of Runners that have a standby: their seeds are played with one."""
 
 HEAD = f"""# What notices which defect

@@ -120,6 +120,21 @@ async def test_what_is_kept_is_bounded(quick: None, monkeypatch: pytest.MonkeyPa
     kept.stop()
 
 
+async def test_a_page_gets_what_is_new_also_where_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "FRESH_S", 0.0)
+    times = iter([1_000.0, *[400.0] * 10])
+    monkeypatch.setattr(recent, "now_s", lambda: next(times))
+    kept = recent_of(app=Deployment())
+    seen: list[int] = []
+    newest_s = 0.0
+    for _ in range(3):
+        found, _ = await kept.read("app", newest_s)
+        seen += [sample.counts["turns"] for sample in found]
+        newest_s = found[-1].at_s if found else newest_s
+    kept.stop()
+    assert seen == [1, 2, 3]
+
+
 async def test_a_deployment_that_answers_slowly_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     times = iter(range(0, 10_000, 3))

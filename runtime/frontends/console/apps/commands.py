@@ -6,6 +6,7 @@ import msgspec
 
 from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
+from actors.messages.turn_info import LOOKED_AT, newest_of_session
 from runtime.driver.runtime import Runtime
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.frontends.console.event_lines import budget_line, event_lines
@@ -75,8 +76,8 @@ class Commands:
         tokens = f"{used.tokens:,} tokens ({used.input_tokens:,} in, {used.output_tokens:,} out)"
         money = f", {used.money:.6f} {found.currency}" if used.money is not None else ""
         self._terminal.write(f"{counts}, {tokens}{money}")
-        turns = self._rt.turns.list(self._user, session, limit=1) if used.llm_calls else []
-        for budget in self._rt.turns.describe(self._user, session, turns[0].invocation_id).budgets if turns else ():
+        newest = newest_of_session(self._rt.turns.list(self._user, session, limit=LOOKED_AT)) if used.llm_calls else None
+        for budget in self._rt.turns.describe(self._user, session, newest.invocation_id).budgets if newest is not None else ():
             self._terminal.write(budget_line(budget))
 
     def _events(self, session: str, argument: str) -> None:

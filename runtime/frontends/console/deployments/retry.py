@@ -85,11 +85,13 @@ def retry(
 def _last_failed(rt: Runtime, user: str, session: str) -> str:
     """The turn of a session that has failed last. Raises RequestError when none has."""
     from actors.errors import RequestError
+    from actors.messages.turn_info import LOOKED_AT
 
-    failed = rt.turns.list(user, session, state="failed", limit=1)
+    failed = rt.turns.list(user, session, "failed", LOOKED_AT)
     if not failed:
         raise RequestError(f"no turn of session {session!r} has failed: there is nothing to retry")
-    return failed[0].invocation_id
+    # By the log: clocks may have been set back.
+    return max(failed, key=lambda turn: turn.last_seq).invocation_id
 
 
 def _action(rt: Runtime) -> Action[TurnInfo]:

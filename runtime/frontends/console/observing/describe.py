@@ -51,8 +51,9 @@ def describe(
 def _newest(rt: Runtime, user: str, session: str) -> str:
     """The newest turn of a session: one that runs before those in line. Raises RequestError when it has none."""
     from actors.errors import RequestError
+    from actors.messages.turn_info import LOOKED_AT, newest_of_session
 
     for state in ("running", None):
-        if found := rt.turns.list(user, session, state, limit=1):
-            return found[0].invocation_id
+        if (newest := newest_of_session(rt.turns.list(user, session, state, LOOKED_AT))) is not None:
+            return newest.invocation_id
     raise RequestError(f"session {session!r} has no turn yet")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from actors.errors import RequestError
 from actors.errors.suggestions import did_you_mean
+from actors.rules.delivery.times import by_time
 from runtime.frontends.console.apps.terminal import Terminal
 from runtime.observability.logs.formats import formatter
 
@@ -63,9 +64,13 @@ class LogLines:
         """Print what has come, the oldest first."""
         with self._lock:
             records, self._records = self._records, []
-        # Of each process they come in order, and equal times stay so.
-        for record in sorted(records, key=lambda each: each.created):
+        for record in by_time(records, lambda each: each.created, _source):
             self._terminal.write(self._formatter.format(record))
+
+
+def _source(record: logging.LogRecord) -> tuple[int | None, str]:
+    """The process and the agent: processes of two machines may have the same number."""
+    return record.process, getattr(record, "agent", "")
 
 
 def level_number(name: str) -> int:

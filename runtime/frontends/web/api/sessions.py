@@ -13,7 +13,7 @@ from actors.errors import SessionNotFoundError
 from actors.messages.event import USER, Event, EventActions, new_event_id, now_s
 from actors.messages.json_types import JsonObject
 from actors.messages.session import Session
-from actors.messages.turn_info import TurnInfo
+from actors.messages.turn_info import LOOKED_AT, TurnInfo, newest_of_session
 from runtime.frontends.web.api.cursors import decode_session, encode_session
 from runtime.frontends.web.api.finding import has_text, matching
 from runtime.frontends.web.ids import MAX_NUMBER, Id, State
@@ -148,8 +148,9 @@ async def get_session(call: Call) -> SessionView:
     session = await _session(call)
     newest, turns = await asyncio.gather(
         aio.sessions.events(user_id, session_id, newest_first=True, limit=1),
-        aio.turns.list(user_id, session_id, limit=1),
+        aio.turns.list(user_id, session_id, limit=LOOKED_AT),
     )
+    turn = newest_of_session(turns)
     return SessionView(
         app_name=session.app_name,
         user_id=session.user_id,
@@ -157,7 +158,7 @@ async def get_session(call: Call) -> SessionView:
         state=session.state,
         last_update_time=session.last_update_time,
         head_seq=newest[0].seq if newest else 0,
-        turn=shown_turn(turns[0], for_operator=call.principal.is_admin) if turns else None,
+        turn=shown_turn(turn, for_operator=call.principal.is_admin) if turn is not None else None,
     )
 
 

@@ -81,3 +81,23 @@ async def test_without_a_standby_the_one_that_announced_itself_last_is_heard() -
     after = RunnerPlace("app/runner/after", ONLY_SHARD)
     for place in (before, after, before):
         assert await asked_by(place, session) == "heard"
+
+
+async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_and_later_ones_replace_it() -> None:
+    session, other_session = Place(), Place()
+    before, lost, following = of("before", 2), of("lost", 1_001), of("following", 4)
+    for each in (session, other_session):
+        assert await asked_by(before, each) == "heard"
+        assert await asked_by(lost, each) == "heard"
+    following.takes_over = True
+    for each in (session, other_session):
+        assert await asked_by(following, each) == "heard"
+    following.takes_over = False
+    # It stays even, as the terms of its process are.
+    assert following.term == 1_002
+    # The one before, should it live after all, ends.
+    with pytest.raises(ReplacedError):
+        await asked_by(lost, session)
+    assert await asked_by(of("later", 1_003), session) == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(following, session)

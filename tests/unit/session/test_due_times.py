@@ -1,0 +1,30 @@
+"""What is due is found also where the clock was set back while turns of later due times were about to begin."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from actors import Content
+from actors.messages import protocol as p
+from actors.messages.event import now_s
+from actors.messages.operating.schedule import DuePlace, SchedulePlan, Timing
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+
+async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_from_the_first(tmp_path: Path) -> None:
+    session = SessionFixture(tmp_path)
+    now = int(now_s())
+    message = p.AwaitDue(app="app", runner="app/runner/one", after=DuePlace(now + 3_600, "ada", "read before"))
+    waiting = asyncio.create_task(session.ref.await_due(message))
+    await asyncio.sleep(0.1)
+    plan = SchedulePlan(timing=Timing(at_s=now + 2), content=Content.of_text("go"))
+    await session.ref.create_schedule(p.CreateSchedule(key=KEY, name="soon", id="1", plan=plan))
+    async with asyncio.timeout(10):
+        reply = await waiting
+        assert isinstance(reply, p.DueReply)
+        assert (list(reply.turns), reply.after) == ([], None)
+        found = await session.ref.await_due(p.AwaitDue(app="app", runner="app/runner/one", after=reply.after))
+    assert isinstance(found, p.DueReply)
+    assert [turn.time.name for turn in found.turns] == ["soon"]
+    await session.ref.stop()
