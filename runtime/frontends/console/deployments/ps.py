@@ -51,7 +51,13 @@ def ps(watch: Watch = False, address: Address = None, json: Json = False) -> Non
     print(f"{'deployments' if found else 'no deployment'} on the Ray at {where}", file=sys.stderr)
     told = [_told(row) for row in found]
     columns = [name for name in COLUMNS if name not in OPTIONAL or any(row.get(name) for row in told)]
-    print_table([name.upper() for name in columns], [[str(row.get(name, "-")) for name in columns] for row in told])
+    print_table([name.upper() for name in columns], [[_cell(row, name) for name in columns] for row in told])
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    """One cell; "-" for what is not known, or not there."""
+    value = row.get(name)
+    return "-" if value is None or value == "" else str(value)
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +73,7 @@ def _lines(rows: Sequence[dict[str, Any]], address: str) -> list[WatchedLine]:
     """The lines of deployments, whose ages alone are no change."""
     told = [(row, _told(row)) for row in rows]
     return [
-        WatchedLine(row["name"], tuple(row.items()), [str(cells.get(name, "-")) for name in COLUMNS], {**row, "address": address})
+        WatchedLine(row["name"], tuple(row.items()), [_cell(cells, name) for name in COLUMNS], {**row, "address": address})
         for row, cells in told
     ]
 

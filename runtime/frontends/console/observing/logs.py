@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
+
+if TYPE_CHECKING:
+    from runtime.driver.runtime import Runtime
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
 Agent = Annotated[str | None, typer.Option(help="Only of this agent.")]
@@ -18,6 +22,9 @@ Level = Annotated[str, typer.Option(help="From which level on: DEBUG, INFO, WARN
 
 TICK_S = 0.2
 """How often lines are printed. Those of several processes that come within this time are put in order."""
+
+LOOK_S = 2.0
+"""How often is looked whether the deployment is still there."""
 
 
 def logs(
@@ -31,7 +38,10 @@ def logs(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Print what agents have logged and printed on all nodes, as far as the deployment keeps it; with -f what comes as well."""
+    """Print what agents have logged and printed on all nodes, as far as the deployment keeps it; with -f what comes as well.
+
+    With -f it goes on over losses, updates and upgrades, and ends when the deployment has stopped, with the exit code 1.
+    """
     import time
 
     from runtime.frontends.console.joining import joined
@@ -44,11 +54,40 @@ def logs(
     wanted = Wanted(level_number(level), after_s, agent=agent, session_id=session, user_id=user)
     lines = LogLines(wanted, JSON if json else Settings().log_format)
     try:
-        with joined(name, address, lines.add):
+        with joined(name, address, lines.add) as rt:
             # Those that are kept are read at the latest when the deployment is left.
-            while follow:
-                time.sleep(TICK_S)
-                lines.print_all()
+            if follow:
+                for _ in _ticks(rt):
+                    lines.print_all()
     except KeyboardInterrupt:
         pass
-    lines.print_all()
+    finally:
+        lines.print_all()
+
+
+def _ticks(rt: Runtime) -> Iterator[None]:
+    """Moments at which to print, for as long as the deployment is there. Raises DeploymentNotFoundError when it has stopped."""
+    import threading
+    import time
+
+    from actors.errors import DeploymentNotFoundError, RaygroveError
+
+    ended: list[DeploymentNotFoundError] = []
+
+    def look() -> None:
+        # In a thread: while the store is away a reply takes long.
+        while not ended:
+            time.sleep(LOOK_S)
+            try:
+                rt.turns.counts()
+            except DeploymentNotFoundError as error:
+                ended.append(error)
+            except RaygroveError:
+                # It is upgraded, a process of it is being started again, or its store is away.
+                continue
+
+    threading.Thread(target=look, name="presence", daemon=True).start()
+    while not ended:
+        time.sleep(TICK_S)
+        yield
+    raise ended[0]
