@@ -24,6 +24,7 @@ from actors.behaviours.failure_log import log_failure
 from actors.behaviours.flow.controller import run_flow
 from actors.behaviours.flow.round import run_round
 from actors.behaviours.graph.attempts import run_graph
+from actors.behaviours.graph.node_attempt import repeated
 from actors.behaviours.lifecycle import callback_context, known_failure, run_lifecycle, tell_of_failure
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.credentials import ask_for_credentials, forget_requests
@@ -38,9 +39,10 @@ from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
+from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
 from actors.rules.capacity.lru import LruDict
-from actors.rules.recovery.failures import failure, failure_event
+from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root
 from actors.rules.tracing.ids import parse_traceparent
 
@@ -143,7 +145,7 @@ class AgentActor(Actor):
             # whether it is cancelled: a TaskGroup that has failed leaves its task looking so (Python 3.11).
             if run.writer.is_stopped if isinstance(error, asyncio.CancelledError) else is_cancellation(error):
                 raise
-            outcome = await self._fail(run, error)
+            outcome = await self._fail(run, error, message.node.again if message.node is not None else None)
         finally:
             run.telemetry.end_run()
         if isinstance(outcome, p.Finished):
@@ -210,15 +212,18 @@ class AgentActor(Actor):
             model = summarizer
         return Compactor(self._spec, config, model, run)
 
-    async def _fail(self, run: Invocation, error: BaseException) -> p.AnyOutcome:
-        """Store the one event of the failure, and log it."""
+    async def _fail(self, run: Invocation, error: BaseException, again: NextAttempt | None) -> p.AnyOutcome:
+        """Store the one event of the failure, and log it; `again`: the node that has failed may be tried again."""
         traceback = whole_traceback(error)
         failed = failure(error, traceback)
         try:
             await run.writer.record(run.told_by(failure_event(failed)))
         except FencedError:
             return p.Cancelled()
-        log_failure(logger, logging.ERROR, f"agent {run.agent_name!r}", run, error, traceback)
+        what, level = f"agent {run.agent_name!r}", logging.ERROR
+        if again is not None and again.follows(classes_of(failed)):
+            what, level = repeated(what, again.number, again.most, again.delay_s), logging.WARNING
+        log_failure(logger, level, what, run, error, traceback)
         if hooks := self._spec.hooks("on_agent_error_callback"):
             await tell_of_failure(hooks, callback_context(run, Actions()), error)
         return failed

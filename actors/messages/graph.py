@@ -177,6 +177,29 @@ def scope_of(path: str, *, is_delegate: bool) -> str:
     return path.rpartition("@")[2] if is_delegate else path
 
 
+class NextAttempt(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What follows when a run fails: its node is tried again.
+
+    Attributes:
+        number, most: the attempt that runs is this one of so many.
+        delay_s: seconds until the next one.
+        exceptions: names of the classes of errors after which there is a next one; None: after all.
+    """
+
+    number: int
+    most: int
+    delay_s: float
+    exceptions: Sequence[str] | None = None
+
+    def follows(self, error_classes: Sequence[str]) -> bool:
+        """True when there is a next attempt after an error.
+
+        Args:
+            error_classes: names of its class, and of those above that.
+        """
+        return self.exceptions is None or not set(self.exceptions).isdisjoint(error_classes)
+
+
 class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One run of an agent as a node: it is asked this.
 
@@ -193,6 +216,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         sees_conversation: it sees what the user has said in the session, too, and what it has answered in earlier turns.
         is_delegated: an agent has asked it, for a call, and no graph.
         is_root: it is the root of the tree, and is asked the message with which the turn began.
+        again: the node is tried again when the run fails; None: it is not.
     """
 
     path: str
@@ -206,6 +230,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     sees_conversation: bool = False
     is_delegated: bool = False
     is_root: bool = False
+    again: NextAttempt | None = None
 
     def of_part(self, agent: str, place: str) -> NodeTask:
         """The task of an agent that the asked one runs, as a workflow agent does: it is asked the same, as part of the same run.

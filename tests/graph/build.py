@@ -24,6 +24,7 @@ from actors import (
     node,
 )
 from actors.definitions.graphs.nodes import TriedAgent
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.testing import ScriptedModel
 from tests.graph.kit import Kit
 from tests.graph.words import Counted, NotPlayable, Spec, node_of, retry_of, type_of
@@ -169,7 +170,9 @@ class Built:
 
 
 def _agent_of(node: object) -> BaseAgent | None:
-    inner = node.node if isinstance(node, TriedAgent) else node
+    inner = node
+    while isinstance(inner, TriedAgent | ParallelWorker):
+        inner = inner.node
     return inner if isinstance(inner, BaseAgent) else None
 
 

@@ -20,7 +20,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeTask, is_below, node_at, root_path
+from actors.messages.graph import NodeInfo, NodeTask, is_below, node_at, root_path
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.messages.topology import CHAT, PARALLEL, TASK
 from actors.rules.graph.answers import UserAnswers
@@ -59,11 +59,22 @@ class NodeInvocation(Invocation):
         await self._recall_message(since)
         # A run that is known to have failed is not refused once more.
         has_failed = bool(self.done) and resumption.is_failure(self.done[-1])
-        asked = asked_of(self._task if has_failed else self._checked_task(), self.user_content)
+        asked = asked_of(self._task if has_failed else self._checked_task(), await self._words())
         self._seen.ask(asked)
         if not (self.done and any(self.user_content.function_responses())):
             self.user_content = asked
         await self.reader.begin_run()
+
+    async def _words(self) -> Content:
+        """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
+        is_given = self._task.content is not None or self._task.data is not None
+        if is_given or not any(self.user_content.function_responses()):
+            return self.user_content
+        async for event in self._seen.events(0):
+            is_of_turn = event.author == USER and event.invocation_id == self.invocation_id
+            if is_of_turn and event.content is not None and not any(event.function_responses()):
+                return event.content
+        return self.user_content
 
     async def _recall_message(self, since: int) -> None:
         """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
@@ -214,6 +225,10 @@ class GraphInvocation(Invocation):
         outcome = await self.children.run_node(name, task, branch, resume=resume, state=state)
         await self.reader.refresh_state(outcome.state_seq)
         return outcome
+
+    def told_by(self, failure: Event) -> Event:
+        """The event of the failure of the graph itself: it has the path of the graph."""
+        return msgspec.structs.replace(failure, node_info=NodeInfo(path=self.path))
 
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""

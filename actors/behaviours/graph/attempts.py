@@ -89,7 +89,7 @@ class GraphAttempts:
         delay_s, retry = self._delay_s(failed), self._graph.retry_config
         what, level = f"graph {self._graph.name!r}", logging.ERROR
         if delay_s is not None and retry is not None:
-            what, level = repeated(what, self._context.attempt, retry, delay_s), logging.WARNING
+            what, level = repeated(what, self._context.attempt, retry.max_attempts, delay_s), logging.WARNING
         log_failure(logger, level, what, self._context, error, traceback)
         info = NodeInfo(path=self._context.path)
         event = msgspec.structs.replace(failure_event(failed), branch=self._context.branch, node_info=info)

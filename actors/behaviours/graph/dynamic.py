@@ -21,6 +21,7 @@ from actors.behaviours.graph.results import (
 from actors.definitions.agents.base import BaseAgent
 from actors.definitions.graphs.edges import AgentName, EdgeReader, GraphNode, name_of_end
 from actors.definitions.graphs.nodes import FunctionNode, TriedAgent
+from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.errors import DynamicNodeFailError, UnknownAgentError
 from actors.messages.graph import NodeInfo
 from actors.messages.json_types import JsonValue
@@ -117,6 +118,8 @@ class DynamicRuns:
             task.cancel()
 
     def _node(self, given: object) -> GraphNode:
+        if isinstance(given, ParallelWorker):
+            return given.of(self._node(given.node))
         name = given if isinstance(given, str) else name_of_end(given)
         if name in self._agents:
             agent = self._agents[name]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from actors.definitions.graphs.nodes import RetryConfig
 from actors.messages.event import Event
 from actors.messages.graph import Route
 from actors.messages.json_types import JsonMapping, JsonValue
@@ -98,9 +97,9 @@ class NodeAttempt:
         return {call_id: fitted(answer.value, asked.schema) for call_id, (answer, asked) in found.items() if answer is not None}
 
 
-def repeated(what: str, number: int, retry: RetryConfig, delay_s: float) -> str:
+def repeated(what: str, number: int, most: int, delay_s: float) -> str:
     """An attempt that has failed and is followed by another, for the log: its number, and how long the next one waits."""
-    return f"attempt {number} of {retry.max_attempts} of {what}, with the next in {delay_s:.3g} s,"
+    return f"attempt {number} of {most} of {what}, with the next in {delay_s:.3g} s,"
 
 
 def routes_of(event: Event) -> Sequence[Route]:

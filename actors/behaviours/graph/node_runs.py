@@ -29,7 +29,7 @@ from actors.errors.tracebacks import whole_traceback
 from actors.interfaces.context import Context
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
-from actors.messages.graph import NodeInfo, NodeTask, Route
+from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route
 from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import Failed, Finished, Paused
 from actors.rules.recovery.failures import classes_of, failure, failure_event
@@ -234,6 +234,7 @@ class NodeRuns:
             after_seq=max(attempt.after_seq, self._context.after_seq),
             since=since,
             sees_conversation=agent.sees_conversation,
+            again=self._next(place, agent.retry_config, attempt),
         )
         try:
             async with asyncio.timeout(agent.timeout) as timer:
@@ -257,9 +258,20 @@ class NodeRuns:
         Args:
             error_classes: names of the class of the error, and of those above it.
         """
-        if retry is None or attempt.number >= retry.max_attempts or not any(map(retry.is_meant_by, error_classes)):
+        following = self._next(place, retry, attempt)
+        return following.delay_s if following is not None and following.follows(error_classes) else None
+
+    def _next(self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt) -> NextAttempt | None:
+        """The attempt behind one of a node; None when that is the last."""
+        if retry is None or attempt.number >= retry.max_attempts:
             return None
-        return retry.delay_s(attempt.number, seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}"))
+        share = seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}")
+        return NextAttempt(
+            number=attempt.number,
+            most=retry.max_attempts,
+            delay_s=retry.delay_s(attempt.number, share),
+            exceptions=retry.names,
+        )
 
     async def _run_function(self, place: NodePlace, node: FunctionNode) -> NodeResult:
         answers = self._context.answers
@@ -305,7 +317,7 @@ class NodeRuns:
         """Log an attempt that has failed; `delay_s`: until the next, None without one."""
         what, level = f"node {node.name!r} of graph {self._owner.name!r}", logging.ERROR
         if delay_s is not None and node.retry_config is not None:
-            what, level = repeated(what, attempt.number, node.retry_config, delay_s), logging.WARNING
+            what, level = repeated(what, attempt.number, node.retry_config.max_attempts, delay_s), logging.WARNING
         log_failure(logger, level, what, self._context, raised.error, raised.traceback)
 
     def _try_again(self, name: str, before: NodeAttempt, number: int, after_seq: int) -> NodeAttempt:

@@ -92,7 +92,7 @@ class EdgeReader:
     """Reads edges as they are written: chains, fan-outs and routes; each function becomes one node."""
 
     def __init__(self) -> None:
-        self._nodes: dict[int, FunctionNode] = {}
+        self._nodes: dict[int, FunctionNode | ParallelWorker] = {}
         # An id names a function only as long as that lives.
         self._kept: list[object] = []
 
@@ -144,6 +144,8 @@ class EdgeReader:
 
     def node(self, given: object) -> Node:
         """A node as it is written, as a node. Raises DefinitionError."""
+        if isinstance(given, ParallelWorker) and isinstance(given.node, Tool):
+            return self._kept_node(given, lambda worker: worker.of(self.node(worker.node)))
         if isinstance(given, Node):
             return given
         if isinstance(given, Tool):
@@ -154,7 +156,7 @@ class EdgeReader:
             f"{shown(given)} is no node of a graph: these are agents, functions, tools, FunctionNodes, JoinNodes, and START"
         )
 
-    def _kept_node(self, given: T, make: Callable[[T], FunctionNode]) -> FunctionNode:
+    def _kept_node(self, given: T, make: Callable[[T], FunctionNode | ParallelWorker]) -> FunctionNode | ParallelWorker:
         if id(given) not in self._nodes:
             self._kept.append(given)
             self._nodes[id(given)] = make(given)

@@ -19,6 +19,7 @@ from actors.definitions.graphs.nodes import (
     TriedAgent,
     check_attempts,
     checked_type,
+    model_class,
 )
 from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.definitions.graphs.state_schema import StateSchema
@@ -211,6 +212,8 @@ def _named(agent: BaseAgent) -> AgentName:
     waits = False
     if isinstance(agent, FunctionGraph):
         input_class, waits = agent.function.input_class, agent.function.wait_for_output
+    elif isinstance(agent, Graph):
+        input_class = model_class(agent.input_schema)
     retry, timeout = (agent.retry_config, agent.timeout) if isinstance(agent, Graph) else (None, None)
     return AgentName(agent.name, _sees_conversation(agent), agent.kind == "graph", retry, timeout, input_class, waits)
 

@@ -58,8 +58,14 @@ class RetryConfig(ShownByChanges, BaseModel):
 
     def is_meant_by(self, error_class: str) -> bool:
         """True when the node is tried again after an error of a class with that name."""
-        names = {each if isinstance(each, str) else each.__name__ for each in self.exceptions or ()}
-        return self.exceptions is None or error_class in names
+        return self.names is None or error_class in self.names
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of `exceptions`; None: all."""
+        if self.exceptions is None:
+            return None
+        return [each if isinstance(each, str) else each.__name__ for each in self.exceptions]
 
     def delay_s(self, failed: int, chance: float) -> float:
         """Seconds before the next attempt.
@@ -287,6 +293,9 @@ def node(
         elif isinstance(of, FunctionNode | TriedAgent):
             if require_confirmation or any(v is not None for v in (name, retry_config, timeout, rerun_on_resume, placement)):
                 raise DefinitionError(f"{shown(of)} is a node already, and has its own options")
+        elif isinstance(of, Tool) and parallel_worker:
+            if require_confirmation or any(v is not None for v in (name, retry_config, timeout, rerun_on_resume, placement)):
+                raise DefinitionError(f"{shown(of)} has its own name and options: node() takes those of a parallel worker for it")
         elif isinstance(of, Tool | JoinNode):
             raise DefinitionError(f"node() makes functions nodes: {shown(of)} stands in the edges of a Graph as it is")
         else:

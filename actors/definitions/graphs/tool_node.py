@@ -9,6 +9,7 @@ from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import FunctionNode
 from actors.definitions.tools.base import Tool
+from actors.definitions.tools.function import FunctionTool
 from actors.errors import DefinitionError, WorkflowDataError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.content import Content
@@ -43,7 +44,14 @@ class ToolNode(FunctionNode):
         super().__init__(self._call, name=tool.name, require_confirmation=tool.require_confirmation)
 
     async def _call(self, ctx: NodeContext, node_input: Any) -> Any:
-        return await self.tool.run(self.arguments(node_input, ctx.state), ctx.tool_context())
+        arguments = self.arguments(node_input, ctx.state)
+        if isinstance(self.tool, FunctionTool):
+            try:
+                self.tool.checked(arguments)
+            except ValueError as error:
+                # No model is there to correct them: it is a wrong call, as in Python and in google-adk.
+                raise TypeError(str(error)) from error
+        return await self.tool.run(arguments, ctx.tool_context())
 
     def arguments(self, given: Any, state: JsonMapping) -> JsonObject:
         """The arguments that the tool is called with. Raises WorkflowDataError."""

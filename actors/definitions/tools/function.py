@@ -97,7 +97,7 @@ class FunctionTool(Tool):
             ValueError: an argument is missing or of the wrong type; the message helps the model to correct it.
             Exception: whatever the function raises.
         """
-        given = self._checked(without_unknown(args, self._fields, self.name, context.agent_name))
+        given = self.checked(without_unknown(args, self._fields, self.name, context.agent_name))
         if self.needs:
             return await context.offload(self.func, given, self.needs)
         if self._context_parameter is not None:
@@ -106,7 +106,8 @@ class FunctionTool(Tool):
             return await self.func(**given)
         return await in_thread(self.func, **given)
 
-    def _checked(self, args: JsonObject) -> JsonObject:
+    def checked(self, args: JsonObject) -> JsonObject:
+        """The arguments as the types that the function wants. Raises ValueError."""
         try:
             checked = self._arguments.model_validate(args)
         except pydantic.ValidationError as error:

@@ -98,6 +98,21 @@ def test_a_tool_is_a_node(deploy: Deploy, given: str, expected: int) -> None:
         assert session.state["seen"] == 4
 
 
+def test_what_a_tool_does_not_take_fails_its_node_as_a_wrong_call(deploy: Deploy) -> None:
+    def next_one(x: int) -> int:
+        """The next number."""
+        return x + 1
+
+    with deploy(Graph(name="wf", edges=[(START, FunctionTool(next_one))])) as rt:
+        for words in ("four", "{}"):
+            with pytest.raises(AgentFailedError, match="wrong arguments for next_one"):
+                run_turn(rt, words)
+        failed = [event for event in stored(rt) if event.error_code]
+        assert [(event.error_code, event.node_info and event.node_info.path) for event in failed] == [
+            ("TypeError", "wf@1/next_one@1")
+        ] * 2
+
+
 def test_a_tool_that_needs_consent_is_run_when_the_user_has_agreed(deploy: Deploy) -> None:
     def book(city: str, days: int) -> str:
         """Book it."""
@@ -155,7 +170,8 @@ def test_an_input_that_does_not_fit_fails_the_graph_before_the_node_runs(deploy:
         return node_input.x
 
     asked = LlmAgent(name="asked", model=PatternModel([(".*", "never")]), input_schema=Point)
-    for wanting in (shift, asked):
+    below = Graph(name="below", input_schema=Point, edges=[(START, named_node("never"))])
+    for wanting in (shift, asked, below):
         with deploy(Graph(name="wf", edges=[(START, named_node("first"), wanting)])) as rt:
             with pytest.raises(AgentFailedError, match="ValidationError"):
                 run_turn(rt, "go", session_id="s1")

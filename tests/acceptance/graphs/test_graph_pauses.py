@@ -25,7 +25,7 @@ from actors import (
     node,
 )
 from actors.errors import InvalidMessageError
-from actors.testing import PatternModel
+from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.workflow_agents import answer
 from tests.support.graphs import double, ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
@@ -77,6 +77,22 @@ def test_the_route_that_a_node_says_beside_its_question_is_taken_with_the_answer
     with local(Graph(name="wf", edges=[(START, ask_for_it), (ask_for_it, routes)])) as rt:
         run_turn(rt, "go")
         assert ends(run_turn(rt, answers(q="12"))) == {"wf@1/many@1": "many(12)"}
+
+
+def test_an_agent_that_is_given_nothing_is_asked_the_message_of_the_turn_also_behind_an_answer(local: Deploy) -> None:
+    def question() -> RequestInput:
+        return RequestInput(interrupt_id="q")
+
+    def silent() -> None:
+        """Gives nothing."""
+
+    model = ScriptedModel(["fine"])
+    below = Graph(name="below", edges=[(START, silent, LlmAgent(name="m", model=model))])
+    with local(Graph(name="wf", edges=[(START, question, below)])) as rt:
+        run_turn(rt, "an older one", session_id="s1")
+        run_turn(rt, "Write!", session_id="s1")
+        run_turn(rt, answers(q="yes"), session_id="s1")
+    assert [content.text for content in model.requests[0].contents] == ["Write!"]
 
 
 def test_the_answer_to_a_question_is_the_output_of_the_node(deploy: Deploy) -> None:

@@ -269,7 +269,8 @@ def test_a_join_that_can_never_run_fails_and_says_so(deploy: Deploy) -> None:
     with deploy(Graph(name="wf", edges=[(START, choose, {"a": a, "b": b}), ((a, b), both)])) as rt:
         with pytest.raises(Exception, match="join 'both' of graph 'wf' can never run: it waits for 'b'"):
             run_turn(rt, "go")
-        assert [event.error_code for event in stored(rt) if event.error_code] == ["StarvedJoinError"]
+        [failed] = [event for event in stored(rt) if event.error_code]
+        assert (failed.error_code, failed.node_info and failed.node_info.path) == ("StarvedJoinError", "wf@1")
 
 
 def test_of_several_outputs_the_last_counts_unless_the_graph_has_to_have_one(deploy: Deploy) -> None:

@@ -8,8 +8,20 @@ from typing import Any
 
 import pytest
 
-from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, PartialResults, RequestInput, RetryConfig, node
-from actors.errors import AgentFailedError, DynamicNodeFailError, RaygroveError, WorkflowConfigurationError
+from actors import (
+    START,
+    Event,
+    FunctionNode,
+    FunctionTool,
+    Graph,
+    LlmAgent,
+    NodeContext,
+    PartialResults,
+    RequestInput,
+    RetryConfig,
+    node,
+)
+from actors.errors import AgentFailedError, DefinitionError, DynamicNodeFailError, RaygroveError, WorkflowConfigurationError
 from actors.testing import PatternModel, ScriptedModel
 from tests.acceptance.graphs.test_graph_pauses import answers, asked
 from tests.support.graphs import double, ends, named_node
@@ -45,6 +57,33 @@ def test_a_graph_works_on_all_items(deploy: Deploy) -> None:
         found = ends(run_turn(rt, "go"))
     assert found["wf@1/below@1"] == [4, 8, 12]
     assert found["wf@1/below@1/below@2/again@1"] == 8
+
+
+def test_a_tool_works_on_all_items(deploy: Deploy) -> None:
+    def next_one(x: int) -> int:
+        """The next number."""
+        return x + 1
+
+    worker = node(FunctionTool(next_one), parallel_worker=True, max_parallel_workers=2)
+    with deploy(Graph(name="wf", edges=[(START, three, worker), (worker, named_node("last"))])) as rt:
+        found = ends(run_turn(rt, "go"))
+    assert (found["wf@1/next_one@1/next_one@3"], found["wf@1/last@1"]) == (4, "last([2, 3, 4])")
+    with pytest.raises(DefinitionError, match="has its own name and options"):
+        node(FunctionTool(next_one), parallel_worker=True, timeout=1)
+
+
+def test_a_function_has_items_worked_on_by_agents_and_functions(deploy: Deploy) -> None:
+    asked = LlmAgent(name="m", model=PatternModel([("1", "one"), ("2", "two")]))
+    agents, functions = node(asked, parallel_worker=True), node(double, parallel_worker=True)
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> list[Any]:
+        return [await ctx.run_node(agents, [1, 2]), await ctx.run_node(functions, [1, 2])]
+
+    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[asked])) as rt:
+        found = ends(run_turn(rt, "go"))
+    assert found["wf@1/chief@1"] == [["one", "two"], [2, 4]]
+    assert found["wf@1/chief@1/double@1/double@2"] == 4
 
 
 @pytest.mark.parametrize(("said", "items"), [("[1, 2]", [2, 4]), ("5", [10])])

@@ -165,6 +165,19 @@ def test_an_attempt_with_another_behind_it_is_logged_as_a_warning(tmp_path: Path
     assert all("not today" in (record.exc_text or "") for record in records)
 
 
+def test_an_attempt_of_an_agent_is_logged_as_one_of_a_function_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel([ValueError("not today"), KeyError("gone"), "never"])
+    retry = RetryConfig(max_attempts=3, initial_delay=0.01, jitter=0.0, exceptions=["ValueError"])
+    tried = node(LlmAgent(name="m", model=model), retry_config=retry)
+    with Deploy("local", tmp_path)(Graph(name="wf", edges=[(START, tried)])) as rt, pytest.raises(AgentFailedError):
+        run_turn(rt, "go")
+    records = [record for record in caplog.records if "agent 'm'" in record.getMessage()]
+    assert [(record.levelno, record.getMessage().partition(" failed in turn")[0]) for record in records] == [
+        (logging.WARNING, "attempt 1 of 3 of agent 'm', with the next in 0.01 s,"),
+        (logging.ERROR, "agent 'm'"),
+    ]
+
+
 def test_a_graph_that_takes_too_long_is_logged_as_a_warning_until_its_last_attempt(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
