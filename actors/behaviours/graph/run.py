@@ -20,7 +20,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import SeveralOutputsError, StarvedJoinError
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
-from actors.messages.graph import NodeInfo, Route, is_below
+from actors.messages.graph import NodeInfo, Route, is_below, node_at
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.graph.progress import NOT_STORED, GraphProgress, NodeRun
 
@@ -161,8 +161,21 @@ class GraphRun:
             await self._take_in_joins()
         if self._has_to_store or stopped is not None or not self._tasks or self._progress.has_next:
             unstored, self._unstored, self._has_to_store = self._unstored, [], False
-            await self._runs.store(unstored, self._end() if stopped is None else None)
+            graph_end = self._end() if stopped is None else None
+            await self._runs.store(self._followed(unstored) if graph_end is not None else unstored, graph_end)
         return stopped
+
+    def _followed(self, ends: Sequence[NodeEnd]) -> Sequence[NodeEnd]:
+        """The ends that are stored with that of the graph: of agents that lead nowhere their own events have said it.
+
+        One is left in any case: the end of the graph is stored with it.
+        """
+        kept = [end for end in ends if not (end.is_of_agent and self._leads_nowhere(end))]
+        return kept or ends[-1:]
+
+    def _leads_nowhere(self, end: NodeEnd) -> bool:
+        info = end.events[-1].node_info
+        return info is not None and self._graph.shape.is_terminal(node_at(info.path))
 
     async def _take_in_joins(self) -> None:
         """Run the joins that are next, which are over at once, to be stored with the ends that have led to them."""
