@@ -52,6 +52,11 @@ class RayTrees:
         """The record that is kept now. Raises ClusterError."""
         return await asyncio.to_thread(self._kept.record)
 
+    async def has_later(self) -> bool:
+        """Whether new turns get another version than the first one now. Raises ClusterError."""
+        record = await self.newest_record()
+        return any(version not in ("", self._definitions.first) for version in record.given)
+
     def _load(self, version: str) -> tuple[PackedVersion, Sequence[Plugin]]:
         packed: PackedVersion = self._kept.content(version)
         return packed, cloudpickle.loads(packed.plugins)

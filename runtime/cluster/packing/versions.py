@@ -75,6 +75,11 @@ class VersionDefinitions:
         self._known = [MarkedVersion(version, {})]
         self._later: list[tuple[MarkedVersion, PackedDefinitions]] = []
 
+    @property
+    def first(self) -> str:
+        """The version with which the deployment was started."""
+        return self._known[0].version.id
+
     def __getitem__(self, name: str) -> bytes:
         # The controller of flows begins with the sign that parts a mark.
         agent, _, mark = name.rpartition("@")

@@ -109,6 +109,12 @@ class AgentHost:
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
         return Prepared(os.getpid(), await self._listener.endpoint())
 
+    async def load(self, packed: bytes) -> None:
+        """Load the code of an agent, which may import user modules for seconds. It raises whatever they raise."""
+        self._threads.use()
+        await asyncio.to_thread(unpack, packed)
+        look_less_often()
+
     async def activate(self, slot: int, packed: bytes, leaving: Sequence[int]) -> tuple[Activated, Endpoint | None]:
         """Stop the agents in the slots `leaving`, and build another one.
 

@@ -39,6 +39,7 @@ class RayDirectory:
         self._servers = servers
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
         self._groups = tree.process_groups
+        self._root = tree.definitions.topology.root.name
         size = cluster_size()
         self.limit = host_limit(settings.max_live_agents, *size, settings.runners)
         self._pool = Pool(
@@ -63,6 +64,8 @@ class RayDirectory:
         Args:
             marks: of its agents.
         """
+        if marks:
+            self._pool.replace_loaded_spares()
         return _OfVersion(self._pool, tree, marks)
 
     def retain(self, is_needed: Callable[[Replica], bool]) -> None:
@@ -76,6 +79,17 @@ class RayDirectory:
     async def spares_started(self) -> None:
         """Wait until spare processes that are being started are ready."""
         await self._pool.spares_started()
+
+    async def load_spares(self) -> None:
+        """Have spare processes load the code of the root, if it may live in one: most turns begin there, or use its modules."""
+        root = self._root
+        if root in self._groups and self._groups[root].placement.asks:
+            return
+        await self._pool.load_spares(root)
+
+    def replace_loaded_spares(self) -> None:
+        """Have spare processes that have loaded no code take the place of those that have."""
+        self._pool.replace_loaded_spares()
 
     def replace(self, name: str) -> None:
         """Replace a process that is worn out."""

@@ -61,6 +61,14 @@ class Pool:
         if self._spares.starting is not None:
             await asyncio.wait((self._spares.starting,))
 
+    async def load_spares(self, agent: str) -> None:
+        """Have the spare processes load the code of an agent: see SpareProcesses.load."""
+        await self._spares.load(agent)
+
+    def replace_loaded_spares(self) -> None:
+        """Replace the spare processes that have loaded code: see SpareProcesses.replace_loaded."""
+        self._spares.replace_loaded()
+
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long."""
         self._passivation.passivate_idle()

@@ -57,6 +57,11 @@ class RayProcess:
         self._links.listens_at(prepared.endpoint)
         return prepared.pid
 
+    async def load(self, agent: str) -> None:
+        """Load the code of an agent. Raises ActorLostError, ClusterError: see `activate`."""
+        reply: ray.ObjectRef[None] = self._handle.load.remote(self._definitions[agent])
+        await self._reply(_named(agent), reply)
+
     async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         """Passivate the agents in the slots `leaving`, then activate another one.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from actors.errors import ActorLostError, ClusterError
 from actors.rules.capacity.process_choice import spares_wanted
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import WorkerProcess
+
+logger = logging.getLogger(__name__)
 
 ACTIVATIONS_S = 0.5
 """How long the start of a spare waits at most for activations that are under way."""
@@ -51,6 +54,28 @@ class SpareProcesses:
             table.end_process(worker)
         if self._missing() > 0 and (self.starting is None or self.starting.done()):
             self.starting = asyncio.create_task(self._start_missing(0.0 if at_once else self._table.limits.spare_delay_s))
+
+    async def load(self, agent: str) -> None:
+        """Have the prepared spares load the code of an agent of the first version. They take agents of no other one then."""
+        for worker in self._table.spares():
+            process = worker.process()
+            if process is None or not worker.is_ready or worker.mark is not None:
+                continue
+            worker.mark = ""
+            try:
+                await process.load(agent)
+            except ActorLostError:
+                self._table.lose(worker)
+            except ClusterError as error:
+                # The agent's activation will report it.
+                logger.debug("the code of agent %r could not be loaded before it is needed: %s", agent, error)
+
+    def replace_loaded(self) -> None:
+        """Have processes without code take the place of spares that have loaded some, since there is a later version."""
+        for worker in self._table.spares():
+            if worker.mark is not None:
+                self._table.end_process(worker)
+        self.start_spares(most=self._most)
 
     def reuse_or_end(self, worker: WorkerProcess) -> None:
         """Keep a process that has become empty as a spare if one is missing and it is fit for it; otherwise end it."""

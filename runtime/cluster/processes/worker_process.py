@@ -44,6 +44,10 @@ class AgentProcess(Protocol):
         """
         ...
 
+    async def load(self, agent: str) -> None:
+        """Load the code of an agent, so that its activation need not. Raises as `activate` does."""
+        ...
+
     async def activate(self, slot: int, agent: str, leaving: Sequence[int]) -> Activated:
         """Passivate the agents in the slots `leaving`, then activate another one.
 
@@ -149,7 +153,8 @@ class WorkerProcess:
         is_draining: it takes no agents any more, and ends with the last run in it.
         is_over: it is lost, or was ended.
         on_unused: called when no agent in it is in use any more, while it drains.
-        mark: of the agents that live or have lived in it, see Replica: no others do, since modules stay loaded. None: none has.
+        mark: of the agents that live or have lived in it, or whose code it has loaded, see Replica: no others do, since modules
+            stay loaded. None: there is none.
         pid: its process id; 0 until it is known.
         memory_bytes: what it used at the last activation.
     """

@@ -24,6 +24,7 @@ from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.runners.standby import Standby, StandbyPlan, term_now
+from runtime.cluster.runners.warm_spares import WarmSpares
 from runtime.cluster.transport.hosts import PlanHost
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
@@ -42,6 +43,9 @@ RECOVERY = Backoff(0.1, 1.0)
 
 READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
+
+TURNS_FIRST_S = 1.0
+"""How long a process that takes the place of a lost one reads nothing else, while it has turns go on. A store may be away."""
 
 
 class RunnerHost(PlanHost):
@@ -71,6 +75,7 @@ class RunnerHost(PlanHost):
 
         def build_runner() -> Actor:
             self._runner, self._directory, self._mcp_servers, self._trees = build(self._wires, self._term, plan)
+            self._warm_spares = WarmSpares(self._directory, self._trees.has_later)
             return cast(Actor, self._runner)
 
         super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
@@ -131,6 +136,7 @@ class RunnerHost(PlanHost):
         self._has_retired = True
         if self._standing_by is not None:
             self._standing_by.cancel()
+        self._warm_spares.end()
         if self._is_leading.is_set():
             return []
         pids = [os.getpid(), *self._directory.spare_pids()]
@@ -163,11 +169,21 @@ class RunnerHost(PlanHost):
         self._standby = Standby(self._plan, self._wires, self._prepare)
         self._term = await self._standby.until_it_leads()
         self._standby = None
+        self._warm_spares.end()
         self._is_leading.set()
         tell_event("actor replaced", "the process of %s was lost, and its standby has taken its place", self._name)
-        later = asyncio.gather(asyncio.to_thread(self.plans.copy_from_peers), self._use_versions(), return_exceptions=True)
-        await self._recover_here()
-        for error in await later:
+        recovering = asyncio.create_task(self._recover_here())
+        try:
+            # The turns that go on come first: to read what follows takes this process and others time that they wait for.
+            await asyncio.wait((recovering,), timeout=TURNS_FIRST_S)
+            await self._read_what_is_kept()
+            await recovering
+        finally:
+            recovering.cancel()
+
+    async def _read_what_is_kept(self) -> None:
+        reading = (asyncio.to_thread(self.plans.copy_from_peers), self._use_versions())
+        for error in await asyncio.gather(*reading, return_exceptions=True):
             if isinstance(error, BaseException):
                 # Flows and versions are looked for again when a turn needs one that is not here.
                 logger.warning("the Runner that takes the place of a lost one could not read all that is kept", exc_info=error)
@@ -176,6 +192,7 @@ class RunnerHost(PlanHost):
         self._directory.start_spares(READY)
         await self._runner.prepare()
         await self._directory.spares_started()
+        await self._warm_spares.load()
         return [os.getpid(), *self._directory.spare_pids()]
 
     async def _recover_here(self) -> None:

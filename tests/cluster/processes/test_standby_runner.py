@@ -27,7 +27,20 @@ STANDBY = Settings(spare_hosts=1, standby_runners=True)
 
 
 class Greeter(GatedModel):
-    """Waits at its gate, but for greetings."""
+    """Waits at its gate, but for greetings. It notes the processes that load it."""
+
+    def loaded_by(self) -> set[int]:
+        """The ids of processes in which it has come with its agent's code."""
+        return {int(each.name) for each in self._loaded.iterdir()}
+
+    def __init__(self, folder: Path, answer: str) -> None:
+        super().__init__(folder, answer)
+        self._loaded = folder / "loaded"
+        self._loaded.mkdir()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        (self._loaded / str(os.getpid())).touch()
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Answer."""
@@ -92,6 +105,12 @@ def test_the_standby_goes_on_with_the_turn_and_the_lost_one_stands_by_from_then_
     assert not {*after.standby_pids} & {before.pid, *before.standby_pids}
     desk.kill_in_a_turn(after.pid)
     assert desk.with_standby().pid == after.standby_pids[0]
+
+
+def test_the_process_that_the_standby_has_for_agents_has_loaded_their_code(desk: Desk) -> None:
+    _, for_agents = desk.with_standby().standby_pids
+    assert isinstance(desk.model, Greeter)
+    assert for_agents in desk.model.loaded_by()
 
 
 def test_a_killed_standby_disturbs_no_turn_and_another_one_stands_by(desk: Desk) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from actors.definitions.tree.process_groups import Replica
+from actors.errors import PlacementError
 from runtime.cluster.processes.pool import Pool
-from tests.support.fixtures.pool_fixture import FakeCluster
+from tests.support.fixtures.pool_fixture import FakeCluster, process_of
 
 HI = b"hi"
 
@@ -38,6 +41,65 @@ async def test_a_process_that_was_used_is_no_spare_for_changed_agents() -> None:
     hosts = [process for process in cluster.processes if "a@v2" in process.agents.values()]
     assert [sorted(host.slots) for host in hosts] == [[0]]
     await pool.close()
+
+
+async def test_a_spare_that_has_loaded_code_takes_agents_of_that_version_only() -> None:
+    cluster = FakeCluster()
+    pool = await with_loaded_spare(cluster)
+    [loaded] = cluster.processes
+    assert process_of(await pool.link(Replica("a", mark="v2"))) is not loaded
+    assert process_of(await pool.link(Replica("b"))) is loaded
+    await pool.close()
+
+
+async def test_spares_without_code_take_the_place_of_those_that_have_loaded_some() -> None:
+    cluster = FakeCluster()
+    pool = await with_loaded_spare(cluster)
+    [loaded] = cluster.processes
+    pool.replace_loaded_spares()
+    await pool.spares_started()
+    assert loaded not in cluster.processes
+    [fresh] = cluster.processes
+    assert process_of(await pool.link(Replica("a", mark="v2"))) is fresh
+    await pool.close()
+
+
+async def test_an_agent_whose_code_cannot_be_loaded_says_so_when_it_is_needed() -> None:
+    cluster = FakeCluster()
+    cluster.broken = {"a"}
+    pool = await with_loaded_spare(cluster)
+    [spare] = cluster.processes
+    assert spare.loaded == []
+    assert await said(pool, Replica("b")) == ["b"]
+    assert process_of(await pool.link(Replica("b"))) is spare
+    with pytest.raises(PlacementError):
+        await pool.link(Replica("a"))
+    await pool.close()
+
+
+async def test_a_spare_that_is_lost_while_it_loads_code_is_replaced() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=4, spares=1)
+    pool.start_spares()
+    await pool.spares_started()
+    [lost] = cluster.processes
+    lost.is_dead = True
+    await pool.load_spares("a")
+    assert await said(pool, Replica("a")) == ["a"]
+    assert lost not in cluster.processes
+    await pool.close()
+
+
+async def with_loaded_spare(cluster: FakeCluster) -> Pool:
+    """A pool with one spare that has loaded the code of agent `a`, if that is not broken."""
+    pool = cluster.pool(max_processes=4, spares=1)
+    pool.start_spares()
+    await pool.spares_started()
+    await pool.load_spares("a")
+    # What has loaded code loads no other.
+    await pool.load_spares("b")
+    assert all(process.loaded in ([], ["a"]) for process in cluster.processes)
+    return pool
 
 
 async def test_agents_that_are_needed_no_more_leave_and_their_processes_end() -> None:
