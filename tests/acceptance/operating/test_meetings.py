@@ -19,9 +19,9 @@ from actors.errors import RequestError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.web import app_for
-from tests.support.agents.hall import Hall, right_clock
 from tests.support.placing.several import store_files, users_at
 from tests.support.polling import until
+from tests.support.programs.hall import Hall, right_clock
 from tests.support.runtimes import Deploy, run_turn, stored
 from tests.support.servers.web_server import TIMEOUT_S, serving
 from tests.support.stores.sqlite_lock import SqliteLock

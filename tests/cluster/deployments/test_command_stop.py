@@ -107,3 +107,14 @@ def test_a_time_without_a_drain_is_refused(folder: Path) -> None:
     assert isinstance(refused.exception, RequestError)
     assert "--within goes with --drain" in str(refused.exception)
     assert invoke("stop", NAME, "--drain", "--within", "soon").exit_code == 2
+
+
+@pytest.mark.full
+def test_who_follows_the_logs_is_told_when_the_deployment_has_stopped(folder: Path) -> None:
+    started()
+    with TerminalProgram(["logs", NAME, "-f"], folder) as following:
+        with Runtime.connect(NAME) as rt:
+            rt.run(user_id="ada", session_id="s1", message="hi").result()
+        assert invoke("stop", NAME).exit_code == 0
+        following.until(f"error: app '{NAME}' is not deployed")
+        assert following.exit_code() == 1
