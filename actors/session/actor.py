@@ -42,6 +42,7 @@ from actors.session.services import SessionServices
 from actors.session.spending.accounts import BudgetAccounts
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
+from actors.session.spending.today import SumsOfToday
 from actors.session.spending.used import UsedBudgets
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
@@ -107,12 +108,12 @@ class SessionActor(Actor):
         self._recorded = RecordedCalls(parts, lookup, environment.keep_calls_s, clock)
         self._listing = TurnListing(parts, lookup)
         usage = StoredUsage(parts)
-        day = DaySums(usage, logs, has_others=shard.of > 1)
-        parts.writer.before_append, parts.writer.after_append = day.track, day.note
+        today = SumsOfToday(lambda user: DaySums(usage, logs, has_others=shard.of > 1, user=user))
+        parts.writer.before_append, parts.writer.after_append = today.track, today.note
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._usage = UsageReports(usage, environment.prices)
-        accounts = BudgetAccounts(versions.topology, usage, day)
-        self._budgets = TurnBudgets(lookup, accounts, environment.prices, counts)
+        accounts = BudgetAccounts(versions.topology, usage, today)
+        self._budgets = TurnBudgets(logs, lookup, accounts, environment.prices, counts)
         self._used_budgets = UsedBudgets(parts, lookup, accounts, environment.prices)
         self._services = SessionServices(parts)
         self._forks = SessionForks(parts)

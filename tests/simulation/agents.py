@@ -104,13 +104,17 @@ class StepModel:
             await asyncio.sleep(self._node.thinks_s)
         since = _since_user(request.contents)
         spoken = sum(content.role == "model" for content in since)
-        step = self._node.steps[spoken] if spoken < len(self._node.steps) else Step()
+        step = self._node.steps[spoken] if spoken < len(self._node.steps) and not self._ends(request) else Step()
         seen = sum(len(content.parts) for content in request.contents)
         parts = list(self._parts(step, spoken, seen))
         if stream:
             for word in (part.text for part in parts if part.text):
                 yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
         yield LlmResponse(content=Content(role="model", parts=parts), usage=tokens_of(request))
+
+    def _ends(self, request: LlmRequest) -> bool:
+        """Two in three models end when they are told to."""
+        return "End now" in request.system_instruction and sum(self._node.name.encode()) % 3 > 0
 
     def _parts(self, step: Step, spoken: int, seen: int) -> Sequence[Part]:
         name = self._node.name
@@ -137,6 +141,23 @@ def _since_user(contents: Sequence[Content]) -> Sequence[Content]:
         if content.role == "user" and texts and texts[0] != FOREIGN_MARK:
             return contents[place + 1 :]
     return contents
+
+
+class OtherModel:
+    """The model that a budget names in place of an agent's: it says something, or finishes a task."""
+
+    name = "other"
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Respond by the request alone."""
+        finish = next((tool.name for tool in request.tools if tool.name.startswith("succeed_")), "")
+        part = Part(function_call=FunctionCall(name=finish, args={"result": "other"})) if finish else Part(text="other says")
+        yield LlmResponse(content=Content(role="model", parts=[part]), usage=tokens_of(request))
+
+
+def model_of(agent: str, model: Any) -> Any:
+    """The model that an agent's `model` names, or is."""
+    return OtherModel() if model == OtherModel.name else model
 
 
 class TaskModel:

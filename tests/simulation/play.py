@@ -7,11 +7,11 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from actors import Budget, Content, Event, FunctionResponse, Part, RunConfig
+from actors import Content, Event, FunctionResponse, Part, RunConfig
 from actors.errors import RaygroveError
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
@@ -21,9 +21,10 @@ from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
+from tests.simulation.logged import LoggedErrors
 from tests.simulation.scenarios import Act, Scenario
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
-from tests.simulation.world import World, deployment_of, pass_midnight, seeded
+from tests.simulation.world import World, deployment_of, seeded
 
 LIMIT_S = 900.0
 """Virtual seconds in which a scenario has to be over. Faults last less than one minute."""
@@ -100,30 +101,21 @@ class Result(msgspec.Struct):
     store_timeout_s: float = 0.0
 
 
-class _Errors(logging.Handler):
-    """Keeps what is logged as an exception: defects that were caught at an actor's border."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(logging.ERROR)
-        self._problems = problems
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self._problems.append(f"logged: {self.format(record)}")
-
-
-def play(scenario: Scenario, plan: FaultPlan = NO_FAULTS, seed: int = 0) -> tuple[Result, Trace]:
+def play(
+    scenario: Scenario, plan: FaultPlan = NO_FAULTS, seed: int = 0, kind: type[Simulation] | None = None
+) -> tuple[Result, Trace]:
     """Play a scenario.
 
     Args:
         seed: decides about ids, and about times that no fault decides about.
+        kind: another kind of simulation.
     """
-    return NO_PROCESS.copy().run(_play, scenario, plan, seed)
+    return NO_PROCESS.copy().run(_play, scenario, plan, seed, kind or Simulation)
 
 
-def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace]:
+def _play(scenario: Scenario, plan: FaultPlan, seed: int, kind: type[Simulation]) -> tuple[Result, Trace]:
     result = Result()
-    errors = _Errors(result.problems)
+    errors = LoggedErrors(result.problems)
     loggers = [logging.getLogger(name) for name in ("actors", "runtime")]
     before = [(logger.propagate, logger.level) for logger in loggers]
     for logger in loggers:
@@ -135,7 +127,7 @@ def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace
     try:
         with seeded(loop, seed) as calls:
             forget_calls()
-            simulation = Simulation(loop, scenario, plan, calls, seed, result)
+            simulation = kind(loop, scenario, plan, calls, seed, result)
             try:
                 loop.run_until_complete(simulation.run())
             except StuckError as error:
@@ -146,7 +138,7 @@ def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace
             logging.disable(logging.ERROR)
             loop.forget()
             logging.disable(logging.NOTSET)
-            simulation.world.disk.clear(KEY)
+            simulation.world.disk.clear(*kind.keys)
     finally:
         if was_enabled:
             gc.enable()
@@ -157,7 +149,9 @@ def _play(scenario: Scenario, plan: FaultPlan, seed: int) -> tuple[Result, Trace
 
 
 class Simulation:
-    """Plays a scenario in a world."""
+    """Plays a scenario in a world. `keys`: of its sessions."""
+
+    keys: ClassVar[Sequence[SessionKey]] = (KEY,)
 
     def __init__(self, loop: VirtualLoop, scenario: Scenario, plan: FaultPlan, calls: Any, seed: int, result: Result) -> None:
         self._loop = loop
@@ -173,19 +167,27 @@ class Simulation:
         try:
             async with asyncio.timeout(LIMIT_S):
                 for number, acts in enumerate(self._scenario.turns):
-                    if number and number == self._scenario.midnight:
-                        pass_midnight(self._loop)
+                    await self.before_turn(number)
                     await self._turn(f"turn-{number}", acts)
+                await self.after_turns()
         except TimeoutError:
             result.problems.append(f"hang: not over after {LIMIT_S:g} s")
         result.lasted_s = self._loop.time()
         await asyncio.sleep(SETTLE_S)
         await self._look()
 
+    async def before_turn(self, number: int) -> None:
+        """Do what comes before a turn."""
+
+    async def after_turns(self) -> None:
+        """Do what comes after all of them."""
+
+    def said(self, call_id: str, *, yes: bool) -> dict[str, Any]:
+        """What a user answers to a call that waits."""
+        return YES if yes else NO
+
     def _config(self, **more: Any) -> RunConfig:
         scenario = self._scenario
-        if scenario.budget:
-            more[scenario.budget] = Budget(llm_calls=scenario.llm_calls)
         return RunConfig(
             streaming="sse" if scenario.streams else "none",
             timeout=scenario.timeout_s or None,
@@ -225,7 +227,7 @@ class Simulation:
         return told
 
     async def _answer(self, invocation_id: str, call: Any) -> Told:
-        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response=YES))
+        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response=self.said(call.id, yes=True)))
         driver = Driver(self.world)
         message = Content(role="user", parts=[part])
         told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
@@ -250,12 +252,12 @@ class Simulation:
         async with asyncio.TaskGroup() as answers:
             for act in others:
                 answers.create_task(self._answer_after(act, invocation_id, call_id))
-            first = answers.create_task(self._send_answer(invocation_id, call_id, YES))
+            first = answers.create_task(self._send_answer(invocation_id, call_id, self.said(call_id, yes=True)))
         told = first.result()
         while not told.ended:
             # The lost driver may have sent the answer.
             await asyncio.sleep(SETTLE_S)
-            told = await self._send_answer(invocation_id, call_id, YES)
+            told = await self._send_answer(invocation_id, call_id, self.said(call_id, yes=True))
         while told.ended == "RequestError" or not told.ended:
             told = await self._follow(Driver(self.world), invocation_id, "attach")
         return told
@@ -265,7 +267,7 @@ class Simulation:
 
     async def _answer_after(self, act: Act, invocation_id: str, call_id: str) -> None:
         await asyncio.sleep(act.after_s)
-        await self._send_answer(invocation_id, call_id, NO if act.differs else YES)
+        await self._send_answer(invocation_id, call_id, self.said(call_id, yes=not act.differs))
 
     async def _send_answer(self, invocation_id: str, call_id: str, response: dict[str, Any]) -> Told:
         return await self._follow(

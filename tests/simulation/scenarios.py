@@ -64,7 +64,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield from below.all()
 
 
-Deed = Literal["again", "attach", "enqueue", "follow", "answer", "cancel", "interrupt", "reject"]
+Deed = Literal["again", "attach", "enqueue", "follow", "answer", "cancel", "interrupt", "reject", "midnight", "beside"]
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         deed: send the same invocation id again, attach, send a second message that waits, follow such a turn of another driver's
             while it is in line, answer a call that is being answered, cancel, or send a second message that interrupts or is
-            rejected.
+            rejected; with budgets, also have a new day begin, or run a turn in another session.
         after_s: after the turn was started; of an answer: after the other answer was sent.
         differs: the answer is no, and the other one is yes.
         waits: both answers wait in line, since another turn runs.
@@ -99,7 +99,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: of each turn; 0: none.
         budget: the option of each turn that is a budget; "": there is none.
         llm_calls: how many model calls that has.
+        at_limit: what happens where it is used up; "model": another model is called.
+        agent: the agent that a budget of an agent is for.
         midnight: before the turn with this number, from 1, a new day begins; 0: none does.
+        then: after the turns the session is forked, or rewound; "": neither.
     """
 
     root: Node
@@ -109,7 +112,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 0.0
     budget: str = ""
     llm_calls: int = 0
+    at_limit: Literal["stop", "ask", "wrap_up", "model"] = "stop"
+    agent: str = ""
     midnight: int = 0
+    then: Literal["", "fork", "rewind"] = ""
 
     @property
     def has_one_log(self) -> bool:

@@ -35,8 +35,8 @@ from actors.session.store import store_thread
 from runtime.cluster.runners.host import RECOVERY
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
-from runtime.models.registry import resolve
 from runtime.settings import Settings
+from tests.simulation.agents import model_of
 from tests.simulation.cluster import Handle, HostProcess, Sent, SimDirectory, Trace, Wires
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import COMMIT, FaultPlan, Phase, are_at_store
@@ -319,7 +319,7 @@ class World:
             self.session_ref(process),
             RunnerRef(handle.link("the Runner")),
             FailingArtifactStore(),
-            resolve,
+            model_of,
             self.plans.find,
             clock=clock,
         )

@@ -7,12 +7,13 @@ Rules of this file:
 - One question at a time: an agent asks for more of the first budget that is used up, and of the next one when it goes on.
 - A call that its run can do without, as that of a summary, is made where all budgets have room for it, by the model that one of
   them names for it. Else it is left out: no question is asked for it, no run fails, and no agent has had its last answer with it.
-- A model has to end where budgets say "wrap_up", and answers once more: what its agent does after that is refused.
+- A model has to end where budgets say "wrap_up", and answers once more: what its agent does after that is refused. An agent whose
+  last call was beyond the number of calls that there are has had that call: so each goes beyond it once, whatever was lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -37,8 +38,9 @@ class Account(NamedTuple):
         budget: with what it was raised by.
         spent: what was used of it.
         under_way: the calls that others have under way, and that count for it.
+        agents: those whose calls count; None: those of all agents do.
         is_declined: the user was asked for more, and has said no.
-        has_ended: the agent had to end, and has answered since.
+        has_ended: the agent had to end, and has answered since; or has made a call beyond the budget without being told.
     """
 
     scope: str
@@ -46,6 +48,7 @@ class Account(NamedTuple):
     budget: Budget
     spent: Spent
     under_way: Sequence[LikelyCall] = ()
+    agents: Collection[str] | None = None
     is_declined: bool = False
     has_ended: bool = False
 
@@ -146,6 +149,22 @@ def _stops(account: Account) -> bool:
         case "wrap_up":
             return account.has_ended
     return True
+
+
+def went_beyond(account: Account, callers: Sequence[str], agent: str) -> bool:
+    """True if the newest call of an agent that the log has was beyond the number of calls that a budget has.
+
+    Args:
+        callers: the agents of the turn's calls, in order.
+    """
+    limit, later = account.budget.llm_calls, 0
+    if limit is None:
+        return False
+    for caller in reversed(callers):
+        if caller == agent:
+            return sum(amounts.llm_calls for amounts in account.spent.values()) - later > limit
+        later += account.agents is None or caller in account.agents
+    return False
 
 
 def warning_of(account: Account, prices: Mapping[str, Price]) -> BudgetWarning | None:

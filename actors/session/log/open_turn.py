@@ -154,6 +154,7 @@ class SessionTurn:
         taken_back: what those events had used, packed: it was paid for. b"": nothing. Of a turn that a fork has copied it is
             less than nothing.
         user_seq: the position of the last message of the user.
+        callers: the agents of the model calls since then, in order.
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
@@ -242,6 +243,7 @@ class SessionTurn:
         self.other_calls: Counter[str] = Counter()
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self.user_seq = self.row.first_seq
+        self.callers: list[str] = []
         self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
@@ -295,8 +297,11 @@ class SessionTurn:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
         self.usage.note(event.author, event.model_version, event.amounts())
+        if event.model_version is not None and event.author != USER:
+            self.callers.append(event.author)
         if event.author == USER and event.branch is None:
             self.user_seq = seq
+            self.callers.clear()
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)

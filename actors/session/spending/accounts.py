@@ -11,18 +11,20 @@ import msgspec
 
 from actors.interfaces.store_abilities.usage import UsageFilter
 from actors.messages import protocol as p
-from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.accounting.at_limit import Account, raised
+from actors.rules.accounting.at_limit import Account, raised, went_beyond
 from actors.rules.accounting.budgets import LikelyCall
-from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
+from actors.session.spending.today import SumsOfToday
 from actors.session.turns.stored_usage import StoredUsage
+
+SHARED = frozenset({"user", "app"})
+"""The scopes of budgets that turns side by side have in common."""
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""
@@ -31,10 +33,15 @@ NOTHING_SPENT: Spent = {}
 
 
 class OthersSpent(NamedTuple):
-    """What others than a turn have used of its budgets."""
+    """What others than a turn have used of its budgets.
+
+    Attributes:
+        of_session: what other turns of its session have.
+        of_user: what all turns of its user have today, the turn itself too; None: it has no such budget.
+    """
 
     of_session: Spent = NOTHING_SPENT
-    of_user: Spent = NOTHING_SPENT
+    of_user: DaySums | None = None
 
 
 class BudgetAccounts:
@@ -43,27 +50,24 @@ class BudgetAccounts:
     Args:
         topology: gives the tree of a version, which says who is below an agent with a budget.
         stored: reads what other turns have used.
-        day: what all turns of the day have used.
+        today: what all turns of the day have used.
     """
 
-    def __init__(self, topology: Callable[[str], Topology], stored: StoredUsage, day: DaySums) -> None:
+    def __init__(self, topology: Callable[[str], Topology], stored: StoredUsage, today: SumsOfToday) -> None:
         self._stored = stored
-        self._day = day
+        self._today = today
         self._below = lru_cache(1_000)(lambda name, version: agents_below(topology(version), name))
 
     async def read(self, key: SessionKey, turn: SessionTurn) -> OthersSpent:
         """Read what the store has to say about a turn's budgets. Raises StoreError."""
         config = turn.config
         this = [(key, turn.row.invocation_id)]
-        of_user = NOTHING_SPENT
         if config.session_budget is not None and turn.before is None:
             # No other turn of the session runs while this one does.
             turn.before = await self._stored.spent(UsageFilter(app=key.app, user=key.user, session=key.session), this)
-        if config.user_daily_budget is not None:
-            wanted = UsageFilter(app=key.app, user=key.user, since_s=now_s() // DAY_S * DAY_S)
-            of_user = await self._stored.spent(wanted, this)
         if config.app_daily_budget is not None:
-            await self._day.refresh(key)
+            await self._today.app.refresh(key)
+        of_user = await self._today.of_user(key, turn) if config.user_daily_budget is not None else None
         return OthersSpent(turn.before or NOTHING_SPENT, of_user)
 
     def accounts(self, message: p.ReserveSpending, turn: SessionTurn, others: OthersSpent, at_s: float) -> list[Account]:
@@ -74,8 +78,8 @@ class BudgetAccounts:
             at_s: now, on the event loop's clock.
         """
         if turn.config.app_daily_budget is not None:
-            self._day.track(message.turn.key, turn)
-            self._day.note(message.turn.key, turn)
+            self._today.app.track(message.turn.key, turn)
+        self._today.note(message.turn.key, turn)
         return [_as_met(each, turn, message) for each in self._accounts(message, turn, others, at_s)]
 
     def all(self, key: SessionKey, turn: SessionTurn, others: OthersSpent) -> list[Account]:
@@ -99,19 +103,22 @@ class BudgetAccounts:
             below = self._below(name, turn.row.version)
             if message.agent in below:
                 used = {spender: amounts for spender, amounts in spent.items() if spender[0] in below}
-                yield Account(f"agent:{name}", f"agent {name!r}", budget, used, [call for call in here if call.agent in below])
+                calls = [call for call in here if call.agent in below]
+                yield Account(f"agent:{name}", f"agent {name!r}", budget, used, calls, below)
         if config.session_budget is not None:
             yield Account("session", f"session {key.session!r}", config.session_budget, together(others.of_session, spent), here)
-        if config.user_daily_budget is not None:
-            yield Account("user", f"user {key.user!r} today", config.user_daily_budget, together(others.of_user, spent), here)
+        if config.user_daily_budget is not None and others.of_user is not None:
+            whose = f"user {key.user!r} today"
+            yield Account("user", whose, config.user_daily_budget, *_of_day(others.of_user, message, at_s))
         if config.app_daily_budget is not None:
-            whose = f"app {key.app!r} today"
-            yield Account("app", whose, config.app_daily_budget, self._day.spent(), self._of_app(message, at_s))
+            yield Account("app", f"app {key.app!r} today", config.app_daily_budget, *_of_day(self._today.app, message, at_s))
 
-    def _of_app(self, message: p.ReserveSpending, at_s: float) -> list[LikelyCall]:
-        this = (message.turn.key, message.turn.invocation_id, message.turn.run)
-        under_way = self._day.under_way(at_s - RESERVED_S)
-        return [call for key, invocation_id, run, call in under_way if (key, invocation_id, run) != this]
+
+def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spent, list[LikelyCall]]:
+    """What is used of a daily budget, and what others have under way."""
+    this = (message.turn.key, message.turn.invocation_id, message.turn.run)
+    under_way = sums.under_way(at_s - RESERVED_S)
+    return sums.spent(), [call for key, invocation_id, run, call in under_way if (key, invocation_id, run) != this]
 
 
 def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> Account:
@@ -122,12 +129,22 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
         budget = msgspec.structs.replace(budget, at_limit="stop")
     if answers is not None:
         budget = raised(budget, answers.more)
-    told_at = turn.last_calls.get(last_call_of(account, message.agent))
     return account._replace(
         budget=budget,
         is_declined=answers is not None and answers.declined_seq > turn.retried_seq,
-        has_ended=told_at is not None and turn.responses[message.agent] > told_at,
+        has_ended=_has_ended(account, turn, message.agent),
     )
+
+
+def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
+    """True if an agent has made its last call: it was told so, or the log says so, whatever was lost meanwhile."""
+    if account.budget.at_limit != "wrap_up":
+        return False
+    told_at = turn.last_calls.get(last_call_of(account, agent))
+    if told_at is not None and turn.responses[agent] > told_at:
+        return True
+    # What turns side by side use in common has no order. Without losses they know of each other what is under way.
+    return (account.scope not in SHARED or turn.is_recalled) and went_beyond(account, turn.callers, agent)
 
 
 def last_call_of(account: Account, agent: str) -> str:

@@ -1,8 +1,8 @@
-"""What all turns of an app that began today have used, kept up to date in memory.
+"""What all turns of an app, or of a user, that began today have used, kept up to date in memory.
 
 Rules of this file:
 
-- What the store says is read once, and turns add to it from then on, whether they have a budget of the app or not.
+- What the store says is read once, and turns add to it from then on, whether they have such a budget or not.
 - Of a turn that is open while the store is read, or is written to meanwhile, memory knows more: its part is taken out of what the
   store says, and what the turn itself knows put in its place. So nothing counts twice, and nothing is missed.
 """
@@ -24,7 +24,8 @@ from actors.session.log.open_turn import SessionTurn
 from actors.session.turns.stored_usage import StoredUsage
 
 READ_AGAIN_S = 10.0
-"""After so long the store is asked again, where other Session actors serve sessions of the app: what those use only it knows."""
+"""After so long the store is asked again about an app, where other Session actors serve sessions of it: what those use only it
+knows. About a user it is asked each time."""
 
 TRACKED = 256
 """Turns that are tracked before those that have ended are looked for."""
@@ -41,7 +42,7 @@ class _Counted(NamedTuple):
 
 
 class DaySums:
-    """Sums of the turns that began since midnight, by UTC, for budgets of the app.
+    """Sums of the turns that began since midnight, by UTC, for budgets of the app or of a user.
 
     The store is read when the first turn asks, and on each new day; what turns of this actor use from then on is added as their
     events come. What a turn uses that began the day before is added too.
@@ -50,16 +51,20 @@ class DaySums:
         stored: reads what turns have used.
         logs: know the turns that are open.
         has_others: other Session actors serve sessions of the app.
+        user: of the app whose turns are meant; None: those of all users are.
     """
 
-    def __init__(self, stored: StoredUsage, logs: SessionLogs, *, has_others: bool) -> None:
+    def __init__(self, stored: StoredUsage, logs: SessionLogs, *, has_others: bool, user: str | None = None) -> None:
         self._stored = stored
         self._logs = logs
+        self._user = user
+        self._read_again_s = READ_AGAIN_S if user is None else 0.0
         self._has_others = has_others
         self._reading = asyncio.Lock()
         self._day = -1
         self._read_s = 0.0
         self._sums: Spent = {}
+        self._older: tuple[int, Spent] = (-1, {})
         self._tracked: dict[TurnName, _Counted] = {}
         self._most = TRACKED
 
@@ -67,18 +72,19 @@ class DaySums:
         """Read the store, if the sums are not known, or not of today. Raises StoreError."""
         async with self._reading:
             day, at_s = int(now_s() // DAY_S), asyncio.get_running_loop().time()
-            is_old = self._has_others and at_s - self._read_s > READ_AGAIN_S
+            is_old = self._has_others and at_s - self._read_s >= self._read_again_s
             if day == self._day and not is_old:
                 return
             self._forget_ended()
             for log in self._logs.all_in_memory(in_use=True):
-                if log.turn is not None:
+                if log.turn is not None and self._user in (None, log.key.user):
                     self._track(log.key, log.turn)
-            stored = await self._stored.by_turn(UsageFilter(app=key.app, since_s=float(day * DAY_S), groups="turn"))
+            wanted = UsageFilter(app=key.app, user=self._user, since_s=float(day * DAY_S), groups="turn")
+            stored = await self._stored.by_turn(wanted)
             # Turns that are written to meanwhile are tracked, too: there may be more of them after each wait.
             while await stored.find(self._tracked):
                 pass
-            sums = minus(stored.total, stored.of(self._tracked))
+            sums = together(minus(stored.total, stored.of(self._tracked)), self._used_by_older(day))
             for name, counted in self._tracked.items():
                 spent = dict(counted.turn.usage.spent)
                 self._tracked[name] = counted._replace(spent=spent)
@@ -111,8 +117,25 @@ class DaySums:
 
     def _add_new(self, name: TurnName, counted: _Counted) -> None:
         spent = dict(counted.turn.usage.spent)
-        self._sums = together(self._sums, minus(spent, counted.spent))
+        new, day = minus(spent, counted.spent), int(now_s() // DAY_S)
+        self._sums = together(self._sums, new)
+        if counted.turn.row.begun_s < day * DAY_S:
+            # The store has it under the day on which the turn began.
+            self._older = (day, together(self._used_by_older(day), new))
         self._tracked[name] = counted._replace(spent=spent)
+
+    def _used_by_older(self, day: int) -> Spent:
+        """What turns that began on earlier days have used on this one, as far as this actor knows."""
+        known, spent = self._older
+        return spent if known == day else {}
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is lost with the sums: the store is not being read, and none of the turns is open."""
+        if self._reading.locked():
+            return False
+        self._forget_ended()
+        return not self._tracked
 
     def spent(self) -> Spent:
         """The sums."""

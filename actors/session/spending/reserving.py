@@ -22,6 +22,7 @@ from actors.rules.accounting.at_limit import (
     if_room,
 )
 from actors.rules.accounting.budgets import likely_call
+from actors.session.log.logs import SessionLogs
 from actors.session.spending.accounts import BudgetAccounts, last_call_of
 from actors.session.spending.warnings import BudgetWarnings
 from actors.session.turns.lookup import TurnLookup
@@ -41,10 +42,10 @@ class TurnBudgets:
     """Answers ReserveSpending.
 
     What a turn has used is the fold of its events, so it is the same whatever was lost. What is reserved is lost with this actor:
-    each agent may have one call under way by then, which is counted once its response is in the log. The same holds between the
-    sessions of a user: what one of them has under way the others do not know.
+    each agent may have one call under way by then, which is counted once its response is in the log.
 
     Args:
+        logs: write to the store.
         lookup: finds turns.
         accounts: says how far budgets are used.
         prices: of tokens, by names of models or patterns.
@@ -52,8 +53,14 @@ class TurnBudgets:
     """
 
     def __init__(
-        self, lookup: TurnLookup, accounts: BudgetAccounts, prices: Mapping[str, Price], counts: MutableMapping[str, int]
+        self,
+        logs: SessionLogs,
+        lookup: TurnLookup,
+        accounts: BudgetAccounts,
+        prices: Mapping[str, Price],
+        counts: MutableMapping[str, int],
     ) -> None:
+        self._logs = logs
         self._lookup = lookup
         self._accounts = accounts
         self._prices = prices
@@ -72,7 +79,7 @@ class TurnBudgets:
         _, turn = await self._lookup.current(message.turn)
         others = await self._accounts.read(message.turn.key, turn)
         # The store may have taken its time.
-        _, turn = await self._lookup.current(message.turn)
+        log, turn = await self._lookup.current(message.turn)
         at_s = asyncio.get_running_loop().time()
         accounts = self._accounts.accounts(message, turn, others, at_s)
         if message.model:
@@ -95,10 +102,12 @@ class TurnBudgets:
                 return p.AskForMore(scope=account.scope, facts=facts_of(decision, message.agent), warnings=warnings)
             case Allowed(call, wraps_up):
                 self._counts["budget_wrap_ups"] += len(wraps_up)
-                for account, _ in wraps_up:
-                    turn.last_calls[last_call_of(account, message.agent)] = turn.responses[message.agent]
                 if call is not None and accounts:
                     turn.reserved[message.turn.run] = (call, at_s)
+                if wraps_up:
+                    # On disk before the agent hears of it: an heir of this actor does not tell it once more.
+                    turn.last_calls |= {last_call_of(each, message.agent): turn.responses[message.agent] for each, _ in wraps_up}
+                    await self._logs.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)
                 return p.MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from actors.errors import InvocationNotFoundError
-from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
-from actors.messages.event import now_s
 from actors.messages.operating.usage import Price, UsedBudget
 from actors.rules.accounting.at_limit import Account
 from actors.rules.accounting.budgets import used_of
-from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import minus, sum_of_packed
 from actors.session.log.open_turn import SessionTurn
-from actors.session.spending.accounts import BudgetAccounts, OthersSpent
+from actors.session.spending.accounts import BudgetAccounts
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
@@ -55,7 +52,9 @@ class UsedBudgets:
             return p.TurnBudgetsReply()
         others = await self._accounts.read(key, turn)
         if turn is not log.turn:
-            others = _without(others, row)
+            # The store adds up a turn that has ended among the others.
+            spent = sum_of_packed([row.usage]) if row.usage else {}
+            others = others._replace(of_session=minus(others.of_session, spent) if others.of_session else others.of_session)
         accounts = self._accounts.all(key, turn, others)
         return p.TurnBudgetsReply(budgets=[each for account in accounts for each in self._limits(account)])
 
@@ -70,13 +69,3 @@ class UsedBudgets:
                 at_limit=budget.at_limit,
                 model=budget.model,
             )
-
-
-def _without(others: OthersSpent, row: TurnRow) -> OthersSpent:
-    """The sums of others alone. The store adds up a turn that has ended among them."""
-    spent = sum_of_packed([row.usage]) if row.usage else {}
-    is_of_today = row.begun_s >= now_s() // DAY_S * DAY_S
-    return OthersSpent(
-        minus(others.of_session, spent) if others.of_session else others.of_session,
-        minus(others.of_user, spent) if is_of_today and others.of_user else others.of_user,
-    )

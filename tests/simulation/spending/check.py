@@ -3,82 +3,191 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from actors import Event
 from actors.errors import BudgetExceededError
-from actors.rules.accounting.report import day_of
-from tests.simulation.faults import fault_plan
+from actors.rules.accounting.report import UsageCollector, day_of
+from actors.rules.accounting.turn_usage import packed
+from actors.rules.checks.budget_question import scope_of
+from tests.simulation.agents import OtherModel
+from tests.simulation.faults import are_at_store, fault_plan
 from tests.simulation.invariants import problems
-from tests.simulation.play import NO_FAULTS, Result, play
-from tests.simulation.scenarios import Scenario, scenario
+from tests.simulation.play import NO_FAULTS
+from tests.simulation.scenarios import Act, Node, Scenario, scenario
 from tests.simulation.simulate import Case
-from tests.support.stores.logged_usage import fold
+from tests.simulation.spending.play import Spent, spend
+from tests.support.stores.logged_usage import NO_PRICES, fold, used
 
 DAILY = ("user_daily_budget", "app_daily_budget")
-BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
+BUDGETS = ("budget", "session_budget", "agent_budgets", *DAILY)
+AT_LIMIT = ("stop", "ask", "wrap_up", "model")
 
 
 def spending(seed: int) -> Case:
     """The case of a seed. One in three has no faults."""
     chance = random.Random(f"spending {seed}")
-    made = msgspec.structs.replace(scenario(seed), budget=chance.choice(BUDGETS), llm_calls=chance.randint(1, 6))
+    made = msgspec.structs.replace(
+        scenario(seed),
+        budget=chance.choice(BUDGETS),
+        at_limit=chance.choice(AT_LIMIT),
+        llm_calls=chance.randint(1, 6),
+        then=chance.choice(["", "", "fork", "rewind"]),
+    )
+    if made.budget == "agent_budgets":
+        made = msgspec.structs.replace(made, agent=chance.choice([node.name for node in made.root.all()]))
     if made.budget in DAILY and chance.randrange(2):
         # The budget is likely to be used up by the turns before.
         made = msgspec.structs.replace(made, turns=(*made.turns, ()), midnight=len(made.turns), llm_calls=chance.randint(1, 3))
+    made = msgspec.structs.replace(made, turns=[[*acts, *_acts(chance, made)] for acts in made.turns])
     if chance.randrange(3) == 0:
         return Case(seed, made, NO_FAULTS)
-    right = play(made, seed=seed)[0]
+    right = spend(made, seed=seed)[0].result
     return Case(seed, made, fault_plan(seed, right.messages, right.moments, [node.name for node in made.root.all()]))
+
+
+def _acts(chance: random.Random, made: Scenario) -> Iterator[Act]:
+    """What users do beside a turn with a budget."""
+    if made.at_limit == "ask" and not any(act.deed == "answer" for acts in made.turns for act in acts) and chance.randrange(2):
+        yield Act(deed="answer", after_s=10 ** chance.uniform(-3, -0.5), differs=chance.random() < 0.3)
+    if made.budget in DAILY and chance.randrange(3) == 0:
+        yield Act(deed="midnight", after_s=10 ** chance.uniform(-3, 0.5))
+    if made.budget in DAILY and chance.randrange(3) == 0:
+        yield Act(deed="beside", after_s=10 ** chance.uniform(-3, -1))
 
 
 def check(seed: int) -> list[str]:
     """What does not hold for a seed."""
     case = spending(seed)
-    result, _ = play(case.scenario, case.plan, seed)
-    return [*problems(case.scenario, result, None), *overspent(case.scenario, result), *held_back(case.scenario, result)]
+    spent, _ = spend(case.scenario, case.plan, seed)
+    # What is rewound was told, and is in no log that a driver sees.
+    found = spent.result.problems if spent.is_rewound else problems(case.scenario, spent.result, None)
+    rules = (overspent, added_up, asked_once, held_back)
+    return [*found, *(each for rule in rules for each in rule(case.scenario, spent))]
 
 
-def overspent(given: Scenario, result: Result) -> Iterator[str]:
-    """By one call of each agent at most, and by none where nothing was lost."""
-    agents = sum(1 for _ in given.root.all()) + sum(len(node.tasks) for node in given.root.all())
-    most = given.llm_calls + (agents if result.fired else 0)
-    for whose, events in _bounded(given, result):
-        calls = sum(amounts.llm_calls for amounts in fold(events).values())
-        if calls > most:
-            yield f"{calls} calls of {whose}, whose {given.budget} has {given.llm_calls}; {len(result.fired)} faults"
-
-
-def _bounded(given: Scenario, result: Result) -> Iterator[tuple[str, Sequence[Event]]]:
-    """What one budget bounds."""
-    if given.midnight and given.budget in DAILY:
-        for day, events in _by_day(result).items():
-            yield f"the turns that began on {day}", events
-        return
-    if given.budget != "budget":
-        yield "the session", result.log
-        return
-    for turn in result.turns:
-        yield turn, [event for event in result.log if event.invocation_id == turn]
-
-
-def _by_day(result: Result) -> dict[str, list[Event]]:
-    """The events of turns by the day on which these began."""
+def overspent(given: Scenario, spent: Spent) -> Iterator[str]:
+    """By one call of each agent at most: by its last one where it has to end, and where something was lost; else by none."""
+    bounded = _agents_below(given)
     began: dict[str, str] = {}
-    days: dict[str, list[Event]] = {}
-    for event in result.log:
-        day = began.setdefault(event.invocation_id, day_of(event.timestamp))
-        days.setdefault(day, []).append(event)
-    return days
+    sums: Counter[str] = Counter()
+    beyond: Counter[tuple[str, str, int]] = Counter()
+    more: Counter[str] = Counter()
+    opened: Counter[str] = Counter()
+    for session, event in _all_events(spent):
+        turn = event.invocation_id
+        day = began.setdefault(turn, day_of(event.timestamp))
+        if event.author == "user" and event.branch is None:
+            opened[turn] += 1
+            more[turn] += _given(given, event)
+        if not used(event).llm_calls or event.author not in bounded:
+            continue
+        now = day_of(event.timestamp)
+        if given.budget in DAILY and spent.result.fired and now != day:
+            # A Session actor that was lost forgets what turns that began the day before have used since.
+            continue
+        where = {"session_budget": session}.get(given.budget, now if given.budget in DAILY else turn)
+        sums[where] += 1
+        limit = given.llm_calls + more[turn]
+        if sums[where] <= limit or (given.at_limit == "model" and event.model_version == OtherModel.name):
+            continue
+        beyond[turn, event.author, opened[turn]] += 1
+        if given.at_limit != "wrap_up" and not spent.result.fired:
+            yield f"call {sums[where]} of {where}, by {event.author}, whose {given.budget} has {limit}, and nothing was lost"
+        if beyond[turn, event.author, opened[turn]] > 1:
+            yield f"{event.author} of {turn} has made {sums[where]} calls of {where}, whose {given.budget} has {limit}"
 
 
-def held_back(given: Scenario, result: Result) -> Iterator[str]:
-    """No turn of a new day is refused its first call, where nothing was lost."""
-    days = [*_by_day(result).items()] if given.midnight and not result.fired else []
-    for day, events in days[1:]:
-        turns = {event.invocation_id for event in events}
-        refused = [told.turn for told in result.told if told.turn in turns and told.ended == BudgetExceededError.__name__]
-        if refused and not any(amounts.llm_calls for amounts in fold(events).values()):
-            yield f"{refused} of {day} had no call of the {given.llm_calls} that its {given.budget} has each day"
+def _all_events(spent: Spent) -> Sequence[tuple[str, Event]]:
+    """The events of all sessions, in the order of their times, and within a session of the log."""
+    logs = {"s1": spent.result.log, **spent.others}
+    placed: list[tuple[float, str, int, Event]] = []
+    for session, log in logs.items():
+        at_s = 0.0
+        for place, event in enumerate(log):
+            at_s = max(at_s, event.timestamp)
+            placed.append((at_s, session, place, event))
+    return [(session, event) for _, session, _, event in sorted(placed, key=lambda each: each[:3])]
+
+
+def _agents_below(given: Scenario) -> set[str]:
+    """The agents whose calls a budget bounds."""
+    root = next(node for node in given.root.all() if node.name == (given.agent or given.root.name))
+    return {name for node in root.all() for name in _names(node)}
+
+
+def _names(node: Node) -> Iterator[str]:
+    yield node.name
+    yield from (f"{node.name}_{number}" for number in range(len(node.tasks)))
+
+
+def _given(given: Scenario, message: Event) -> int:
+    """How much a message gives that answers questions: those in one message count once."""
+    answers = [each.response for each in message.function_responses() if scope_of(each.id) and each.response.get("confirmed")]
+    payload: Any = answers[0].get("payload") if answers else None
+    return (int(payload["llm_calls"]) if payload else given.llm_calls) if answers else 0
+
+
+def added_up(given: Scenario, spent: Spent) -> Iterator[str]:
+    """What a user has used is what the logs say: each call once, also those that were rewound, and none that was copied."""
+    if are_at_store(spent.result.fired) or spent.report is None:
+        return
+    collector = UsageCollector("agent", NO_PRICES)
+    collector.add("", [packed(fold(event for _, event in _all_events(spent)))])
+    if spent.report != collector.report():
+        yield f"the user has used {spent.report}, and the logs have {collector.report()}"
+
+
+def asked_once(given: Scenario, spent: Spent) -> Iterator[str]:
+    """An agent asks again only after an answer, for as much as there is by then; after a no nobody asks in that turn."""
+    open_questions: dict[tuple[str, str, str | None, str], str] = {}
+    more: Counter[str] = Counter()
+    declined: set[tuple[str, str]] = set()
+    for _, event in _all_events(spent):
+        turn = event.invocation_id
+        answers = {each.id or "": each.response for each in event.function_responses() if scope_of(each.id)}
+        if event.author == "user" and event.branch is None:
+            more[turn] += _given(given, event)
+            no = {(turn, scope_of(call)) for call, answer in answers.items() if not answer.get("confirmed")}
+            declined = (declined | no) if no else declined
+        open_questions = {where: call for where, call in open_questions.items() if call not in answers}
+        for question in event.function_calls():
+            if not (scope := scope_of(question.id)):
+                continue
+            where = (turn, event.author, event.branch, scope)
+            if where in open_questions:
+                yield f"{event.author} of {turn} asks for more of {scope} again at {event.seq}, before there is an answer"
+            if (turn, scope) in declined:
+                yield f"{event.author} of {turn} asks for more of {scope} at {event.seq}, after a no"
+            if question.args["limit"] != given.llm_calls + more[turn]:
+                yield f"{event.author} of {turn} asks about {question.args}, and there were {given.llm_calls} and {more[turn]}"
+            open_questions[where] = question.id or ""
+
+
+def held_back(given: Scenario, spent: Spent) -> Iterator[str]:
+    """No turn is refused its first call while there is room for it, where nothing was lost."""
+    if spent.result.fired:
+        return
+    name = BudgetExceededError.__name__
+    if given.midnight and not _has_acts(given, "midnight", "beside") and given.then != "fork":
+        days: dict[str, list[Event]] = {}
+        began: dict[str, str] = {}
+        for _, event in _all_events(spent):
+            days.setdefault(began.setdefault(event.invocation_id, day_of(event.timestamp)), []).append(event)
+        for day, events in [*days.items()][1:]:
+            turns = {event.invocation_id for event in events}
+            refused = [told.turn for told in spent.result.told if told.turn in turns and told.ended == name]
+            if refused and not any(amounts.llm_calls for amounts in fold(events).values()):
+                yield f"{refused} of {day} had no call of the {given.llm_calls} that its {given.budget} has each day"
+    forked = spent.others["s3"]
+    calls = sum(amounts.llm_calls for amounts in fold(forked).values())
+    if given.budget not in DAILY and forked and not calls and spent.ended.get("forked") == name:
+        yield f"the turn of the fork had no call of the {given.llm_calls} that its {given.budget} has"
+
+
+def _has_acts(given: Scenario, *deeds: str) -> bool:
+    return any(act.deed in deeds for acts in given.turns for act in acts)
