@@ -210,6 +210,10 @@ class SessionRef(Ref):
         """Usage of turns, added up. Raises StoreError."""
         return (await self._ask(message, p.UsageReply)).report
 
+    async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
+        """Usage of each of the turns that a message names; nothing by deployments that do not know this. Raises StoreError."""
+        return (await self._ask(message, p.UsageReply)).reports
+
     async def get_turn(self, message: p.GetTurn) -> TurnInfo:
         """Where a turn is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.TurnsReply)).turns[0]

@@ -166,6 +166,11 @@ class StoresSessionRef(ShardedSessionRef):
             return await self._at_store((message.app, message.user), lambda store: store.get_usage(message))
         return merged_reports(await asyncio.gather(*(store.get_usage(message) for store in self._stores)))
 
+    async def get_usages(self, message: p.GetUsage) -> Sequence[UsageReport]:
+        """Usage of each of the turns that a message names, each of which one of the stores has. Raises StoreError."""
+        found = await asyncio.gather(*(store.get_usages(message) for store in self._stores))
+        return [merged_reports(of_stores) for of_stores in zip(*found, strict=True)]
+
     async def list_schedules(self, message: p.ListSchedules) -> list[ScheduleRow]:
         """List schedules, by user and name. Raises StoreError."""
         if message.user is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from actors.messages.operating.upgrades import UpgradeReport
 from actors.messages.operating.usage import UsageBy, UsageReport
 from actors.messages.operating.versions import UpdateReport, VersionInfo
 from actors.messages.topology import Topology
+from actors.messages.turn_info import TurnInfo
 from runtime.driver.ending import Drained
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.questions import TaskRun
@@ -26,7 +27,7 @@ from runtime.driver.services.limits import AsyncLimitsService
 from runtime.driver.services.memory import AsyncMemoryService
 from runtime.driver.services.schedules import AsyncSchedulesService
 from runtime.driver.services.sessions import AsyncSessionsService, Follow
-from runtime.driver.services.usage import read_usage
+from runtime.driver.services.usage import read_usage, read_usages
 from runtime.driver.services.users import AsyncUsersService
 from runtime.driver.statistics import RuntimeStatistics, read_statistics
 from runtime.driver.turns.service import AsyncTurnsService
@@ -142,6 +143,10 @@ class AsyncServices:
     ) -> UsageReport:
         """Usage of turns, added up: see Runtime.usage."""
         return await self._client.run_async(read_usage(self._client, user_id, session_id, invocation_id, since, by))
+
+    async def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
+        """Usage of each of these turns: see Runtime.usages."""
+        return await self._client.run_async(read_usages(self._client, turns))
 
     async def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

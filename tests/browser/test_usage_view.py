@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from actors import Budget, RunConfig
 from runtime import Runtime
 from runtime.web import Principal, StaticTokens, app_for
 from tests.browser.conftest import Opened
@@ -47,6 +48,37 @@ def test_usage_is_shown_by_users_models_days_and_turns(opened: Opened, user: str
     page.get_by_role("button", name=f"{user} / s").first.click()
     expect(page.get_by_role("heading", name="By agent, of this turn")).to_be_visible()
     expect(page.get_by_text("The letter is written.")).to_be_visible()
+
+
+def test_how_far_each_limit_of_a_turn_is_used_stands_beside_the_turn(
+    opened: Opened, user: str, runtimes: dict[str, Runtime]
+) -> None:
+    rt = runtimes["desk"]
+    own = Budget(llm_calls=1, tokens=100_000, at_limit="ask")
+    run_turn(rt, "a letter", "s", user, run_config=RunConfig(budget=own, user_daily_budget=Budget(money=50, model="cheap")))
+    page = opened(app="desk", user=user, session="s", tab="turn")
+    rows = page.get_by_role("region", name="Budgets").get_by_role("row")
+    [turn] = rt.turns.list(user)
+    budgets = rt.turns.describe(user, "s", turn.invocation_id).budgets
+    expect(rows).to_have_count(1 + len(budgets))
+    expect(rows.nth(1)).to_contain_text("100 %")
+    calls = rows.filter(has_text="model calls")
+    expect(calls).to_contain_text(f"turn '{turn.invocation_id}'")
+    expect(calls).to_contain_text("a person is asked")
+    expect(rows.filter(has_text=f"user '{user}' today")).to_contain_text("model cheap")
+    # An answer gives more, and the share falls.
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("The letter is written.")).to_be_visible()
+
+
+def test_users_see_no_budgets_of_turns(opening: Callable[..., Page], runtimes: dict[str, Runtime]) -> None:
+    rt = runtimes["desk"]
+    run_turn(rt, "a letter", "bounded", "frugal", run_config=RunConfig(budget=Budget(llm_calls=1, at_limit="ask")))
+    with serving(app_for(rt, auth=StaticTokens(TOKENS))) as url:
+        page = opening(url)
+        page.goto(f"{url}/ui/?app=desk&user=frugal&session=bounded&tab=turn#token={next(iter(TOKENS))}")
+        expect(page.get_by_role("heading", name="paused")).to_be_visible()
+        expect(page.get_by_role("region", name="Budgets")).to_have_count(0)
 
 
 def test_a_user_sees_own_usage_only(opening: Callable[..., Page], user: str, runtimes: dict[str, Runtime]) -> None:

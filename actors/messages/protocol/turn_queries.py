@@ -123,6 +123,7 @@ class GetUsage(Message, frozen=True, kw_only=True):
         invocation_id: that turn of the session only; "": all of them.
         since_s: only turns that began at this time or later, in seconds since the epoch.
         by: what to list the sums by: "agent", "model", "user", "day", "version" or "turn"; "": nothing.
+        turns: sessions and the ids of turns in them; if there are any, the reply has a report for each, and no other.
     """
 
     app: str
@@ -131,6 +132,7 @@ class GetUsage(Message, frozen=True, kw_only=True):
     invocation_id: str = ""
     since_s: float = 0.0
     by: str = ""
+    turns: Sequence[tuple[SessionKey, str]] = ()
 
 
 class GetTurnBudgets(Message, frozen=True, kw_only=True):
@@ -147,9 +149,14 @@ class TurnBudgetsReply(Message, frozen=True, kw_only=True):
 
 
 class UsageReply(Message, frozen=True, kw_only=True):
-    """What was used."""
+    """What was used.
+
+    Attributes:
+        reports: of each of the turns that were named, in their order: of a turn that the store has not, nothing was used.
+    """
 
     report: UsageReport
+    reports: Sequence[UsageReport] = ()
 
 
 class ReadLog(Message, frozen=True, kw_only=True):

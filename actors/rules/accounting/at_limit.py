@@ -8,12 +8,13 @@ Rules of this file:
 - A call that its run can do without, as that of a summary, is made where all budgets have room for it, by the model that one of
   them names for it. Else it is left out: no question is asked for it, no run fails, and no agent has had its last answer with it.
 - A model has to end where budgets say "wrap_up", and answers once more: what its agent does after that is refused. An agent whose
-  last call was beyond the number of calls that there are has had that call: so each goes beyond it once, whatever was lost.
+  call nobody knew of while others were let in, since the Session actor was lost, has had that answer, where there are more calls
+  than the budget has: so it is exceeded by one for each agent, whatever is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -38,9 +39,8 @@ class Account(NamedTuple):
         budget: with what it was raised by.
         spent: what was used of it.
         under_way: the calls that others have under way, and that count for it.
-        agents: those whose calls count; None: those of all agents do.
         is_declined: the user was asked for more, and has said no.
-        has_ended: the agent had to end, and has answered since; or has made a call beyond the budget without being told.
+        has_ended: the agent has had its last answer.
     """
 
     scope: str
@@ -48,7 +48,6 @@ class Account(NamedTuple):
     budget: Budget
     spent: Spent
     under_way: Sequence[LikelyCall] = ()
-    agents: Collection[str] | None = None
     is_declined: bool = False
     has_ended: bool = False
 
@@ -151,20 +150,11 @@ def _stops(account: Account) -> bool:
     return True
 
 
-def went_beyond(account: Account, callers: Sequence[str], agent: str) -> bool:
-    """True if the newest call of an agent that the log has was beyond the number of calls that a budget has.
-
-    Args:
-        callers: the agents of the turn's calls, in order.
-    """
-    limit, later = account.budget.llm_calls, 0
-    if limit is None:
-        return False
-    for caller in reversed(callers):
-        if caller == agent:
-            return sum(amounts.llm_calls for amounts in account.spent.values()) - later > limit
-        later += account.agents is None or caller in account.agents
-    return False
+def is_overdrawn(account: Account) -> bool:
+    """True if more calls are made, and under way, than a budget has."""
+    limit = account.budget.llm_calls
+    made = sum(amounts.llm_calls for amounts in account.spent.values())
+    return limit is not None and made + sum(call.likely.llm_calls for call in account.under_way) > limit
 
 
 def warning_of(account: Account, prices: Mapping[str, Price]) -> BudgetWarning | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -82,6 +82,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     version_seq: int = 0
     reset: str = ""
     taken_back: bytes = b""
+    unreserved: tuple[str, ...] = ()
 
 
 class TurnNotes(NamedTuple):
@@ -146,6 +147,7 @@ class SessionTurn:
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
+        unreserved: agents whose newest model call a Session actor has reserved that was lost before it ended. Nobody knew of it.
         last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
         responses: the number of responses that the log has of each agent's model.
         other_calls: the number of its calls that were none, such as summaries.
@@ -154,7 +156,6 @@ class SessionTurn:
         taken_back: what those events had used, packed: it was paid for. b"": nothing. Of a turn that a fork has copied it is
             less than nothing.
         user_seq: the position of the last message of the user.
-        callers: the agents of the model calls since then, in order.
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
         before: what other turns of the session had used when it was opened; None while that is not known.
@@ -176,6 +177,7 @@ class SessionTurn:
         self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
         self.last_calls: dict[str, int] = {}
+        self.unreserved: dict[str, None] = {}
         self.version_seq = 0
         self.warned: dict[str, None] = {}
         self.before: Spent | None = None
@@ -195,6 +197,7 @@ class SessionTurn:
         turn.lost_processes = carried.lost
         turn.last_calls = dict(carried.last_calls)
         turn.warned = dict.fromkeys(carried.warned)
+        turn.unreserved = dict.fromkeys(carried.unreserved)
         turn.version_seq = carried.version_seq
         turn.reset, turn.taken_back = carried.reset, carried.taken_back
         turn.forget_events()
@@ -243,7 +246,6 @@ class SessionTurn:
         self.other_calls: Counter[str] = Counter()
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self.user_seq = self.row.first_seq
-        self.callers: list[str] = []
         self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
@@ -260,6 +262,7 @@ class SessionTurn:
             self.version_seq,
             self.reset,
             self.taken_back,
+            tuple(self.unreserved),
         )
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
@@ -297,11 +300,8 @@ class SessionTurn:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
         self.usage.note(event.author, event.model_version, event.amounts())
-        if event.model_version is not None and event.author != USER:
-            self.callers.append(event.author)
         if event.author == USER and event.branch is None:
             self.user_seq = seq
-            self.callers.clear()
             answered = (self.open_calls.get(call_id) for call_id in event.answered())
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
@@ -368,6 +368,18 @@ class SessionTurn:
         for call_id, call in self.open_calls.items():
             if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
                 yield WaitingCall(call_id, call.author, call.branch)
+
+    def settle_reserved(self, run: int, events: Iterable[EventScan]) -> bool:
+        """Forget what is reserved for a run, whose model call is over. Returns whether that was one that nobody knew of."""
+        callers = [event.author for event in events if event.model_version is not None and event.author != USER]
+        known = self.reserved.pop(run, None) is not None
+        if not (callers and self.config.budgets):
+            return False
+        if known or not self.is_recalled:
+            self.unreserved.pop(callers[-1], None)
+            return False
+        self.unreserved[callers[-1]] = None
+        return True
 
     def count_losses(self, losses: Mapping[str, int], reason: str) -> bool:
         """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""

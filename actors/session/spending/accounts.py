@@ -13,7 +13,7 @@ from actors.interfaces.store_abilities.usage import UsageFilter
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
-from actors.rules.accounting.at_limit import Account, raised, went_beyond
+from actors.rules.accounting.at_limit import Account, is_overdrawn, raised
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, together
 from actors.rules.routing.branches import tool_root
@@ -22,9 +22,6 @@ from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.today import SumsOfToday
 from actors.session.turns.stored_usage import StoredUsage
-
-SHARED = frozenset({"user", "app"})
-"""The scopes of budgets that turns side by side have in common."""
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""
@@ -104,7 +101,7 @@ class BudgetAccounts:
             if message.agent in below:
                 used = {spender: amounts for spender, amounts in spent.items() if spender[0] in below}
                 calls = [call for call in here if call.agent in below]
-                yield Account(f"agent:{name}", f"agent {name!r}", budget, used, calls, below)
+                yield Account(f"agent:{name}", f"agent {name!r}", budget, used, calls)
         if config.session_budget is not None:
             yield Account("session", f"session {key.session!r}", config.session_budget, together(others.of_session, spent), here)
         if config.user_daily_budget is not None and others.of_user is not None:
@@ -137,14 +134,13 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
 
 
 def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
-    """True if an agent has made its last call: it was told so, or the log says so, whatever was lost meanwhile."""
+    """True if an agent has made its last call: it was told so, or it has gone beyond the budget by one that nobody knew of."""
     if account.budget.at_limit != "wrap_up":
         return False
     told_at = turn.last_calls.get(last_call_of(account, agent))
     if told_at is not None and turn.responses[agent] > told_at:
         return True
-    # What turns side by side use in common has no order. Without losses they know of each other what is under way.
-    return (account.scope not in SHARED or turn.is_recalled) and went_beyond(account, turn.callers, agent)
+    return agent in turn.unreserved and is_overdrawn(account)
 
 
 def last_call_of(account: Account, agent: str) -> str:

@@ -53,6 +53,7 @@ class TurnResets:
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.losses.clear()
         turn.last_calls.clear()
+        turn.unreserved.clear()
         # Failures before the step are what was done about them. One that is the step is tried again, as by a retry.
         turn.retried_seq = kept_seq if is_failure else min(turn.retried_seq, kept_seq)
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), kept_seq)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from actors.interfaces.store_abilities.usage import TurnId, TurnName, UsageFilter
 from actors.messages import protocol as p
 from actors.messages.operating.usage import Price, UsageReport, UsageSums, UsedTurn
+from actors.messages.session import SessionKey
 from actors.rules.accounting.costly_turns import CostlyTurns
 from actors.rules.accounting.report import MOST_TURNS, UsageCollector, groups_of
 from actors.rules.accounting.turn_usage import by_first_part
@@ -27,6 +28,8 @@ class UsageReports:
 
     async def get_usage(self, message: p.GetUsage) -> p.UsageReply:
         """Add up turns: of most of them the store has the sums, of those that run it has events. Raises StoreError."""
+        if message.turns:
+            return p.UsageReply(report=UsageReport(), reports=[await self._single(key, name) for key, name in message.turns])
         wanted = UsageFilter(
             app=message.app,
             user=message.user,
@@ -37,10 +40,16 @@ class UsageReports:
         )
         if message.by == "turn":
             return p.UsageReply(report=await self._by_turn(wanted))
-        collector = UsageCollector(message.by, self._prices)
+        return p.UsageReply(report=await self._collected(wanted, message.by))
+
+    async def _single(self, key: SessionKey, invocation_id: str) -> UsageReport:
+        return await self._collected(UsageFilter(app=key.app, user=key.user, session=key.session, invocation_id=invocation_id))
+
+    async def _collected(self, wanted: UsageFilter, by: str = "") -> UsageReport:
+        collector = UsageCollector(by, self._prices)
         async for group, turns in self._stored.groups(wanted):
             collector.add(group, turns)
-        return p.UsageReply(report=collector.report())
+        return collector.report()
 
     async def _by_turn(self, wanted: UsageFilter) -> UsageReport:
         collector = UsageCollector("turn", self._prices)

@@ -67,7 +67,7 @@ class TurnWriter:
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
         # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
-        turn.reserved.pop(message.turn.run, None)
+        is_unknown = turn.settle_reserved(message.turn.run, [event for _, event in events])
         state_seq = log.state_seq
         events = [*notes, *events]
         for raw, event in events:
@@ -81,6 +81,7 @@ class TurnWriter:
             self._admission.temp(turn.temp, message.temp)
             turn.temp.update(message.temp)
             log.state_seq = log.head_seq + len(events)
+        if message.temp or is_unknown:
             writes.append(log.put_turn(turn.record()))
         if message.outcome is None:
             first_seq = await self._writer.add(log, events, writes)

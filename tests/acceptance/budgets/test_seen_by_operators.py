@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from actors import Budget, Content, LlmAgent, LlmResponse, Paused, Price, RunConfig, Usage, tool
 from actors.errors import BudgetExceededError, LlmCallsLimitExceededError, NotEncodableError, RequestError
-from actors.messages.operating.usage import UsedBudget
-from actors.messages.protocol import GetTurnBudgets
+from actors.messages.operating.usage import UsageReport, UsedBudget
+from actors.messages.protocol import GetTurnBudgets, GetUsage
 from actors.refs.session import SessionRef
 from actors.testing import ScriptedModel
 from actors.testing.models import reply_parts
@@ -166,3 +166,32 @@ def test_commands_show_them(rt: Runtime, capsys: pytest.CaptureFixture[str]) -> 
     assert first.endswith("2,200 tokens (2,000 in, 200 out), 0.004000 USD")
     assert budget.endswith("llm_calls 2 of 2, then ask")
     assert new.startswith("0 model calls")
+
+
+def test_usage_of_turns_is_asked_for_a_hundred_at_once(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    get_usages, is_old = SessionRef.get_usages, False
+
+    async def counted(ref: SessionRef, message: GetUsage) -> Sequence[UsageReport]:
+        asked.append(len(message.turns))
+        return () if is_old else await get_usages(ref, message)
+
+    monkeypatch.setattr(SessionRef, "get_usages", counted)
+    with started(local) as rt:
+        for number in range(3):
+            rt.run(
+                user_id="ada",
+                session_id=f"s{number}",
+                message="go",
+                run_config=RunConfig(budget=Budget(llm_calls=1 + number, at_limit="ask")),
+            ).result()
+        turns = rt.turns.list("ada")
+        each = [rt.usage(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns]
+        assert [report.total.llm_calls for report in each] == [3, 2, 1]
+        assert rt.usages(turns) == each
+        assert rt.usages(turns * 50) == each * 50
+        assert asked == [3, 100, 50]
+        # A deployment of an earlier release knows no such requests.
+        is_old = True
+        assert rt.usages(turns) == each
+        assert rt.usages([]) == []

@@ -57,6 +57,8 @@ def told(rt: Runtime) -> dict[str, Any]:
         report.total.tool_calls,
         {user: sums.llm_calls for user, sums in report.groups.items()},
     )
+    turns = rt.turns.list()
+    said["usages"] = rt.usages(turns) == [rt.usage(turn.user_id, turn.session_id, turn.invocation_id) for turn in turns]
     said["costly"] = sorted(turn.invocation_id for turn in rt.usage(by="turn").turns)
     for user in users:
         call = rt.pending(user_id=user)[0]

@@ -18,7 +18,7 @@ from tests.simulation.agents import OtherModel
 from tests.simulation.faults import are_at_store, fault_plan
 from tests.simulation.invariants import problems
 from tests.simulation.play import NO_FAULTS
-from tests.simulation.scenarios import Act, Node, Scenario, scenario
+from tests.simulation.scenarios import Act, Node, Scenario, Step, scenario
 from tests.simulation.simulate import Case
 from tests.simulation.spending.play import Spent, spend
 from tests.support.stores.logged_usage import NO_PRICES, fold, used
@@ -38,8 +38,10 @@ def spending(seed: int) -> Case:
         llm_calls=chance.randint(1, 6),
         then=chance.choice(["", "", "fork", "rewind"]),
     )
+    if chance.randrange(2):
+        made = msgspec.structs.replace(made, root=_side_by_side(chance), llm_calls=chance.randint(2, 8))
     if made.budget == "agent_budgets":
-        made = msgspec.structs.replace(made, agent=chance.choice([node.name for node in made.root.all()]))
+        made = msgspec.structs.replace(made, agent=chance.choice([made.root.name, *(node.name for node in made.root.all())]))
     if made.budget in DAILY and chance.randrange(2):
         # The budget is likely to be used up by the turns before.
         made = msgspec.structs.replace(made, turns=(*made.turns, ()), midnight=len(made.turns), llm_calls=chance.randint(1, 3))
@@ -48,6 +50,20 @@ def spending(seed: int) -> Case:
         return Case(seed, made, NO_FAULTS)
     right = spend(made, seed=seed)[0].result
     return Case(seed, made, fault_plan(seed, right.messages, right.moments, [node.name for node in made.root.all()]))
+
+
+def _side_by_side(chance: random.Random) -> Node:
+    """Agents that use one budget at the same time."""
+    children = [
+        Node(
+            kind="llm",
+            name=f"n{number}",
+            steps=[Step(does="work", takes_s=chance.choice([0.0, 0.02, 0.3])) for _ in range(chance.randint(1, 4))],
+            thinks_s=chance.choice([0.01, 0.1, 0.5]),
+        )
+        for number in range(2, chance.randint(4, 6))
+    ]
+    return Node(kind="par", name="n1", children=children)
 
 
 def _acts(chance: random.Random, made: Scenario) -> Iterator[Act]:
@@ -75,7 +91,7 @@ def overspent(given: Scenario, spent: Spent) -> Iterator[str]:
     bounded = _agents_below(given)
     began: dict[str, str] = {}
     sums: Counter[str] = Counter()
-    beyond: Counter[tuple[str, str, int]] = Counter()
+    callers: dict[str, set[tuple[str, int, str]]] = {}
     more: Counter[str] = Counter()
     opened: Counter[str] = Counter()
     for session, event in _all_events(spent):
@@ -86,20 +102,25 @@ def overspent(given: Scenario, spent: Spent) -> Iterator[str]:
             more[turn] += _given(given, event)
         if not used(event).llm_calls or event.author not in bounded:
             continue
+        if given.at_limit == "model" and event.model_version == OtherModel.name:
+            # It counts as well, and may be called before those are over that had room.
+            continue
         now = day_of(event.timestamp)
         if given.budget in DAILY and spent.result.fired and now != day:
             # A Session actor that was lost forgets what turns that began the day before have used since.
             continue
         where = {"session_budget": session}.get(given.budget, now if given.budget in DAILY else turn)
         sums[where] += 1
+        # An agent that has to end answers once more in each turn, and after each answer of the user's.
+        time = opened[turn] if given.at_limit == "wrap_up" else 0
+        callers.setdefault(where, set()).add((turn if given.at_limit == "wrap_up" else session, time, event.author))
         limit = given.llm_calls + more[turn]
-        if sums[where] <= limit or (given.at_limit == "model" and event.model_version == OtherModel.name):
+        if sums[where] <= limit:
             continue
-        beyond[turn, event.author, opened[turn]] += 1
         if given.at_limit != "wrap_up" and not spent.result.fired:
             yield f"call {sums[where]} of {where}, by {event.author}, whose {given.budget} has {limit}, and nothing was lost"
-        if beyond[turn, event.author, opened[turn]] > 1:
-            yield f"{event.author} of {turn} has made {sums[where]} calls of {where}, whose {given.budget} has {limit}"
+        if sums[where] > limit + len(callers[where]):
+            yield f"call {sums[where]} of {where}, by {event.author}, whose {given.budget} has {limit}: {sorted(callers[where])}"
 
 
 def _all_events(spent: Spent) -> Sequence[tuple[str, Event]]:

@@ -136,7 +136,8 @@ class SpendingSimulation(Simulation):
             for call in (call for event in self.others[key.session] for call in event.function_calls()):
                 self._result.begun.pop(call.id, None)
         after = {event.id for event in self._result.log}
-        self._result.log[:0] = [event for event in self.before if event.id not in after]
+        rewound = [event for event in self.before if event.id not in after]
+        self._result.log = sorted([*rewound, *self._result.log], key=lambda event: event.seq)
         driver = Driver(self.world)
         try:
             self.report = await driver.spawn(driver.rt.aio.usage("ada", by="agent"))

@@ -65,7 +65,7 @@ def turns(
             return
         found = choice.turns(rt, states, limit)
         paused = any(turn.state == "paused" for turn in found)
-        used = [rt.usage(turn.user_id, turn.session_id, turn.invocation_id) for turn in found] if usage else []
+        used = rt.usages(found) if usage else []
         pending = rt.turns.pending(user, session, joining.MANY) if paused else []
     waits: dict[str, list[PendingCall]] = {}
     for call in pending:

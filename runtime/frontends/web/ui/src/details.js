@@ -3,6 +3,7 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { AgentView } from "./agent.js";
 import { me } from "./api.js";
+import { Budgets } from "./budgets.js";
 import { brief, count, duration, MARKS, pretty, time } from "./format.js";
 import { LogPanel, StepLines } from "./lines.js";
 import { stateChanges, USER, usageByAgent, usageByTurn } from "./log.js";
@@ -167,6 +168,7 @@ function TurnPanel({ session, turn }) {
       <dt>epoch</dt><dd>${turn.epoch ?? 0} <small>once more after each pause and each loss</small></dd>
       ${turn.error && html`<dt>error</dt><dd class="error">${turn.error}</dd>`}
     </dl>
+    <${Budgets} session=${session} turn=${turn} key=${turn.invocationId} />
     <${Why} session=${session} turn=${turn} />`;
 }
 

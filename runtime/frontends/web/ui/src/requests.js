@@ -19,7 +19,7 @@ export function RequestsPanel({ session, turn }) {
       me.value?.isAdmin
         ? session.ask(session.path("turns", turn.invocationId, "requests"), { signal, query: { limit: MOST } })
         : null,
-    [turn.invocationId, turn.lastSeq, turn.state],
+    [turn.invocationId, turn.lastSeq, turn.state, me.value?.isAdmin],
   );
   if (!me.value?.isAdmin) return html`<p class="none">What models were asked is for administrators.</p>`;
   if (wrong) return html`<p class="error" role="alert">${wrong}</p>`;

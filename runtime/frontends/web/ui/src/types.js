@@ -44,6 +44,7 @@
  * @typedef {{ graph: string, path: string, source: string, target: string, taken: boolean,
  *   because: "always" | "route" | "default" | "other" | "silent" | "patient", said?: (boolean | number | string)[],
  *   sourceRun?: string, targetRun?: string, lacks?: string[], seq?: number }} EdgeReason
+ * @typedef {{ whose: string, field: string, limit: number, used: number, atLimit?: "stop" | "ask" | "wrap_up", model?: string }} UsedBudget
  * @typedef {{ model: string, endpoint?: string, begunS?: number, error?: string }} Attempt
  * @typedef {{ model?: string, config?: Record<string, unknown>, outputSchema?: unknown,
  *   tools?: { name: string, description?: string, parameters?: unknown }[], contents?: { role?: string, parts?: Part[] }[] }} ModelRequest
