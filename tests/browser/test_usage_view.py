@@ -61,12 +61,12 @@ def test_how_far_each_limit_of_a_turn_is_used_stands_beside_the_turn(
     [turn] = rt.turns.list(user)
     budgets = rt.turns.describe(user, "s", turn.invocation_id).budgets
     expect(rows).to_have_count(1 + len(budgets))
-    expect(rows.nth(1)).to_contain_text("100 %")
     calls = rows.filter(has_text="model calls")
+    expect(calls).to_contain_text("100 %")
     expect(calls).to_contain_text(f"turn '{turn.invocation_id}'")
     expect(calls).to_contain_text("a person is asked")
     expect(rows.filter(has_text=f"user '{user}' today")).to_contain_text("model cheap")
-    # An answer gives more, and the share falls.
+    # An answer gives as much again, which is used as well.
     page.get_by_role("button", name="Yes").click()
     expect(page.get_by_text("The letter is written.")).to_be_visible()
 

@@ -16,7 +16,7 @@ from actors.errors import BudgetExceededError
 from actors.interfaces.records import HideEvents, PutTurn, TurnFilter
 from actors.messages.protocol.log import MaySpend
 from actors.rules.accounting.turn_usage import packed
-from actors.rules.checks.budget_question import BudgetAnswers
+from actors.rules.checks.budget_question import BudgetAnswers, scope_of
 from actors.session.log.open_turn import SessionTurn, TurnNotes
 from actors.session.log.reader import LogReader
 from actors.session.spending import accounts as accounts_module
@@ -135,12 +135,14 @@ def answers_are_lost_with_the_session_actor() -> AbstractContextManager[object]:
 
 
 def questions_are_asked_again() -> AbstractContextManager[object]:
-    """An agent that asks does not wait: a run of it that begins asks once more."""
+    """A run that goes on does not look whether it has asked, and calls its model: that asks once more."""
+    finish: Any = LlmRun._finish_last_step
 
-    async def nothing(self: LlmRun) -> tuple[str, ...]:
-        return ()
+    async def forgetful(self: LlmRun) -> Any:
+        asked = any(scope_of(call.id) for call in self._context.done[-1].function_calls())
+        return None if asked else await finish(self)
 
-    return mock.patch.object(LlmRun, "_waiting", nothing)
+    return mock.patch.object(LlmRun, "_finish_last_step", forgetful)
 
 
 def agents_end_twice() -> AbstractContextManager[object]:

@@ -26,6 +26,7 @@ export const ADDRESSES = [
   "GET apps/{app}/sessions/{session}/turns/{turn}/log",
   "GET apps/{app}/sessions/{session}/turns/{turn}/reasons",
   "GET apps/{app}/sessions/{session}/turns/{turn}/requests",
+  "GET apps/{app}/sessions/{session}/turns/{turn}/description",
   "POST apps/{app}/sessions/{session}/turns/{turn}/answers",
   "POST apps/{app}/sessions/{session}/turns/{turn}/retry",
   "POST apps/{app}/sessions/{session}/fork",

@@ -9,10 +9,11 @@ import { count, duration, money } from "./format.js";
 
 /** @param {{ session: OpenSession, turn: Turn }} props */
 export function Budgets({ session, turn }) {
-  const { answer } = useAnswer(
+  const { answer, wrong } = useAnswer(
     (signal) => (me.value?.isAdmin ? session.ask(session.path("turns", turn.invocationId, "description"), { signal }) : null),
     [turn.invocationId, turn.lastSeq, turn.state, me.value?.isAdmin],
   );
+  if (wrong) return html`<p class="error" role="alert">${wrong}</p>`;
   /** @type {UsedBudget[]} */
   const budgets = answer?.budgets ?? [];
   if (!budgets.length) return null;
