@@ -102,6 +102,21 @@ def test_turns_side_by_side_know_of_each_other_what_is_under_way(deploy: Deploy)
         assert rt.usage().total.llm_calls == 17
 
 
+def test_sessions_of_a_user_know_of_each_other_what_is_under_way(deploy: Deploy) -> None:
+    config = RunConfig(user_daily_budget=Budget(llm_calls=17))
+    with deploy(endless("root", 0.03)) as rt:
+        # Another user's calls do not count.
+        turns = [
+            rt.run(user_id=user, session_id=f"s{number}", message="go", run_config=config)
+            for user in ("ada", "bob")
+            for number in range(5)
+        ]
+        for turn in turns:
+            with pytest.raises(BudgetExceededError, match="llm_calls=17"):
+                turn.result()
+        assert [rt.usage(user).total.llm_calls for user in ("ada", "bob")] == [17, 17]
+
+
 def test_a_map_makes_as_many_calls_as_the_budget_of_the_app_has(deploy: Deploy) -> None:
     with deploy(
         LlmAgent(name="root", model=PatternModel([], default="ok")), settings=Settings(daily_budget=Budget(llm_calls=20))

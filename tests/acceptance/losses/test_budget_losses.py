@@ -45,10 +45,10 @@ def look() -> str:
     return "nothing"
 
 
-def played(losses: Sequence[Loss], kind: str) -> tuple[list[Event], int, LossyEngine]:
+def played(losses: Sequence[Loss], kind: str, at_limit: str = "stop") -> tuple[list[Event], int, LossyEngine]:
     """A turn of agents side by side that would never end: its log, how often models were asked, and the engine."""
     model = Counting()
-    of_all: dict[str, object] = {"llm_calls": LIMIT}
+    of_all: dict[str, object] = {"llm_calls": LIMIT, "at_limit": at_limit}
     budget = {"all": of_all} if kind == "agent_budgets" else of_all
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(model), tools=[look]) for number in range(AGENTS)]
     with TemporaryDirectory() as folder:
@@ -96,3 +96,25 @@ def test_whoever_is_lost_at_whichever_message_the_budget_holds(who: Victim, kind
 @given(st.lists(LOSSES, min_size=1, max_size=4), st.sampled_from(KINDS))
 def test_whatever_is_lost_the_budget_holds(losses: list[Loss], kind: str) -> None:
     check(losses, kind)
+
+
+def wrapped_up(losses: Sequence[Loss], kind: str) -> LossyEngine:
+    """Play where agents have to end, and check that they go beyond the budget by one call of each."""
+    log, _, engine = played(losses, kind, "wrap_up")
+    assert sum(amounts.llm_calls for amounts in fold(log).values()) <= LIMIT + AGENTS
+    return engine
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_whoever_is_lost_each_agent_has_one_last_call(who: Victim, kind: str) -> None:
+    messages = wrapped_up([], kind).messages
+    assert sum(len(wrapped_up([Loss(at, who, False)], kind).lost) for at in range(0, messages, max(1, messages // 8)))
+
+
+@pytest.mark.full
+@settings(max_examples=tries(40), deadline=None)
+@given(st.lists(LOSSES, min_size=1, max_size=4), st.sampled_from(KINDS))
+def test_whatever_is_lost_each_agent_has_one_last_call(losses: list[Loss], kind: str) -> None:
+    wrapped_up(losses, kind)

@@ -39,7 +39,9 @@ def spending(seed: int) -> Case:
         then=chance.choice(["", "", "fork", "rewind"]),
     )
     if chance.randrange(2):
-        made = msgspec.structs.replace(made, root=_side_by_side(chance), llm_calls=chance.randint(2, 8))
+        made = msgspec.structs.replace(
+            made, root=_side_by_side(chance, 3 if made.at_limit == "wrap_up" else 1), llm_calls=chance.randint(2, 8)
+        )
     if made.budget == "agent_budgets":
         made = msgspec.structs.replace(made, agent=chance.choice([made.root.name, *(node.name for node in made.root.all())]))
     if made.budget in DAILY and chance.randrange(2):
@@ -58,13 +60,13 @@ def spending(seed: int) -> Case:
     return Case(seed, made, plan)
 
 
-def _side_by_side(chance: random.Random) -> Node:
-    """Agents that use one budget at the same time."""
+def _side_by_side(chance: random.Random, steps: int) -> Node:
+    """Agents that use one budget at the same time, and have so many steps at least before they would end by themselves."""
     children = [
         Node(
             kind="llm",
             name=f"n{number}",
-            steps=[Step(does="work", takes_s=chance.choice([0.0, 0.02, 0.3])) for _ in range(chance.randint(1, 4))],
+            steps=[Step(does="work", takes_s=chance.choice([0.0, 0.02, 0.3])) for _ in range(chance.randint(steps, steps + 3))],
             thinks_s=chance.choice([0.01, 0.02, 0.1, 0.5]),
         )
         for number in range(2, chance.randint(4, 6))

@@ -20,6 +20,7 @@ from actors.rules.accounting.at_limit import (
     end_text,
     facts_of,
     if_room,
+    is_overdrawn,
     raised,
 )
 from actors.rules.accounting.budgets import LikelyCall
@@ -134,3 +135,9 @@ def test_a_call_that_can_be_done_without_is_made_where_there_is_room_perhaps_by_
     assert if_room(decided(account(llm_calls=3))) == Allowed(likely("m"))
     assert if_room(decided(account(llm_calls=2, model="cheap"))) == Allowed(likely("cheap"))
     assert isinstance(if_room(decided(account(llm_calls=2, model="cheap"), account("user", llm_calls=2))), LeftOut)
+
+
+@pytest.mark.parametrize(("limit", "under_way", "expected"), [(2, 0, False), (2, 1, True), (3, 1, False), (1, 0, True)])
+def test_a_budget_is_overdrawn_by_calls_that_are_made_and_under_way(limit: int, under_way: int, expected: bool) -> None:
+    assert is_overdrawn(account(llm_calls=limit)._replace(under_way=[likely("m")] * under_way)) is expected
+    assert not is_overdrawn(account(tokens=1))

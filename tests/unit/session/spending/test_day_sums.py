@@ -19,6 +19,7 @@ from actors.rules.accounting.turn_usage import Amounts, packed
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
+from actors.session.spending.today import SumsOfToday
 from actors.session.turns.stored_usage import StoredTurns, StoredUsage
 
 CALL = Amounts(llm_calls=1)
@@ -167,3 +168,59 @@ async def test_turns_that_have_ended_are_forgotten(monkeypatch: Any) -> None:
         world.do([("use", session), ("end", session)])
     assert len(world.day._tracked) <= 256
     world.check()
+
+
+async def test_what_a_turn_of_yesterday_uses_today_is_kept_when_the_store_is_read_again() -> None:
+    world = World()
+    world.page.set()
+    world.gate.set()
+    await world.day.refresh(KEY)
+    row = TurnRow(invocation_id="old", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S - 10)
+    log = world.logs[KEY] = Log(KEY)
+    log.turn = turn = SessionTurn(row, RunConfig())
+    turn.usage.note("root", "m", CALL)
+    world.day.track(KEY, turn)
+    turn.usage.note("root", "m", CALL)
+    world.day.note(KEY, turn)
+    # The store has all of it under the day on which the turn began.
+    for _ in range(2):
+        world.day._read_s = -100.0
+        await world.day.refresh(KEY)
+        assert world.day.spent() == {("root", "m"): CALL}
+
+
+async def test_sums_of_a_user_are_without_those_of_others_and_idle_ones_are_forgotten(monkeypatch: Any) -> None:
+    monkeypatch.setattr("actors.session.spending.today.MAX_USERS", 3)
+    world = World()
+    world.page.set()
+    world.gate.set()
+    made: list[str | None] = []
+
+    def sums_of(user: str | None) -> DaySums:
+        made.append(user)
+        return DaySums(cast(StoredUsage, world), cast(SessionLogs, world), has_others=False, user=user)
+
+    today = SumsOfToday(sums_of)
+    today._most = 3
+    await today.app.refresh(KEY)
+    turns = {}
+    for user in ("ada", "bob", "eve"):
+        key = SessionKey("app", user, "s")
+        log = world.logs[key] = Log(key)
+        row = TurnRow(invocation_id="e", status="running", epoch=1, first_seq=1, opened_seq=1, begun_s=TODAY_S)
+        log.turn = turns[key] = SessionTurn(row, RunConfig())
+        sums = await today.of_user(key, log.turn)
+        today.track(key, log.turn)
+        log.turn.usage.note("root", "m", CALL)
+        today.note(key, log.turn)
+        assert sums.spent() == {("root", "m"): CALL}
+    assert today.app.spent() == {("root", "m"): Amounts(llm_calls=3)}
+    # Bob's turn has ended, and the others are open.
+    world.logs[SessionKey("app", "bob", "s")].turn = None
+    for key in turns:
+        if key.user != "bob":
+            await today.of_user(key, turns[key])
+    other = SessionKey("app", "ida", "s")
+    await today.of_user(other, SessionTurn(turns[SessionKey("app", "ada", "s")].row, RunConfig()))
+    assert [user for _, user in today._users] == ["ada", "eve", "ida"]
+    assert made == [None, "ada", "bob", "eve", "ida"]
