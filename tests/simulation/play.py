@@ -214,8 +214,7 @@ class Simulation:
                 told = await self._answer_with_others(invocation_id, waiting[0].id, others, len(answered))
             else:
                 told = await self._answer(invocation_id, waiting[0])
-        for task in self._tasks:
-            await task
+        await asyncio.gather(*self._tasks)
         self._tasks.clear()
 
     async def _ask(self, invocation_id: str, message: str, how: str = "run", **config: Any) -> Told:

@@ -8,8 +8,8 @@ Rules of this file:
 - A call that its run can do without, as that of a summary, is made where all budgets have room for it, by the model that one of
   them names for it. Else it is left out: no question is asked for it, no run fails, and no agent has had its last answer with it.
 - A model has to end where budgets say "wrap_up", and answers once more: what its agent does after that is refused. An agent whose
-  call nobody knew of while others were let in, since the Session actor was lost, has had that answer, where there are more calls
-  than the budget has: so it is exceeded by one for each agent, whatever is lost.
+  call a lost Session actor has reserved has had that answer, where more calls are made than the budget has: its heir may have let
+  in others beside it. So the budget is exceeded by one call for each agent, whatever is lost.
 """
 
 from __future__ import annotations

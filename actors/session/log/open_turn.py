@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -147,7 +147,7 @@ class SessionTurn:
         waiting_calls: the ids of those that wait for the user: see `rules.routing.pending`.
         usage: what its events have used.
         reserved: by the numbers of runs, their model calls that are under way, and since when; only where there is a budget.
-        unreserved: agents whose newest model call a Session actor has reserved that was lost before it ended. Nobody knew of it.
+        unreserved: agents whose newest model call was reserved by a Session actor that was lost before the call ended.
         last_calls: by scope of budget and agent, how many model responses of the agent the log had when it was told to end.
         responses: the number of responses that the log has of each agent's model.
         other_calls: the number of its calls that were none, such as summaries.
@@ -250,20 +250,9 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        carried = _Carried(
-            self.temp,
-            self.config,
-            self.traceparent,
-            self.losses,
-            self.retried_seq,
-            self.lost_processes,
-            self.last_calls,
-            tuple(self.warned),
-            self.version_seq,
-            self.reset,
-            self.taken_back,
-            tuple(self.unreserved),
-        )
+        past = (self.lost_processes, self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back)
+        opened = (self.temp, self.config, self.traceparent, self.losses, self.retried_seq)
+        carried = _Carried(*opened, *past, tuple(self.unreserved))
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
@@ -368,18 +357,6 @@ class SessionTurn:
         for call_id, call in self.open_calls.items():
             if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
                 yield WaitingCall(call_id, call.author, call.branch)
-
-    def settle_reserved(self, run: int, events: Iterable[EventScan]) -> bool:
-        """Forget what is reserved for a run, whose model call is over. Returns whether that was one that nobody knew of."""
-        callers = [event.author for event in events if event.model_version is not None and event.author != USER]
-        known = self.reserved.pop(run, None) is not None
-        if not (callers and self.config.budgets):
-            return False
-        if known or not self.is_recalled:
-            self.unreserved.pop(callers[-1], None)
-            return False
-        self.unreserved[callers[-1]] = None
-        return True
 
     def count_losses(self, losses: Mapping[str, int], reason: str) -> bool:
         """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""

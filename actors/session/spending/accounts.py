@@ -112,7 +112,7 @@ class BudgetAccounts:
 
 
 def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spent, list[LikelyCall]]:
-    """What is used of a daily budget, and what others have under way."""
+    """The sums of a daily budget, and the calls that others have under way."""
     this = (message.turn.key, message.turn.invocation_id, message.turn.run)
     under_way = sums.under_way(at_s - RESERVED_S)
     return sums.spent(), [call for key, invocation_id, run, call in under_way if (key, invocation_id, run) != this]
@@ -134,7 +134,7 @@ def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> 
 
 
 def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
-    """True if an agent has made its last call: it was told so, or it has gone beyond the budget by one that nobody knew of."""
+    """True if an agent has made its last call: it was told so, or a call that was not counted in time exceeds it."""
     if account.budget.at_limit != "wrap_up":
         return False
     told_at = turn.last_calls.get(last_call_of(account, agent))

@@ -125,7 +125,7 @@ class DaySums:
         self._tracked[name] = counted._replace(spent=spent)
 
     def _used_by_older(self, day: int) -> Spent:
-        """What turns that began on earlier days have used on this one, as far as this actor knows."""
+        """The sums that turns which began on earlier days have used on this one, as far as this actor knows."""
         known, spent = self._older
         return spent if known == day else {}
 

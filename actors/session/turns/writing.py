@@ -7,6 +7,7 @@ from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
+from actors.session.log.reserved_calls import settle
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -67,7 +68,7 @@ class TurnWriter:
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
         # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
-        is_unknown = turn.settle_reserved(message.turn.run, [event for _, event in events])
+        is_unknown = settle(turn, message.turn.run, [event for _, event in events])
         state_seq = log.state_seq
         events = [*notes, *events]
         for raw, event in events:

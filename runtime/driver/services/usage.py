@@ -53,7 +53,7 @@ class UsageMethods:
         return self._client.run(read_usage(self._client, user_id, session_id, invocation_id, since, by))
 
     def usages(self, turns: Iterable[TurnInfo]) -> Sequence[UsageReport]:
-        """What each of these turns has used, in their order: the same as `usage` of each, with a request for a hundred of them.
+        """Tell what each of these turns has used, in their order: as `usage` of each does, with a request for a hundred of them.
 
         Args:
             turns: as `rt.turns.list` gives them.

@@ -134,7 +134,7 @@ class SpendingSimulation(Simulation):
             log = [decode_event(raw, seq) for seq, raw in store.events(key)]
             self.others[key.session] = [event for event in log if event.id not in self.copied]
             for call in (call for event in self.others[key.session] for call in event.function_calls()):
-                self._result.begun.pop(call.id, None)
+                self._result.begun.pop(call.id or "", None)
         after = {event.id for event in self._result.log}
         rewound = [event for event in self.before if event.id not in after]
         self._result.log = sorted([*rewound, *self._result.log], key=lambda event: event.seq)
