@@ -250,9 +250,9 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        past = (self.lost_processes, self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back)
-        opened = (self.temp, self.config, self.traceparent, self.losses, self.retried_seq)
-        carried = _Carried(*opened, *past, tuple(self.unreserved))
+        told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
+        past = (self.losses, self.retried_seq, self.lost_processes, *told)
+        carried = _Carried(self.temp, self.config, self.traceparent, *past)
         temp = b"" if carried == _Carried() else encode(carried)
         return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
 
