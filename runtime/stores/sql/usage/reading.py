@@ -138,17 +138,30 @@ def usage_page(ask: Callable[..., Tuples], scope: Scope, groups: str, after: Usa
     following = UsagePlace(*rows[-1][-3:]) if limit and len(rows) == PAGE else None
     summed: Tuples = rows
     unsummed: list[UnsummedTurn] = []
-    if None in [row[0] for row in rows]:
+    packed = [row[0] for row in rows]
+    if None in packed:
         summed = [row for row in rows if row[0] is not None]
+        packed = [row[0] for row in summed]
         query = unsummed_list(scope, after_another=after is not None, until=following is not None)
         unsummed = [UnsummedTurn(SessionKey(*row[:3]), *row[3:]) for row in ask(query, **bounds, **_named("until", following))]
-    ids = [row[1:3] for row in summed] if groups == "turn" else []
-    return UsagePage(_grouped(groups, summed), unsummed, following, ids)
+    ids = _Ids(summed) if groups == "turn" else ()
+    return UsagePage({"": packed} if groups in ("", "turn") else _grouped(groups, summed), unsummed, following, ids)
+
+
+class _Ids(Sequence[TurnId]):
+    """The ids of turns, cut out of their rows when they are asked for: of ten thousand turns a report names a hundred."""
+
+    def __init__(self, rows: Tuples) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return [row[1:3] for row in self._rows[at]] if isinstance(at, slice) else self._rows[at][1:3]
 
 
 def _grouped(groups: str, summed: Sequence[tuple[Any, ...]]) -> Mapping[str, Sequence[bytes]]:
-    if groups in ("", "turn"):
-        return {"": [row[0] for row in summed]}
     by_value: dict[Any, list[bytes]] = defaultdict(list)
     if groups == "day":
         for row in summed:
