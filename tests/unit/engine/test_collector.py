@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from actors import LlmAgent
+from actors.definitions.tree import AgentTree
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.driver.updates import trees
+from runtime.engine.local import LocalEngine
 from runtime.engine.process.collector import OBJECTS, existing_left_out
 
 
@@ -66,25 +69,23 @@ def nothing_frozen() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nothing_frozen")
-def test_a_start_looks_for_garbage_only_among_what_it_makes(tmp_path: Path) -> None:
-    left_out: set[bool] = set()
+def test_a_start_looks_for_garbage_only_among_what_it_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_out: list[bool] = []
+    start = LocalEngine.start
 
-    def look(_: str, __: dict[str, int]) -> None:
-        left_out.add(gc.get_freeze_count() > 0)
+    def look(_: AgentTree) -> None:
+        left_out.append(gc.get_freeze_count() > 0)
 
-    gc.set_threshold(1)
-    gc.callbacks.append(look)
-    try:
-        started = runtime(tmp_path)
-        assert True in left_out
-        assert gc.get_freeze_count() == 0
-        left_out.clear()
-        started.start()
-    finally:
-        gc.callbacks.remove(look)
-    assert True in left_out
-    assert gc.get_freeze_count() == 0
-    started.close()
+    async def looked(engine: LocalEngine) -> None:
+        left_out.append(gc.get_freeze_count() > 0)
+        await start(engine)
+
+    monkeypatch.setattr(trees, "check_models", look)
+    monkeypatch.setattr(LocalEngine, "start", looked)
+    made = runtime(tmp_path)
+    assert (left_out, gc.get_freeze_count()) == ([True], 0)
+    with made:
+        assert (left_out, gc.get_freeze_count()) == ([True, True], 0)
 
 
 @pytest.mark.usefixtures("nothing_frozen")
