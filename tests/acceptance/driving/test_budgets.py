@@ -218,7 +218,7 @@ def test_what_a_user_used_yesterday_does_not_count(local: Deploy, monkeypatch: p
         with pytest.raises(BudgetExceededError):
             run_turn(rt, "hi", run_config=config)
         tomorrow = now_s() + 86_400
-        monkeypatch.setattr("actors.session.spending.accounts.now_s", lambda: tomorrow)
+        monkeypatch.setattr("actors.session.spending.day_sums.now_s", lambda: tomorrow)
         run_turn(rt, "hi", run_config=config)
 
 
