@@ -154,6 +154,19 @@ def test_agents_that_a_function_names_are_actors_which_it_may_run(deploy: Deploy
         assert [event.text for event in events if event.author == "helper"] == ["I help"]
 
 
+helpers = node(programs.agent("each_helper", "I help"), parallel_worker=True)
+
+
+@node(rerun_on_resume=True)  # type: ignore[untyped-decorator]
+async def foreman(ctx: Any, node_input: str) -> Any:
+    return await ctx.run_node(helpers, node_input.split())
+
+
+def test_a_function_has_an_agent_work_on_each_item(deploy: Deploy) -> None:
+    with deploy(Workflow(name="wf", edges=[(START, foreman)])) as rt:
+        assert outputs(run_turn(rt, "this that"))["wf@1/foreman@1"] == ["I help", "I help"]
+
+
 def test_an_agent_that_the_code_does_not_show_is_refused_by_name(local: Deploy) -> None:
     @node(rerun_on_resume=True)  # type: ignore[untyped-decorator]
     async def hidden(ctx: Any) -> Any:

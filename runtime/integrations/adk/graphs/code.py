@@ -270,10 +270,7 @@ class NodesBelow:
             return AgentName(given.name, retry_config=own_retry(given.retry_config), timeout=given.timeout)
         node = with_worker(given if isinstance(given, BaseNode) else build_node(given))
         if isinstance(node, ParallelWorkerNode):
-            inner = self._own(node._node)
-            if isinstance(inner, AgentName):
-                self._theirs._refuse("run_node of a parallel worker of an agent", "run the agent for each item")
-            return ParallelWorker(inner, max_parallel_workers=node.max_parallel_workers)
+            return ParallelWorker(self._own(node._node), max_parallel_workers=node.max_parallel_workers)
         return function_node(node, self._app_name, self._schema)
 
 

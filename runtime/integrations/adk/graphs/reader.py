@@ -141,11 +141,10 @@ def _agents_named_in(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
     if id(node) in seen or isinstance(node, AdkBaseAgent | Workflow):
         return
     seen.add(id(node))
-    for each in _referred(node):
+    for named in _referred(node):
+        each = named._node if isinstance(named, ParallelWorkerNode) else named
         if isinstance(each, AdkBaseAgent | Workflow):
             yield each
-        elif isinstance(each, ParallelWorkerNode):
-            yield from _agents_named_in(each._node, seen)
         elif isinstance(each, BaseNode) or inspect.isfunction(each):
             yield from _agents_named_in(each, seen)
 
