@@ -30,7 +30,7 @@ from actors import (
     node,
 )
 from actors.errors import AgentFailedError
-from actors.testing import ScriptedModel
+from actors.testing import PatternModel, ScriptedModel
 from tests.support.graphs import add_one, double, ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -346,3 +346,13 @@ def test_a_plugin_changes_what_is_shown_and_not_what_is_handed_on(deploy: Deploy
         events = run_turn(rt, "go")
         assert set(texts(events)) == {"masked"}
         assert ends(stored(rt)) == {"wf@1/choose@1": "chosen", "wf@1/last@1": "last(chosen)"}
+
+
+def test_of_agents_that_lead_nowhere_the_end_of_one_is_stored(local: Deploy) -> None:
+    agents = [LlmAgent(name=name, model=PatternModel([("", "fine")])) for name in ("m", "n", "o")]
+    with local(Graph(name="wf", edges=[(START, tuple(agents))])) as rt:
+        run_turn(rt, "go")
+        assert len([event for event in stored(rt) if event.node_info and event.node_info.is_note]) == 1
+    with local(Graph(name="wf", edges=[(START, tuple(agents), JoinNode("all"))])) as rt:
+        run_turn(rt, "go", session_id="s2")
+        assert len([event for event in stored(rt, "s2") if event.node_info and event.node_info.is_note]) == 3
