@@ -118,6 +118,7 @@ class Context(RunContext, Protocol):
         clock: the time by which it waits before it runs something again.
         begun_seq: the place in the log after which the run began.
         after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
+        asked_seq: of a graph the place of the user's message that its agents are asked which are given nothing; 0 of any other.
     """
 
     log: LogAccess
@@ -137,6 +138,7 @@ class Context(RunContext, Protocol):
     clock: Clock
     begun_seq: int
     after_seq: int
+    asked_seq: int
 
     @property
     def words_seq(self) -> int:

@@ -87,6 +87,14 @@ class NodeInvocation(Invocation):
                 break
         self._task = msgspec.structs.replace(self._task, content=content)
 
+    async def _words(self) -> Content:
+        """The user's words that a run is asked which is given nothing: an answer may have continued the turn since."""
+        task = self._task
+        if task.content is None and task.data is None and 0 < task.asked_seq < self.user_seq:
+            async for event in self._seen.events(task.asked_seq - 1):
+                return event.content or self.user_content
+        return self.user_content
+
     def _checked_task(self) -> NodeTask:
         """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
         schema = getattr(self._spec.definition, "input_schema", None)
@@ -136,7 +144,7 @@ class GraphInvocation(Invocation):
     """The run of a graph. Implements `GraphContext` of actors.interfaces.context.
 
     Attributes:
-        task, answers, begun_seq, path, is_node, attempt, after_seq: see GraphContext.
+        task, answers, begun_seq, path, is_node, attempt, after_seq, asked_seq: see GraphContext.
     """
 
     def __init__(
@@ -155,6 +163,7 @@ class GraphInvocation(Invocation):
         self.is_node = self.task is not None and bool(self.task.graph) and not self.task.is_delegated
         self.attempt = 1
         self.after_seq = self.task.after_seq if self.task is not None else 0
+        self.asked_seq = self.task.asked_seq if self.task is not None else self.progress.get(ASKED, self.user_seq)
         self._turn_retried_seq = self.retried_seq
         self._agents = spec.children
 
@@ -163,9 +172,8 @@ class GraphInvocation(Invocation):
 
         After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
         """
-        asked = self.progress.get(ASKED)
-        if self.task is None and asked is not None:
-            async for event in self.reader.events(asked - 1):
+        if self.task is None and ASKED in self.progress:
+            async for event in self.reader.events(self.asked_seq - 1):
                 self.user_content = event.content or self.user_content
                 break
         if self.is_resumed:

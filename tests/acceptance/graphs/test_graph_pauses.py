@@ -11,12 +11,15 @@ from actors import (
     START,
     Content,
     Event,
+    EventActions,
     FunctionCall,
     FunctionNode,
     FunctionResponse,
     Graph,
     JoinNode,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     LongRunningFunctionTool,
     LoopAgent,
     NodeContext,
@@ -66,6 +69,46 @@ def asked(events: Sequence[Event]) -> list[tuple[str | None, Any]]:
 
 def said(events: Sequence[Event]) -> tuple[dict[str, Any], list[tuple[str | None, Any]]]:
     return ends(events), asked(events)
+
+
+def give_nothing() -> None:
+    """Give nothing to the next node."""
+
+
+class ShownModel:
+    """Calls `ask`, and then says the first text that it is shown."""
+
+    model = "shown"
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        has_called = any(part.function_response for content in request.contents for part in content.parts)
+        part = Part(text=request.contents[0].text) if has_called else Part(function_call=FunctionCall(name="ask"))
+        yield LlmResponse(content=Content(role="model", parts=[part]))
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_an_agent_that_is_given_nothing_is_asked_the_words_of_the_user_behind_an_answer_as_well(
+    deploy: Deploy, is_nested: bool
+) -> None:
+    writer = LlmAgent(name="writer", model=PatternModel([("write", "a draft"), (".*", "of what?")]))
+
+    @node(rerun_on_resume=True)
+    def review(ctx: NodeContext) -> Iterator[Any]:
+        answer = ctx.resume_inputs.get("q")
+        yield Event(actions=EventActions(route=answer)) if answer else RequestInput(interrupt_id="q", message="good?")
+
+    edges = [(START, give_nothing, writer, review), (review, {"no": writer, "yes": named_node("end")})]
+    graph = Graph(name="wf", edges=edges)
+    with deploy(Graph(name="around", edges=[(START, give_nothing, graph)]) if is_nested else graph) as rt:
+        assert texts(run_turn(rt, "write it")) == ["a draft"]
+        assert texts(run_turn(rt, answers(q="no"))) == ["a draft"]
+
+
+def test_an_agent_that_is_given_nothing_goes_on_with_the_words_of_the_user_behind_its_own_answer(local: Deploy) -> None:
+    asking = LlmAgent(name="h", model=ShownModel(), tools=[LongRunningFunctionTool(ask)])
+    with local(Graph(name="wf", edges=[(START, give_nothing, asking)])) as rt:
+        run_turn(rt, "write it")
+        assert texts(run_turn(rt, answer(rt, "h"))) == ["write it"]
 
 
 def test_the_route_that_a_node_says_beside_its_question_is_taken_with_the_answer(local: Deploy) -> None:
