@@ -170,15 +170,23 @@ class GraphInvocation(Invocation):
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation.
 
-        After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
+        After a pause the turn's message answers a call, and the nodes behind START are given the one with which the turn began.
         """
-        if self.task is None and ASKED in self.progress:
-            async for event in self.reader.events(self.asked_seq - 1):
-                self.user_content = event.content or self.user_content
-                break
+        if self.task is None:
+            await self._recall_message()
         if self.is_resumed:
             self.writer.recall(await self._recall(since))
         await self.reader.begin_run()
+
+    async def _recall_message(self) -> None:
+        is_noted = ASKED in self.progress
+        if not is_noted and not any(self.user_content.function_responses()):
+            return
+        # An agent that ran before the graph has paused where nothing is noted: the log is looked through once.
+        async for event in self.reader.events(self.asked_seq - 1 if is_noted else 0):
+            if is_noted or (event.author == USER and event.invocation_id == self.invocation_id):
+                self.user_content, self.asked_seq = event.content or self.user_content, event.seq
+                return
 
     async def begin_again(self) -> None:
         """Begin another attempt: see GraphContext."""

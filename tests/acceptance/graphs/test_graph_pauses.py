@@ -25,6 +25,7 @@ from actors import (
     NodeContext,
     Part,
     RequestInput,
+    SequentialAgent,
     node,
 )
 from actors.errors import InvalidMessageError
@@ -75,6 +76,11 @@ def give_nothing() -> None:
     """Give nothing to the next node."""
 
 
+def ask_in_between() -> RequestInput:
+    """Ask the user."""
+    return RequestInput(interrupt_id="q", message="Go on?")
+
+
 class ShownModel:
     """Calls `ask`, and then says the first text that it is shown."""
 
@@ -102,6 +108,19 @@ def test_an_agent_that_is_given_nothing_is_asked_the_words_of_the_user_behind_an
     with deploy(Graph(name="around", edges=[(START, give_nothing, graph)]) if is_nested else graph) as rt:
         assert texts(run_turn(rt, "write it")) == ["a draft"]
         assert texts(run_turn(rt, answers(q="no"))) == ["a draft"]
+
+
+def test_a_graph_that_begins_behind_an_answer_is_given_the_words_with_which_the_turn_began(deploy: Deploy) -> None:
+    model = PatternModel([("tool:", "heard"), (".*", {"call": "ask"})])
+    asking = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(ask)])
+    graph = Graph(name="wf", edges=[(START, named_node("first"), ask_in_between, named_node("last"))])
+    with deploy(SequentialAgent(name="s", sub_agents=[asking, graph])) as rt:
+        run_turn(rt, "another turn, before")
+        run_turn(rt, answer(rt, "h"))
+        run_turn(rt, answers(q="yes"))
+        run_turn(rt, "write it")
+        assert ends(run_turn(rt, answer(rt, "h"))) == {"wf@1/first@1": "first(write it)"}
+        assert ends(run_turn(rt, answers(q="yes"))) == {"wf@1/last@1": "last(yes)"}
 
 
 def test_an_agent_that_is_given_nothing_goes_on_with_the_words_of_the_user_behind_its_own_answer(local: Deploy) -> None:
