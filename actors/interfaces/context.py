@@ -104,8 +104,7 @@ class Context(RunContext, Protocol):
         streaming: deliver model responses in partial events as well.
         node_path: of the run of a node of a graph, its path; "" for any other.
         retried_seq: failures up to this place in the log do not count: the turn was retried after them.
-        resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
-            answered. Empty when the run begins.
+        resume_at: after a pause the children at which it goes on, or the agent itself if that had asked; empty at the beginning.
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.

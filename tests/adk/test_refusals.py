@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
-from google.adk.agents import LlmAgent, SequentialAgent
+from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors import UnsafeLocalCodeExecutor
 
@@ -29,12 +29,23 @@ class Fancy(LlmAgent):  # type: ignore[misc]
             yield event
 
 
+class Clerk(BaseAgent):  # type: ignore[misc]
+    """Works for calls, as a ManagedAgent does."""
+
+    mode: str = "single_turn"
+
+    async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
+        for event in ():
+            yield event
+
+
 @pytest.mark.parametrize(
     ("root", "named"),
     [
         (Fancy(name="fancy"), "agent 'fancy': Fancy is a subclass of LlmAgent with _run_async_impl of its own"),
         (SequentialAgent(name="steps", sub_agents=[LlmAgent(name="task", mode="task")]), "mode='task'"),
         (LlmAgent(name="local", code_executor=UnsafeLocalCodeExecutor()), "code_executor=UnsafeLocalCodeExecutor"),
+        (LlmAgent(name="boss", sub_agents=[Clerk(name="clerk")]), "it delegates to 'clerk', which is a Clerk"),
         ("no agent", "str is no tree of agents"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -42,7 +42,8 @@ class DelegateTool(AskingTool):
             super().__init__(agent, pydantic.create_model(agent.name, request=(schema, ...)))
         else:
             super().__init__(agent, schema or TextRequest)
-        self._takes_request = not takes_fields and getattr(agent, "mode", None) != TASK
+        self._is_task = getattr(agent, "mode", None) == TASK
+        self._takes_request = not takes_fields and not self._is_task
 
     @property
     def counts_calls(self) -> bool:
@@ -53,7 +54,7 @@ class DelegateTool(AskingTool):
         """Have the agent work for this call.
 
         Returns:
-            Its output; or Paused, while it waits for the user: the call is made again then, and goes on.
+            Its output, of a task a dictionary; or Paused, while it waits for the user: the call is made again then, and goes on.
 
         Raises:
             ValueError: an argument is missing or wrong.
@@ -68,4 +69,6 @@ class DelegateTool(AskingTool):
         if isinstance(outcome, Paused):
             return outcome
         self.require_answer(outcome)
-        return outcome.output if isinstance(outcome, Finished) else None
+        output = outcome.output if isinstance(outcome, Finished) else None
+        # As in google-adk: that of any other tool stands under "result".
+        return {"output": output} if self._is_task and not isinstance(output, dict) else output

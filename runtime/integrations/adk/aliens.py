@@ -49,6 +49,9 @@ def without_counterpart(agent: Any, *, is_node: bool = False) -> Alien | None:
         )
     if agent.mode in _DELEGATED and not is_node:
         return Alien(f"mode={agent.mode!r}", "leave it out, or use an AgentTool")
+    others = [child for child in agent.sub_agents if is_delegate(child) and not runs_model(child)]
+    if others:
+        return Alien(f"it delegates to {others[0].name!r}, which is a {type(others[0]).__name__}", "put that into an AgentTool")
     if agent.parallel_worker:
         return Alien("parallel_worker", "leave it out, or use a ParallelAgent")
     executor = agent.code_executor

@@ -121,6 +121,15 @@ def test_an_agent_with_a_task_talks_with_the_user_before_the_call_has_its_result
         assert texts(run_turn(rt, "Bye")) == ["Bye"]
 
 
+def test_the_output_of_a_task_that_is_no_dictionary_stands_under_its_name(local: Deploy) -> None:
+    planner = ScriptedModel([{"call": "finish_task", "args": {"result": ["Rome", "Bari"]}}])
+    below = LlmAgent(name="planner", model=planner, mode="task", output_schema=list[str])
+    with local(LlmAgent(name="boss", model=ScriptedModel(DELEGATES), sub_agents=[below])) as rt:
+        events = run_turn(rt, "I want to travel")
+    results = [response.response for event in events for response in event.function_responses() if response.name == "planner"]
+    assert results == [{"output": ["Rome", "Bari"]}]
+
+
 def test_what_is_said_in_a_task_is_not_seen_by_the_agent_that_delegates() -> None:
     planner, boss = ScriptedModel(PLANS), ScriptedModel([*DELEGATES, "Bye"])
     with Runtime(trips(planner, boss), app_name="trips", engine="local", session_store="sqlite://") as rt:
