@@ -39,11 +39,11 @@ def outcome(folder: Path) -> str:
     except RequestError as error:
         return f"no program: {error}"
     except DefinitionError as error:
-        return _not_imported(str(error).partition(": ")[2])
+        return not_imported(str(error).partition(": ")[2])
     return _taken(root)
 
 
-def _not_imported(reason: str) -> str:
+def not_imported(reason: str) -> str:
     if found := _MISSING.match(reason):
         return f"not imported, a package is not installed: {found[1] or reason}"
     if _NETWORK.search(reason):
@@ -81,7 +81,7 @@ def _deployable(root: Any, *, islands: bool) -> list[str]:
     return list(adapted.notes)
 
 
-def _programs(paths: list[str]) -> Iterator[Path]:
+def programs(paths: list[str]) -> Iterator[Path]:
     for path in paths:
         files = [file for name in ("agent.py", "root_agent.yaml") for file in Path(path).rglob(name)]
         yield from sorted({file.parent.resolve() for file in files})
@@ -121,7 +121,7 @@ def main(paths: list[str]) -> None:
     for name in ("google.adk.agents", "google.adk.workflow", "runtime.integrations.adk.convert", "ray.cloudpickle"):
         import_module(name)
     kinds: Counter[str] = Counter()
-    for folder in _programs(paths):
+    for folder in programs(paths):
         said = " ".join(_said_of(folder).split())
         kinds[said.partition(":")[0]] += 1
         print(f"{folder.parent.name}/{folder.name}: {said[:240]}", flush=True)

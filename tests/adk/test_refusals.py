@@ -35,8 +35,8 @@ class Clerk(BaseAgent):  # type: ignore[misc]
     mode: str = "single_turn"
 
     async def _run_async_impl(self, ctx: Any) -> AsyncGenerator[Any, None]:
-        for event in ():
-            yield event
+        return
+        yield
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ MODES = ("plain", "root", "islands")
 LEFT_OUT = ("live", "cli", "deploy", "bigquery", "telemetry", "streaming/", "release_dependencies", "optional_dependencies")
 """Words in the paths of tests that are not run: what they test has no counterpart, or wants a service."""
 
+PART = 12
+"""Files that one process runs."""
+
 USES = ("Runner", "run_workflow")
 """Words of a file whose tests run something, directly or by the helpers of ADK's tests."""
 
@@ -63,7 +66,7 @@ def run(folder: Path, given: Sequence[Path], mode: str) -> dict[str, dict[str, A
             raise SystemExit(f"pytest failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         for line in done.stdout.splitlines():
             if line.startswith("ERROR tests"):
-                print(line, file=sys.stderr)
+                print(f"not imported, since a package or a name is not there: {line.removeprefix('ERROR ')}", file=sys.stderr)
         found: dict[str, dict[str, Any]] = json.loads(out.read_text())
     prefix = f"{folder.relative_to(root).as_posix()}/"
     return {name.removeprefix(prefix): note for name, note in found.items()}
@@ -87,8 +90,9 @@ def main() -> None:
         known = {name.partition("::")[0] for name in found.get(mode, ())} if mode == "plain" else ()
         wanted = [path for path, name in zip(tests, names, strict=True) if name not in known]
         # In parts: a process that has imported them all is slow, and one crash would cost everything.
-        for first in range(0, len(wanted), 12):
-            found.setdefault(mode, {}).update(run(folder, wanted[first : first + 12], mode))
+        for first in range(0, len(wanted), PART):
+            found.setdefault(mode, {}).update(run(folder, wanted[first : first + PART], mode))
+            print(f"{mode}: {min(first + PART, len(wanted))} of {len(wanted)} files", file=sys.stderr, flush=True)
         given.out.write_text(json.dumps(found, indent=1, sort_keys=True))
     expected = load_expected()
     plain = {name: note for name, note in found["plain"].items() if name.partition("::")[0] in names}

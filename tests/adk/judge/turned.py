@@ -31,13 +31,17 @@ REFUSED = re.compile("is not carried over|which is not carried over|asks users f
 class Bench:
     """The Runtimes of one test.
 
+    Args:
+        memory_store: that of each Runtime, see Runtime.
+
     Attributes:
         refused: by what sentence something in the test was refused; "" for nothing.
     """
 
-    def __init__(self, *, has_islands: bool) -> None:
+    def __init__(self, *, has_islands: bool, memory_store: str | None = None) -> None:
         self.refused = ""
         self._has_islands = has_islands
+        self._memory_store = memory_store
         self._runners: dict[tuple[int, str], tuple[Runner, TurnedRunner]] = {}
 
     def runner(self, theirs: Runner) -> TurnedRunner:
@@ -58,7 +62,7 @@ class Bench:
             "engine": "local",
             "session_store": "sqlite://",
             "artifact_store": "memory://",
-            "memory_store": None,
+            "memory_store": self._memory_store,
         }
         try:
             if not self._has_islands:
