@@ -88,7 +88,6 @@ class Invocation:
         self.answers = UserAnswers()
         self.begun_seq = message.since if message.resume else message.user_event.seq
         self.after_seq = 0
-        self.asked_seq = 0
         self.is_resumed = message.resume
         self.retried_seq = message.retried_seq
         self.resume_at = message.resume_at

@@ -104,7 +104,8 @@ class Context(RunContext, Protocol):
         streaming: deliver model responses in partial events as well.
         node_path: of the run of a node of a graph, its path; "" for any other.
         retried_seq: failures up to this place in the log do not count: the turn was retried after them.
-        resume_at: after a pause the children at which it goes on, or the agent itself if that had asked; empty at the beginning.
+        resume_at: where a run goes on after a pause: at these children, or at the agent itself if its own question was
+            answered. Empty when the run begins.
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
@@ -117,7 +118,6 @@ class Context(RunContext, Protocol):
         clock: the time by which it waits before it runs something again.
         begun_seq: the place in the log after which the run began.
         after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
-        asked_seq: of a graph the place of the user's message that its agents are asked which are given nothing; 0 of any other.
     """
 
     log: LogAccess
@@ -137,7 +137,6 @@ class Context(RunContext, Protocol):
     clock: Clock
     begun_seq: int
     after_seq: int
-    asked_seq: int
 
     @property
     def words_seq(self) -> int:

@@ -217,8 +217,6 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         is_delegated: an agent has asked it, for a call, and no graph.
         is_root: it is the root of the tree, and is asked the message with which the turn began.
         again: the node is tried again when the run fails; None: it is not.
-        asked_seq: the place of the user's message that the graph was asked: one that is given nothing is asked that; 0 where the
-            message that the run answers is that.
     """
 
     path: str
@@ -233,7 +231,6 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     is_delegated: bool = False
     is_root: bool = False
     again: NextAttempt | None = None
-    asked_seq: int = 0
 
     def of_part(self, agent: str, place: str) -> NodeTask:
         """The task of an agent that the asked one runs, as a workflow agent does: it is asked the same, as part of the same run.

@@ -70,11 +70,7 @@ class NodeInvocation(Invocation):
         is_given = self._task.content is not None or self._task.data is not None
         if is_given or not any(self.user_content.function_responses()):
             return self.user_content
-        async for event in self._seen.events(0):
-            is_of_turn = event.author == USER and event.invocation_id == self.invocation_id
-            if is_of_turn and event.content is not None and not any(event.function_responses()):
-                return event.content
-        return self.user_content
+        return await words_of_turn(self._seen, self.invocation_id) or self.user_content
 
     async def _recall_message(self, since: int) -> None:
         """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
@@ -86,14 +82,6 @@ class NodeInvocation(Invocation):
                 content = event.content
                 break
         self._task = msgspec.structs.replace(self._task, content=content)
-
-    async def _words(self) -> Content:
-        """The user's words that a run is asked which is given nothing: an answer may have continued the turn since."""
-        task = self._task
-        if task.content is None and task.data is None and 0 < task.asked_seq < self.user_seq:
-            async for event in self._seen.events(task.asked_seq - 1):
-                return event.content or self.user_content
-        return self.user_content
 
     def _checked_task(self) -> NodeTask:
         """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
@@ -144,7 +132,7 @@ class GraphInvocation(Invocation):
     """The run of a graph. Implements `GraphContext` of actors.interfaces.context.
 
     Attributes:
-        task, answers, begun_seq, path, is_node, attempt, after_seq, asked_seq: see GraphContext.
+        task, answers, begun_seq, path, is_node, attempt, after_seq: see GraphContext.
     """
 
     def __init__(
@@ -163,30 +151,25 @@ class GraphInvocation(Invocation):
         self.is_node = self.task is not None and bool(self.task.graph) and not self.task.is_delegated
         self.attempt = 1
         self.after_seq = self.task.after_seq if self.task is not None else 0
-        self.asked_seq = self.task.asked_seq if self.task is not None else self.progress.get(ASKED, self.user_seq)
         self._turn_retried_seq = self.retried_seq
         self._agents = spec.children
 
     async def begin_run(self, since: int) -> None:
         """Read what the behaviour has to know before it begins: see Invocation.
 
-        After a pause the turn's message answers a call, and the nodes behind START are given the one with which the turn began.
+        After a pause the turn's message answers a call, and the nodes behind START are still given the one before.
         """
-        if self.task is None:
-            await self._recall_message()
+        asked = self.progress.get(ASKED)
+        if self.task is None and asked is not None:
+            async for event in self.reader.events(asked - 1):
+                self.user_content = event.content or self.user_content
+                break
+        if self.task is None and any(self.user_content.function_responses()):
+            # An agent that ran before the graph has paused.
+            self.user_content = await words_of_turn(self.reader, self.invocation_id) or self.user_content
         if self.is_resumed:
             self.writer.recall(await self._recall(since))
         await self.reader.begin_run()
-
-    async def _recall_message(self) -> None:
-        is_noted = ASKED in self.progress
-        if not is_noted and not any(self.user_content.function_responses()):
-            return
-        # An agent that ran before the graph has paused where nothing is noted: the log is looked through once.
-        async for event in self.reader.events(self.asked_seq - 1 if is_noted else 0):
-            if is_noted or (event.author == USER and event.invocation_id == self.invocation_id):
-                self.user_content, self.asked_seq = event.content or self.user_content, event.seq
-                return
 
     async def begin_again(self) -> None:
         """Begin another attempt: see GraphContext."""
@@ -249,6 +232,15 @@ class GraphInvocation(Invocation):
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""
         return outcome.output
+
+
+async def words_of_turn(reader: SessionReader, invocation_id: str) -> Content | None:
+    """The message with which a turn began that goes on with an answer; None where the log does not have it."""
+    async for event in reader.events(0):
+        is_of_turn = event.author == USER and event.invocation_id == invocation_id
+        if is_of_turn and event.content is not None and not any(event.function_responses()):
+            return event.content
+    return None
 
 
 def asked_of(task: NodeTask, user_content: Content) -> Content:

@@ -235,7 +235,6 @@ class NodeRuns:
             since=since,
             sees_conversation=agent.sees_conversation,
             again=self._next(place, agent.retry_config, attempt),
-            asked_seq=self._context.asked_seq,
         )
         try:
             async with asyncio.timeout(agent.timeout) as timer:

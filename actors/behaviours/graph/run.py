@@ -71,7 +71,7 @@ class GraphRun:
         if stopped is not None:
             return await self._stop(stopped)
         if self._waits:
-            await self._context.note({ASKED: self._context.asked_seq or self._context.user_seq})
+            await self._context.note({ASKED: self._context.progress.get(ASKED, self._context.user_seq)})
             return Paused(call_ids=tuple(self._waits.calls), awaits=self._waits.awaits)
         for join, lacking in self._progress.starved().items():
             raise StarvedJoinError(self._graph.name, join, ", ".join(map(repr, lacking)))

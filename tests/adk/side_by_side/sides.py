@@ -44,7 +44,7 @@ CREDENTIALS = {"type": "authorized_user", "client_id": "none", "client_secret": 
 def prepare(folder: Path, scratch: Path) -> Any:
     """Load the program in a folder with made-up settings, and give all its agents a Player. Returns its root."""
     # What its tools write is not there when the other side plays it.
-    folder = Path(shutil.copytree(folder, scratch / folder.parent.name / folder.name))
+    folder = Path(shutil.copytree(folder.parent, scratch / folder.parent.name)) / folder.name
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     os.chdir(folder.parent)
