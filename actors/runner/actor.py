@@ -107,7 +107,8 @@ class RunnerActor(Actor):
 
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
         """Resume what this Runner ran when its process was lost, and go on with schedules."""
-        self._place.term = message.term or self._place.term
+        # The message may come again, after a Session actor has told of a later term.
+        self._place.term = max(message.term, self._place.term)
         self._place.takes_over = True
         try:
             self._due_turns.begin_watch()

@@ -70,7 +70,11 @@ def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(fir
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(450, id="a Runner that was replaced is the first to speak to a new Session actor, and begins a turn")]
+    "seed",
+    [
+        pytest.param(450, id="a Runner that was replaced is the first to speak to a new Session actor, and begins a turn"),
+        pytest.param(284, id="a Runner whose clock is behind is told twice to take over"),
+    ],
 )
 def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
     assert check(standing_by(seed), reference(seed // PLANS)[1])[0] == []

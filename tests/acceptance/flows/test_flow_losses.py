@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -32,7 +31,7 @@ from actors.errors import FlowNotFoundError
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
 from tests.support.fixtures.flow_fixture import DiggingModel
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
 from tests.support.programs.flow_driver import errand, errand_runtime
 from tests.support.runtimes import run_turn
 from tests.support.tries import tries
@@ -72,7 +71,7 @@ def as_node() -> BaseAgent:
 
 
 def play(root: BaseAgent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
             turn = rt.run(user_id="ada", session_id="s1", message="go", run_config=RunConfig(timeout=30), invocation_id="e-1")

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
@@ -21,7 +20,7 @@ from actors.testing import ScriptedModel
 from actors.testing.models import Reply, responses
 from runtime import Question, Runtime
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
 from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.sampled(2, of="module")
@@ -226,7 +225,7 @@ def test_ask_user_is_refused_as_another_tools_name_only_where_a_task_is_interact
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_a_question_is_asked_and_answered_once_whoever_is_lost(who: Victim) -> None:
     def play(*losses: Loss) -> tuple[int, list[str]]:
-        with TemporaryDirectory() as folder:
+        with lossy_folder() as folder:
             rt, engine = lossy_runtime(game(), Path(folder), losses)
             user = User()
             with rt:

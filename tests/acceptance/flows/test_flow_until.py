@@ -8,7 +8,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
@@ -36,7 +35,7 @@ from runtime import TurnResult
 from runtime.frontends.console.event_lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.flow_fixture import DiggingModel
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
 from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy
 
@@ -209,7 +208,7 @@ CONDITIONS: dict[str, Callable[[], Condition]] = {
 
 
 def play(flow: Flow, *losses: Loss) -> tuple[TurnResult, list[Event], int, list[str]]:
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         rt, engine = lossy_runtime(flow, Path(folder), losses)
         with rt:
             turn = rt.run(**ME, message="go", run_config=RunConfig(timeout=30))

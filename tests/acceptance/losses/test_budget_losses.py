@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from actors import Content, Event, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
 from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
@@ -51,7 +50,7 @@ def played(losses: Sequence[Loss], kind: str, at_limit: str = "stop") -> tuple[l
     of_all: dict[str, object] = {"llm_calls": LIMIT, "at_limit": at_limit}
     budget = {"all": of_all} if kind == "agent_budgets" else of_all
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(model), tools=[look]) for number in range(AGENTS)]
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         rt, engine = lossy_runtime(ParallelAgent(name="all", sub_agents=children), Path(folder), losses)
         with rt:
             with pytest.raises(RaygroveError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
 from tests.support.models.counting_model import CountingModel
 from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage
@@ -44,7 +43,7 @@ def play(losses: list[Loss]) -> tuple[list[Any], int, int, set[str]]:
         event_retention_size=1,
         summarizer=LlmEventSummarizer(writer),
     )
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         root = LlmAgent(name="root", model=model, tools=[count])
         rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
         with rt:
@@ -66,7 +65,7 @@ def in_a_turn(most: int, losses: Sequence[Loss] = ()) -> tuple[int, int, set[str
     model = CountingModel(PatternModel([("call", {"call": "count", "args": {}})], default=LONG))
     writer = CountingModel(PatternModel([], default="the summary"))
     config = EventsCompactionConfig(compaction_interval=1, overlap_size=0, summarizer=LlmEventSummarizer(writer))
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         root = LlmAgent(name="root", model=model, tools=[count])
         rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
         with rt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import pytest
@@ -16,7 +15,7 @@ from actors import Event, LlmAgent, ParallelAgent, SequentialAgent
 from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
 from tests.acceptance.losses.test_budget_losses import Counting, look
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
@@ -35,7 +34,7 @@ def played(losses: Sequence[Loss], field: str) -> tuple[list[Event], int, LossyE
     root = SequentialAgent(name="root", sub_agents=[ParallelAgent(name="all", sub_agents=children)])
     config = run_config_of({"budget": {field: LIMITS[field], "at_limit": "ask"}, "timeout": 30})
     given = 0
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -13,7 +12,7 @@ from actors.messages.codec import encode
 from actors.testing import PatternModel
 from tests.acceptance.losses.test_losses import play
 from tests.acceptance.losses.trees import TREES
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
 from tests.support.fixtures.noted_requests import note_requests
 from tests.support.runtimes import Deploy
 
@@ -34,7 +33,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
 def test_each_answer_has_one_record_of_what_the_model_got(name: str, who: Victim, given: Counter[bytes]) -> None:
     for at in PLACES:
         given.clear()
-        with TemporaryDirectory() as folder:
+        with lossy_folder() as folder:
             rt, _ = lossy_runtime(TREES[name](), Path(folder), [Loss(at, who, before=bool(at % 2))])
             log = play(rt)
             # What is in the store is there for another deployment, too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -17,7 +16,7 @@ from tests.acceptance.losses.test_losses import PLACES, play, told
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
 from tests.support.runtimes import Deploy, run_turn, stored
 
 pytestmark = pytest.mark.full
@@ -84,14 +83,14 @@ def played(folder: Path, losses: list[Loss]) -> tuple[list[Event], object, float
 
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim) -> None:
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         expected, counted, calls, engine = played(Path(folder), [])
         messages = engine.messages
     assert (counted, calls) == (2, 5)
     lost: Counter[str] = Counter()
     for at in range(messages):
         for before in (True, False):
-            with TemporaryDirectory() as folder:
+            with lossy_folder() as folder:
                 log, counted, used, engine = played(Path(folder), [Loss(at, who, before)])
                 assert (told(log), counted, used) == (told(expected), 2, calls), (at, before, engine.lost)
                 lost.update(engine.lost)
@@ -100,7 +99,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim)
 
 @pytest.mark.parametrize("name", TREES)
 def test_from_whichever_step_of_whichever_tree_a_turn_says_the_same(name: str) -> None:
-    with TemporaryDirectory() as folder:
+    with lossy_folder() as folder:
         rt, _ = lossy_runtime(TREES[name](), Path(folder))
         last = play(rt)[-1].invocation_id
         assert last
