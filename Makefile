@@ -118,7 +118,7 @@ chaos: $(READY)
 	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_spending.py --ignore=tests/chaos/test_transport_simulations.py
 
 soak: $(READY)
-	@$(BIN)/pytest -m soak tests/soak
+	@$(BIN)/pytest -m soak tests/soak tests/acceptance/operating/test_meetings.py
 
 check: $(READY) $(UI_READY)
 	@$(BIN)/ruff format --check .

@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif sampled is None and _is_acceptance_on_ray(item):
             group, one_in = str(item.path.parent), ONE_IN_ON_RAY
         if seen[group] % one_in:
-            item.add_marker(pytest.mark.full)
+            item.add_marker(sampled.kwargs.get("rest", "full") if sampled is not None else "full")
         seen[group] += 1
 
 

@@ -31,9 +31,9 @@ from actors.errors import FlowNotFoundError
 from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
 from tests.support.fixtures.flow_fixture import DiggingModel
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.programs.flow_driver import errand, errand_runtime
-from tests.support.runtimes import run_turn
+from tests.support.runtimes import lossy_folder, run_turn
 from tests.support.tries import tries
 
 PLACES = 4

@@ -20,8 +20,8 @@ from actors.testing import ScriptedModel
 from actors.testing.models import Reply, responses
 from runtime import Question, Runtime
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
-from tests.support.runtimes import Deploy
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.runtimes import Deploy, lossy_folder
 
 pytestmark = pytest.mark.sampled(2, of="module")
 

@@ -35,9 +35,9 @@ from runtime import TurnResult
 from runtime.frontends.console.event_lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.flow_fixture import DiggingModel
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.models.waiting_model import GatedModel
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, lossy_folder
 
 pytestmark = pytest.mark.sampled(3, of="module")
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from actors import Content, Event, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
 from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.models.metered_model import MeteredModel
-from tests.support.runtimes import run_turn, stored
+from tests.support.runtimes import lossy_folder, run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
 from tests.support.tries import tries
 

@@ -11,9 +11,9 @@ import pytest
 from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, RunConfig
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.models.counting_model import CountingModel
-from tests.support.runtimes import run_turn, stored
+from tests.support.runtimes import lossy_folder, run_turn, stored
 from tests.support.stores.logged_usage import check_usage
 
 PLACES = 6

@@ -17,8 +17,8 @@ from runtime import Runtime
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer, short
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
-from tests.support.runtimes import run_turn, stored
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.runtimes import lossy_folder, run_turn, stored
 from tests.support.stores.logged_usage import check_usage
 from tests.support.tries import tries
 

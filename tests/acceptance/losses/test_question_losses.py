@@ -15,9 +15,9 @@ from actors import Event, LlmAgent, ParallelAgent, SequentialAgent
 from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
 from tests.acceptance.losses.test_budget_losses import Counting, look
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.models.metered_model import MeteredModel
-from tests.support.runtimes import run_turn, stored
+from tests.support.runtimes import lossy_folder, run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
 from tests.support.tries import tries
 

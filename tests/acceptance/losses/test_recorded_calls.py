@@ -12,9 +12,9 @@ from actors.messages.codec import encode
 from actors.testing import PatternModel
 from tests.acceptance.losses.test_losses import play
 from tests.acceptance.losses.trees import TREES
-from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_folder, lossy_runtime
+from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.fixtures.noted_requests import note_requests
-from tests.support.runtimes import Deploy
+from tests.support.runtimes import Deploy, lossy_folder
 
 PLACES = (3, 7, 12, 18)
 """Messages at which an actor is lost."""

@@ -24,8 +24,8 @@ from runtime.driver.turns.rebuilt import with_rebuilt
 from tests.acceptance.losses.parts.working_trees import WORKING
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.workflow_agents import answer
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
-from tests.support.runtimes import run_turn
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.runtimes import lossy_folder, run_turn
 from tests.support.vectors.shared_runtimes import CaseRuntime, sharing_key
 from tests.support.vectors.vector_notation import Case, TreeBuilder, load_cases, scripted
 from tests.support.vectors.vector_runner import CaseRun

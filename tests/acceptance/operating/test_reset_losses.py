@@ -16,8 +16,8 @@ from tests.acceptance.losses.test_losses import PLACES, play, told
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer
-from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_folder, lossy_runtime
-from tests.support.runtimes import Deploy, run_turn, stored
+from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.runtimes import Deploy, lossy_folder, run_turn, stored
 
 pytestmark = pytest.mark.full
 
