@@ -222,7 +222,7 @@ class AgentActor(Actor):
             return p.Cancelled()
         what, level = f"agent {run.agent_name!r}", logging.ERROR
         if again is not None and again.follows(classes_of(failed)):
-            what, level = repeated(what, again.number, again.most, again.delay_s), logging.WARNING
+            what, level = repeated(what, again), logging.WARNING
         log_failure(logger, level, what, run, error, traceback)
         if hooks := self._spec.hooks("on_agent_error_callback"):
             await tell_of_failure(hooks, callback_context(run, Actions()), error)

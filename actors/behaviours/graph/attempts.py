@@ -11,9 +11,8 @@ from typing import cast
 
 import msgspec
 
-from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
-from actors.behaviours.graph.node_attempt import repeated
+from actors.behaviours.graph.node_attempt import next_attempt, repeated
 from actors.behaviours.graph.run import GraphRun
 from actors.behaviours.lifecycle import known_failure
 from actors.definitions.graphs.graph import Graph
@@ -22,7 +21,7 @@ from actors.errors import ActorLostError, FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
 from actors.interfaces.context import GraphContext
 from actors.messages.event import Event
-from actors.messages.graph import NodeInfo
+from actors.messages.graph import NextAttempt, NodeInfo
 from actors.messages.protocol.outcomes import AnyOutcome, Failed
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 
@@ -52,22 +51,21 @@ class GraphAttempts:
         # An attempt whose failure was stored before the process was lost is over.
         outcome: AnyOutcome = known_failure(context) or await self._attempt()
         while isinstance(outcome, Failed):
-            delay_s = self._delay_s(outcome)
-            if delay_s is None:
+            again = self._following(outcome)
+            if again is None:
                 break
             info = NodeInfo(path=context.path, attempt=context.attempt, is_note=True)
             await context.record_all([Event(branch=context.branch, node_info=info)])
-            await context.clock.sleep(delay_s)
+            await context.clock.sleep(again.delay_s)
             await context.begin_again()
             outcome = await self._attempt()
         return outcome
 
-    def _delay_s(self, failed: Failed) -> float | None:
-        """Seconds until the graph is tried again; None: it is not."""
-        retry, attempt = self._graph.retry_config, self._context.attempt
-        if retry is None or attempt >= retry.max_attempts or not any(map(retry.is_meant_by, classes_of(failed))):
-            return None
-        return retry.delay_s(attempt, seeded_share(f"{self._context.invocation_id} {self._context.path} {attempt}"))
+    def _following(self, failed: Failed) -> NextAttempt | None:
+        """The attempt of the graph that follows a failure; None: there is none."""
+        context = self._context
+        again = next_attempt(self._graph.retry_config, context.attempt, context.invocation_id, context.path)
+        return again if again is not None and again.follows(classes_of(failed)) else None
 
     async def _attempt(self) -> AnyOutcome:
         run = GraphRun(self._spec, self._context)
@@ -86,10 +84,9 @@ class GraphAttempts:
         """Store the one event of a failure that no node has told, and log it."""
         traceback = whole_traceback(error)
         failed = failure(error, traceback)
-        delay_s, retry = self._delay_s(failed), self._graph.retry_config
         what, level = f"graph {self._graph.name!r}", logging.ERROR
-        if delay_s is not None and retry is not None:
-            what, level = repeated(what, self._context.attempt, retry.max_attempts, delay_s), logging.WARNING
+        if (again := self._following(failed)) is not None:
+            what, level = repeated(what, again), logging.WARNING
         log_failure(logger, level, what, self._context, error, traceback)
         info = NodeInfo(path=self._context.path)
         event = msgspec.structs.replace(failure_event(failed), branch=self._context.branch, node_info=info)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from actors.behaviours.chance import seeded_share
+from actors.definitions.graphs.nodes import RetryConfig
 from actors.messages.event import Event
-from actors.messages.graph import Route
+from actors.messages.graph import NextAttempt, Route
 from actors.messages.json_types import JsonMapping, JsonValue
 from actors.rules.graph.answers import UserAnswers, fitted
 
@@ -97,9 +99,22 @@ class NodeAttempt:
         return {call_id: fitted(answer.value, asked.schema) for call_id, (answer, asked) in found.items() if answer is not None}
 
 
-def repeated(what: str, number: int, most: int, delay_s: float) -> str:
+def next_attempt(retry: RetryConfig | None, number: int, invocation_id: str, path: str) -> NextAttempt | None:
+    """The attempt that follows one of a run that fails; None where that is the last.
+
+    Args:
+        number: of the attempt, from 1.
+        path: of the run.
+    """
+    if retry is None or number >= retry.max_attempts:
+        return None
+    delay_s = retry.delay_s(number, seeded_share(f"{invocation_id} {path} {number}"))
+    return NextAttempt(number=number, most=retry.max_attempts, delay_s=delay_s, exceptions=retry.names)
+
+
+def repeated(what: str, again: NextAttempt) -> str:
     """An attempt that has failed and is followed by another, for the log: its number, and how long the next one waits."""
-    return f"attempt {number} of {most} of {what}, with the next in {delay_s:.3g} s,"
+    return f"attempt {again.number} of {again.most} of {what}, with the next in {again.delay_s:.3g} s,"
 
 
 def routes_of(event: Event) -> Sequence[Route]:

@@ -10,13 +10,12 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from actors.behaviours.chance import seeded_share
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.graph.consent import asked_consent, consent_id, is_agreed, refused
 from actors.behaviours.graph.dynamic import DynamicRuns
 from actors.behaviours.graph.function_node import NodeCall, ended
 from actors.behaviours.graph.input_check import misfit
-from actors.behaviours.graph.node_attempt import NodeAttempt, repeated
+from actors.behaviours.graph.node_attempt import NodeAttempt, next_attempt, repeated
 from actors.behaviours.graph.parallel import ParallelRun
 from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
 from actors.behaviours.lifecycle import stored_failure
@@ -207,8 +206,8 @@ class NodeRuns:
             failed = result.failed if isinstance(result, NodeFailed) else result
             if not isinstance(failed, Failed):
                 return result
-            delay_s = self._delay_s(place, agent.retry_config, attempt, classes_of(failed))
-            if delay_s is None:
+            following = self._following(place, agent.retry_config, attempt, classes_of(failed))
+            if following is None:
                 return result
             # The agent has told the failure itself, unless it took too long.
             told = result.event if isinstance(result, NodeFailed) and result.event is not None else Event(branch=place.branch)
@@ -216,7 +215,7 @@ class NodeRuns:
             info = NodeInfo(path=place.info.path, attempt=attempt.number, is_note=is_note)
             again = msgspec.structs.replace(told, node_info=info)
             [stored] = await (self._context.record_all([again]) if is_note else self._context.emit_all([again]))
-            await self._context.clock.sleep(delay_s)
+            await self._context.clock.sleep(following.delay_s)
             attempt = self._try_again(place.name, attempt, attempt.number + 1, stored.seq)
             # A graph goes on from what has ended in it; any other agent begins anew.
             resume = agent.is_graph
@@ -250,28 +249,19 @@ class NodeRuns:
         author = agent.name if agent.is_graph else ""
         return NodeFailed(msgspec.structs.replace(failure_event(failed, place.branch), author=author, node_info=info), failed)
 
-    def _delay_s(
+    def _following(
         self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt, error_classes: Sequence[str]
-    ) -> float | None:
-        """Seconds until a node is tried again that has failed; None: it is not.
+    ) -> NextAttempt | None:
+        """The attempt of a node that follows a failure; None: there is none.
 
         Args:
             error_classes: names of the class of the error, and of those above it.
         """
-        following = self._next(place, retry, attempt)
-        return following.delay_s if following is not None and following.follows(error_classes) else None
+        again = self._next(place, retry, attempt)
+        return again if again is not None and again.follows(error_classes) else None
 
     def _next(self, place: NodePlace, retry: RetryConfig | None, attempt: NodeAttempt) -> NextAttempt | None:
-        """The attempt behind one of a node; None when that is the last."""
-        if retry is None or attempt.number >= retry.max_attempts:
-            return None
-        share = seeded_share(f"{self._context.invocation_id} {place.info.path} {attempt.number}")
-        return NextAttempt(
-            number=attempt.number,
-            most=retry.max_attempts,
-            delay_s=retry.delay_s(attempt.number, share),
-            exceptions=retry.names,
-        )
+        return next_attempt(retry, attempt.number, self._context.invocation_id, place.info.path)
 
     async def _run_function(self, place: NodePlace, node: FunctionNode) -> NodeResult:
         answers = self._context.answers
@@ -285,13 +275,13 @@ class NodeRuns:
             if not isinstance(result, _Raised):
                 return result
             classes = [each.__name__ for each in type(result.error).__mro__]
-            delay_s = self._delay_s(place, node.retry_config, attempt, classes)
-            self._log(node, attempt, result, delay_s)
-            if delay_s is None:
+            again = self._following(place, node.retry_config, attempt, classes)
+            self._log(node, result, again)
+            if again is None:
                 return NodeFailed(None if result.is_told else call.failed(result.failed), result.failed)
             event = call.try_again() if result.is_told else call.failed(result.failed, is_retried=True)
             stored = await self._context.emit(event)
-            await self._context.clock.sleep(delay_s)
+            await self._context.clock.sleep(again.delay_s)
             attempt = self._try_again(place.name, attempt, attempt.number + 1, stored.seq)
 
     async def _attempt(self, call: NodeCall, node: FunctionNode, below: DynamicRuns) -> NodeResult | _Raised:
@@ -313,11 +303,11 @@ class NodeRuns:
         finally:
             below.cancel()
 
-    def _log(self, node: FunctionNode, attempt: NodeAttempt, raised: _Raised, delay_s: float | None) -> None:
-        """Log an attempt that has failed; `delay_s`: until the next, None without one."""
+    def _log(self, node: FunctionNode, raised: _Raised, again: NextAttempt | None) -> None:
+        """Log an attempt that has failed; `again`: the one that follows, if there is one."""
         what, level = f"node {node.name!r} of graph {self._owner.name!r}", logging.ERROR
-        if delay_s is not None and node.retry_config is not None:
-            what, level = repeated(what, attempt.number, node.retry_config.max_attempts, delay_s), logging.WARNING
+        if again is not None:
+            what, level = repeated(what, again), logging.WARNING
         log_failure(logger, level, what, self._context, raised.error, raised.traceback)
 
     def _try_again(self, name: str, before: NodeAttempt, number: int, after_seq: int) -> NodeAttempt:

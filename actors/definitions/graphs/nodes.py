@@ -56,10 +56,6 @@ class RetryConfig(ShownByChanges, BaseModel):
         except ValidationError as error:
             raise DefinitionError(wrongly_defined(type(self), None, error)) from error
 
-    def is_meant_by(self, error_class: str) -> bool:
-        """True when the node is tried again after an error of a class with that name."""
-        return self.names is None or error_class in self.names
-
     @property
     def names(self) -> Sequence[str] | None:
         """The names of `exceptions`; None: all."""
