@@ -58,22 +58,23 @@ def write(results: Results, folder: Path = runs.FOLDER, readme: Path | None = No
         readme: whose table of costs is renewed; None leaves it alone.
     """
     runs.write(results, folder)
-    drawn = msgspec.json.encode(charts(results.figures)).decode()
-    environment = Environment("charts")
-    environment.make()
-    environment.run("tests.benchmarks.charts", drawn, str(folder))
+    if drawn := charts(results.figures):
+        environment = Environment("charts")
+        environment.make()
+        environment.run("tests.benchmarks.charts", msgspec.json.encode(drawn).decode(), str(folder))
     (folder / "RESULTS.md").write_text(markdown(results))
     if readme is not None:
         readme.write_text(with_costs(readme.read_text(), results))
 
 
 def charts(figures: Sequence[Figure]) -> list[Chart]:
-    """What is drawn: turns by history, and turns a second by sessions."""
+    """What is drawn of what was measured: turns by history, and turns a second by sessions."""
     history, at_once = "events in the session", "sessions at once"
-    return [
+    drawn = (
         Chart("turns", "A turn, by the length of the session's history", history, "ms a turn", _lines(figures, turns.NAME)),
         Chart("throughput", "Turns a second, by sessions at once", at_once, "turns/s", _lines(figures, throughput.NAME)),
-    ]
+    )
+    return [chart for chart in drawn if any(chart.lines.values())]
 
 
 def _lines(figures: Sequence[Figure], benchmark: str) -> dict[str, list[tuple[float, float]]]:
@@ -103,8 +104,7 @@ def markdown(results: Results) -> str:
             "",
             "## Beside the floor and the peers",
             "",
-            "![What a turn takes, by the length of the session's history](turns.svg)",
-            "![Turns a second, by the number of sessions at once](throughput.svg)",
+            *[f"![{chart.title}]({chart.name}.svg)" for chart in charts(results.figures)],
             "",
             *_table(*_compared([figure for figure in results.figures if figure.peers], peer_names(results.figures))),
             "",

@@ -83,7 +83,7 @@ def test_charts_have_a_line_for_everybody_who_was_measured() -> None:
     figure = Figure(benchmark="turn", name="n", value=5, unit="ms", reference=4, at=10, peers={"peer": 20})
     alone = msgspec.structs.replace(figure, at=100, peers={})
     unrelated = msgspec.structs.replace(figure, at=None)
-    drawn, _ = report.charts([figure, alone, unrelated])
+    (drawn,) = report.charts([figure, alone, unrelated])
     assert drawn.lines == {"raygrove": [(10, 5), (100, 5)], "floor": [(10, 4), (100, 4)], "peer": [(10, 20)]}
 
 

@@ -34,6 +34,7 @@ def test_a_seed_finds_it(name: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.sampled(2, rest="soak")
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.test])
 def test_the_test_that_the_table_names_fails_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Options of this run, such as where it reports, are not those of the runs within.

@@ -31,7 +31,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_each_answer_has_one_record_of_what_the_model_got(name: str, who: Victim, given: Counter[bytes]) -> None:
-    for at in PLACES:
+    # Each tree and actor has two of the places.
+    first = (list(TREES).index(name) + get_args(Victim).index(who)) % 2
+    for at in PLACES[first::2]:
         given.clear()
         with lossy_folder() as folder:
             rt, _ = lossy_runtime(TREES[name](), Path(folder), [Loss(at, who, before=bool(at % 2))])

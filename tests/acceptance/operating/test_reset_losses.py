@@ -89,11 +89,12 @@ def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim)
     assert (counted, calls) == (2, 5)
     lost: Counter[str] = Counter()
     for at in range(messages):
-        for before in (True, False):
-            with lossy_folder() as folder:
-                log, counted, used, engine = played(Path(folder), [Loss(at, who, before)])
-                assert (told(log), counted, used) == (told(expected), 2, calls), (at, before, engine.lost)
-                lost.update(engine.lost)
+        # Before one message and after the next; of the actors half begin with before.
+        before = (at + get_args(Victim).index(who)) % 2 == 0
+        with lossy_folder() as folder:
+            log, counted, used, engine = played(Path(folder), [Loss(at, who, before)])
+            assert (told(log), counted, used) == (told(expected), 2, calls), (at, before, engine.lost)
+            lost.update(engine.lost)
     assert lost
 
 
