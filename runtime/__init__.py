@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.integrations.code.tool import python_tool
     from runtime.integrations.openapi.auth import ApiKeyAuth, BasicAuth, BearerAuth
     from runtime.integrations.openapi.tools import OpenApiTools
+    from runtime.integrations.skills.toolset import SkillToolset
     from runtime.settings import Settings
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Schedule",
     "SelectionReason",
     "Settings",
+    "SkillToolset",
     "TaskResult",
     "Turn",
     "TurnDescription",
@@ -106,6 +108,7 @@ _MODULES = {
     "SelectionReason": "actors.messages.turn_info",
     "Schedule": "actors.messages.operating.schedule",
     "Settings": "runtime.settings",
+    "SkillToolset": "runtime.integrations.skills.toolset",
     "TaskResult": "runtime.driver.flows",
     "Turn": "runtime.driver.turns.turn",
     "TurnDescription": "actors.messages.operating.turn_description",

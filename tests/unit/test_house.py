@@ -307,9 +307,13 @@ def unknown_citations(given: Sequence[Source]) -> list[str]:
     return found
 
 
+OF_USERS = {"SKILL.md"}
+"""Documents that users write."""
+
+
 def is_there(name: str, path: Path) -> bool:
     """A document is named by its path, by its name in `docs`, or by its name beside the file that names it."""
-    return any((ROOT / folder / name).is_file() for folder in ("", "docs", path.parent))
+    return name in OF_USERS or any((ROOT / folder / name).is_file() for folder in ("", "docs", path.parent))
 
 
 def calls_past_budgets(given: Iterable[Source]) -> list[str]:

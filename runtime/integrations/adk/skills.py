@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from google.adk.agents.readonly_context import ReadonlyContext as AdkReadonlyContext
@@ -21,22 +22,48 @@ _ACTIVE = "_adk_activated_skill_"
 """Begins the key of the state under which a SkillToolset notes the skills that an agent has loaded; google-adk's."""
 
 
+_EVERY = "all-tools-of-a-registry"
+"""Names a skill that no model sees."""
+
+
 def has_skills(toolset: BaseToolset) -> bool:
     """True for a SkillToolset, which need not be imported for that."""
     return any(each.__name__ == "SkillToolset" and each.__module__.startswith("google.adk.") for each in type(toolset).__mro__)
 
 
 async def tools_of_skills(source: Source, toolset: Any, theirs: Any, known: Sequence[BaseTool]) -> Sequence[SkillTool]:
-    """The tools that loading a skill of the toolset would bring, but for those that are known already.
+    """The tools that loading a skill of the toolset, or of its registry, would bring, but for those that are known already.
 
     Args:
         theirs: an invocation context of ADK, whose state becomes that in which all skills are loaded.
         known: the tools that it gives without that.
     """
-    theirs.session.state[f"{_ACTIVE}{theirs.agent.name}"] = [skill.name for skill in toolset.skills]
+    asked = toolset
+    skills = [skill.name for skill in toolset.skills]
+    context = AdkReadonlyContext(theirs)
+    if getattr(toolset, "_registry", None) is not None:
+        # A registry does not list its skills: any tool for skills may be one of theirs.
+        every = await _skill_with_all_tools(toolset, context)
+        toolset = toolset.clone_with_updated_skills([*toolset.skills, every])
+        skills.append(every.name)
+    theirs.session.state[f"{_ACTIVE}{theirs.agent.name}"] = skills
     names = {tool.name for tool in known}
-    given = await toolset.get_tools_with_prefix(AdkReadonlyContext(theirs))
-    return [SkillTool(source, tool, toolset) for tool in given if tool.name not in names]
+    given = await toolset.get_tools_with_prefix(context)
+    return [SkillTool(source, tool, asked) for tool in given if tool.name not in names]
+
+
+async def _skill_with_all_tools(toolset: Any, context: AdkReadonlyContext) -> Any:
+    """A skill that asks for each tool that a toolset has for skills."""
+    # A program with a SkillToolset has imported it; others need not.
+    from google.adk.skills.models import Frontmatter, Skill
+
+    names = list(toolset._provided_tools_by_name)
+    for each in toolset._provided_toolsets:
+        # One that fails is left out, as it is by the toolset.
+        with suppress(Exception):
+            names += [tool.name for tool in await each.get_tools_with_prefix(context)]
+    metadata = {"adk_additional_tools": names}
+    return Skill(frontmatter=Frontmatter(name=_EVERY, description="All.", metadata=metadata), instructions="")
 
 
 class SkillTool(AdkTool):

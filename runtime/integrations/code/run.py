@@ -80,7 +80,7 @@ async def run_python(code: str, files: Mapping[str, bytes], env: Mapping[str, st
     """Run code in a process of its own, which ends with the task that awaits it, and with this process.
 
     Args:
-        files: the files that its folder has, by name.
+        files: the files that its folder has, by their paths in it.
         env: its environment, beside what every program needs.
     """
     run = _Run(code, files, env, limits)
@@ -137,6 +137,7 @@ class _Run:
         for each in (work, home):
             each.mkdir()
         for name, data in self._files.items():
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
             (work / name).write_bytes(data)
         order = {"code": self._code, "folder": str(folder), "timeout_s": self._limits.timeout_s}
         order |= {"memory_bytes": self._limits.memory_bytes, "file_bytes": self._limits.file_bytes}
@@ -175,8 +176,9 @@ def collect(work: Path, given: Mapping[str, bytes], limits: CodeLimits, result: 
     """
     files, is_all = _files_in(work)
     for name, entry in sorted(files.items()):
-        # At the limit it has been cut.
-        is_cut = entry.stat(follow_symlinks=False).st_size >= limits.file_bytes
+        # At the limit it has been cut, but for one that was given in this size.
+        size = entry.stat(follow_symlinks=False).st_size
+        is_cut = size >= limits.file_bytes and size != len(given.get(name, b""))
         if is_cut or (name not in given and len(result.files) >= limits.files):
             result.left_out.append(name)
         elif (data := Path(entry.path).read_bytes()) == given.get(name):

@@ -110,7 +110,23 @@ class PythonTool(Tool):
         code = args.get("code")
         if not isinstance(code, str):
             raise ValueError(f"{self.name} needs the argument code, a text")
-        given = {"code": code, "files": await _files(args.get("files") or [], context), "env": self._env, "limits": self._limits}
+        return await self.run_code(code, {}, args.get("files") or [], context)
+
+    async def run_code(self, code: str, files: Mapping[str, bytes], artifacts: object, context: ToolContext) -> JsonObject:
+        """Run code in a folder with some files; those that it writes or changes become artifacts.
+
+        Args:
+            files: by their paths in the folder.
+            artifacts: a list of the names of artifacts that the folder has as well.
+
+        Returns:
+            Output, files and errors, for the model.
+
+        Raises:
+            ValueError: there is no such artifact, or a file has its name.
+            RuntimeError: the process that runs the code was killed.
+        """
+        given = {"code": code, "files": await _files(artifacts, files, context), "env": self._env, "limits": self._limits}
         result: CodeResult = await context.offload(run_python, given, self.needs)
         saved: list[str] = []
         for name, data in result.files.items():
@@ -123,9 +139,10 @@ class PythonTool(Tool):
         return _told(result, saved, self._limits)
 
 
-async def _files(names: Sequence[object], context: ToolContext) -> dict[str, bytes]:
-    """The data of artifacts, by the names that they have in the folder."""
-    files: dict[str, bytes] = {}
+async def _files(names: object, beside: Mapping[str, bytes], context: ToolContext) -> dict[str, bytes]:
+    """The data of artifacts, by the names that they have in the folder, and the files beside them."""
+    files = dict(beside)
+    taken = {path.partition("/")[0] for path in files}
     if not isinstance(names, list):
         raise ValueError("files has to be a list of names of artifacts")
     for name in names:
@@ -136,8 +153,9 @@ async def _files(names: Sequence[object], context: ToolContext) -> dict[str, byt
             raise ValueError(f"there is no artifact {name!r}.{hint} There are: {', '.join(available) or 'none'}")
         # Only the last part of a path: no artifact's name leads out of the folder.
         local = str(name).removeprefix(USER_PREFIX).rpartition("/")[2]
-        if local in ("", ".", "..") or "\0" in local or local in files:
+        if local in ("", ".", "..") or "\0" in local or local in taken:
             raise ValueError(f"{name!r} cannot be a file in the folder of the code: its name is taken, or is none")
+        taken.add(local)
         files[local] = part.inline_data.data if part.inline_data is not None else (part.text or "").encode()
     return files
 

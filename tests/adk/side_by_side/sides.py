@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ _ID = re.compile(
     r"(?:adk-|call-)?(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?<=state=)\w+|(?<=\")\w{30}(?=\")"
 )
 """Ids that each run makes anew."""
+
+_SCRATCH = re.compile(re.escape(tempfile.gettempdir()) + r"/tmp\w{8}\b")
+"""The folder in which a side has its copy of the program."""
 
 _TIME = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.+]+|\b1[78]\d{8}\.\d+")
 
@@ -115,7 +119,7 @@ async def _session(root: Any, side: str, plan: int, bench: Bench) -> dict[str, A
         else:
             break
     session = await theirs.session_service.get_session(app_name=theirs.app_name, **place)
-    told["state"] = json.loads(_TIME.sub("0", _ID.sub("id", json.dumps(dict(session.state), default=str))))
+    told["state"] = _evened(json.dumps(dict(session.state), default=str))
     return told
 
 
@@ -175,7 +179,12 @@ def shown(event: Any) -> dict[str, Any]:
         said["branch"] = event.branch
     if event.partial:
         said["partial"] = True
-    plain: dict[str, Any] = json.loads(_TIME.sub("0", _ID.sub("id", json.dumps(said))))
+    return _evened(json.dumps(said))
+
+
+def _evened(told: str) -> dict[str, Any]:
+    """JSON without what differs from run to run."""
+    plain: dict[str, Any] = json.loads(_SCRATCH.sub("scratch", _TIME.sub("0", _ID.sub("id", told))))
     return plain
 
 

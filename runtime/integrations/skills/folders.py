@@ -1,0 +1,154 @@
+"""Skills as they stand on disk: read as a whole when a program defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from actors.errors import DefinitionError
+from actors.errors.suggestions import did_you_mean
+from actors.rules.checks.ids import is_readable
+from runtime.integrations.skills.skill_md import SKILL_MD, parsed
+
+MAX_FILES = 1_000
+MAX_BYTES = 16 * 1024 * 1024
+"""All files of a toolset: they travel with the definition to the processes of its agents."""
+
+_SPELLINGS = (SKILL_MD, "skill.md")
+_LEFT_OUT = frozenset({"__pycache__", "node_modules"})
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A skill.
+
+    Attributes:
+        name: that of its folder.
+        description: what it does, and when to use it.
+        instructions: the text of SKILL.md without its fields.
+        fields: license, compatibility and allowed-tools, where it has them.
+        files: those of its folder, by their paths from there.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    fields: Mapping[str, str]
+    files: Mapping[str, bytes]
+
+    @property
+    def resources(self) -> list[str]:
+        """The paths of its files but SKILL.md, sorted."""
+        return sorted(path for path in self.files if path not in _SPELLINGS)
+
+
+def read_skills(paths: Sequence[str | Path]) -> dict[str, Skill]:
+    """The skills in some folders, by name: each is that of a skill, or has folders of skills in it.
+
+    Raises:
+        DefinitionError: there is no such folder or no skill in it, a skill is wrong, two have one name, or they are too large.
+    """
+    skills: dict[str, Skill] = {}
+    budget = _Budget()
+    for path in paths:
+        for folder in _folders(Path(path)):
+            skill = _read(folder, budget)
+            if skill.name in skills:
+                raise DefinitionError(f"two skills are called {skill.name!r}, the second one is in {folder}")
+            skills[skill.name] = skill
+    return skills
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folders of skills that a path names."""
+    path = path.expanduser()
+    # Without a name of its own, as ".", it has that of the folder that it leads to.
+    path = path if path.name else path.resolve()
+    if not path.is_dir():
+        near = did_you_mean(path.name, [each.name for each in _entries(path.parent) if each.is_dir()])
+        raise DefinitionError(f"SkillToolset: {path} is no folder.{near}")
+    if _skill_md(path) is not None:
+        return [path]
+    found = [each for each in _entries(path) if each.is_dir() and _skill_md(each) is not None]
+    if not found:
+        raise DefinitionError(f"SkillToolset: neither {path} nor a folder in it has a {SKILL_MD}")
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    """All that a folder has in it, sorted, but for what is hidden."""
+    if not folder.is_dir():
+        return []
+    return sorted(each for each in folder.iterdir() if not each.name.startswith(".") and each.name not in _LEFT_OUT)
+
+
+def _skill_md(folder: Path) -> Path | None:
+    """The SKILL.md of a folder. Raises DefinitionError for a file that is meant to be one, and is called otherwise."""
+    names = {each.name for each in _entries(folder)}
+    for name in _SPELLINGS:
+        if name in names:
+            return folder / name
+    meant = [name for name in names if name.lower() in ("skill.md", "skills.md", "skill.markdown", "skill.txt")]
+    if meant:
+        raise DefinitionError(f"{folder / meant[0]} has to be called {SKILL_MD}")
+    return None
+
+
+class _Budget:
+    """How much has been read for a toolset."""
+
+    def __init__(self) -> None:
+        self._files = 0
+        self._bytes = 0
+
+    def add(self, folder: Path, size: int) -> None:
+        """Count a file. Raises DefinitionError where it is one too many, or too large."""
+        self._files += 1
+        self._bytes += size
+        if self._files > MAX_FILES or self._bytes > MAX_BYTES:
+            raise DefinitionError(
+                f"with {folder} the skills of a toolset have more than {MAX_FILES:,} files or {MAX_BYTES // 1024**2} MiB, and "
+                "they travel to the processes of its agents: leave large files to a tool, or take fewer skills"
+            )
+
+
+def _read(folder: Path, budget: _Budget) -> Skill:
+    try:
+        files = {path: file.read_bytes() for path, file in _files(folder, folder.resolve(), PurePosixPath(), budget)}
+    except OSError as error:
+        raise DefinitionError(f"the skill in {folder} cannot be read: {error}") from error
+    name = next(each for each in _SPELLINGS if each in files)
+    where = str(folder / name)
+    try:
+        text = files[name].decode()
+    except UnicodeDecodeError:
+        raise DefinitionError(f"{where} has to be a text in UTF-8") from None
+    fields, instructions = parsed(text, where, folder.name)
+    facts = {key: fields[key] for key in ("license", "compatibility", "allowed-tools") if fields.get(key)}
+    return Skill(fields["name"], fields["description"], instructions, facts, files)
+
+
+def _files(folder: Path, root: Path, below: PurePosixPath, budget: _Budget) -> Iterator[tuple[str, Path]]:
+    """The files of a folder and of those in it, by their paths from the root.
+
+    Raises:
+        DefinitionError: a link leads out of the root or to a folder, a name cannot be shown, or there are too many.
+    """
+    for each in _entries(folder):
+        path = below / each.name
+        if not is_readable(str(path)):
+            raise DefinitionError(f"a file in {root} has a name that cannot be shown: {ascii(each.name)[:100]}")
+        if each.is_symlink():
+            target = each.resolve()
+            if not target.is_relative_to(root):
+                raise DefinitionError(f"{each} is a link that leads out of the skill's folder: put the file there itself")
+            if not target.is_file():
+                raise DefinitionError(f"{each} is a link to what is no file of the skill: put that there itself")
+        if each.is_dir():
+            yield from _files(each, root, path, budget)
+        elif each.is_file():
+            budget.add(root, each.stat().st_size)
+            yield str(path), each
+        else:
+            raise DefinitionError(f"{each} is no file, and a skill has files only")
