@@ -59,6 +59,7 @@ def test_an_agent_reads_its_skills(deploy: Deploy, tmp_path: Path) -> None:
             },
             "files": [
                 "assets/logo.png",
+                "references/example.py",
                 "references/form.md",
                 "scripts/count.py",
                 "scripts/draw.js",
@@ -125,13 +126,13 @@ def test_scripts_run_where_a_tool_runs_them(deploy: Deploy, tmp_path: Path) -> N
         script("list.sh", "all"),
         script("scripts/count.py", "notes.txt", 3, files=["notes.txt"]),
         script("scripts/draw.js"),
-        script("references/form.md"),
+        script("references/example.py"),
         script("../count.py"),
     ]
     with deploy(clerk(toolset, {"parts": steps})) as rt:
         rt.sessions.create("ada", "s1")
         rt.artifacts.save("ada", "s1", "notes.txt", Part(text="ada and bo met"))
-        counted, listed, failed, drawn, form, outside = results(rt)
+        counted, listed, failed, drawn, example, outside = results(rt)
         assert counted == {
             **NAME,
             "file_path": "scripts/count.py",
@@ -142,12 +143,20 @@ def test_scripts_run_where_a_tool_runs_them(deploy: Deploy, tmp_path: Path) -> N
         assert saved is not None
         assert saved.inline_data is not None
         assert saved.inline_data.data == b"4"
-        assert listed == {**NAME, "file_path": "scripts/list.sh", "stdout": "all: form.md\n", "stderr": "4\n"}
+        assert listed == {**NAME, "file_path": "scripts/list.sh", "stdout": "all: example.py\nform.md\n", "stderr": "4\n"}
         assert failed["error"] == "the run ended with exit code 3"
         only = "only files in scripts/ that end in .py, .sh, .bash are"
         assert drawn["error"] == f"ValueError: 'scripts/draw.js' is not run: {only}"
-        assert form["error"] == f"ValueError: 'references/form.md' is not run: {only}"
+        assert example["error"] == f"ValueError: 'references/example.py' is not run: {only}"
         assert "has no file 'scripts/../count.py'" in outside["error"] or "leads out" in outside["error"]
+
+
+def test_files_of_a_skill_may_be_larger_than_those_that_a_script_writes(local: Deploy, tmp_path: Path) -> None:
+    toolset = SkillToolset(skill_folder(tmp_path / "skills"), scripts=python_tool(max_file_bytes=20))
+    with local(clerk(toolset, script("scripts/count.py", "references/form.md"))) as rt:
+        (counted,) = results(rt)
+        assert counted["files"] == ["counted.txt"]
+        assert "files_not_kept" not in counted
 
 
 def test_scripts_wait_for_the_consent_that_their_tool_wants(local: Deploy, tmp_path: Path) -> None:
@@ -157,7 +166,7 @@ def test_scripts_wait_for_the_consent_that_their_tool_wants(local: Deploy, tmp_p
         (call,) = rt.pending(user_id="ada")
         assert call.name == "run_skill_script"
         (ran,) = [response for event in rt.answer(call, confirmed=True) for response in event.function_responses()]
-        assert ran.response["stdout"] == "all: form.md\n"
+        assert ran.response["stdout"] == "all: example.py\nform.md\n"
 
 
 def test_skills_are_updated_with_the_tree(deploy: Deploy, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 DECIDED = {
+    "adk_documentation/adk_docs_updater": "its tools work on one folder beside each other",
+    "adk_documentation/adk_release_analyzer": "the same; and a tool extends a list that ADK's earlier events have as well",
     "hitl/request_input_tool": "the view of ADK's clients fills in what a question leaves out",
     "hitl/tool_confirmation": "results beside a call that waits for consent have an event of their own",
     "mcp/mcp_toolset_auth": "the question for the credential of a toolset has a message as well",

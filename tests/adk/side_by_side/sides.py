@@ -34,6 +34,7 @@ ROUNDS = 4
 
 _ID = re.compile(
     r"(?:adk-|call-)?(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?<=state=)\w+|(?<=\")\w{30}(?=\")"
+    r"|(?<= at )0x[0-9a-f]+"
 )
 """Ids that each run makes anew."""
 

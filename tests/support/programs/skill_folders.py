@@ -49,6 +49,7 @@ def words_of(file):
 MINUTES: Mapping[str, str | bytes] = {
     "SKILL.md": MINUTES_MD,
     "references/form.md": "# The form\n\nWho, what, when.\n",
+    "references/example.py": "print('run')",
     "assets/logo.png": LOGO,
     "scripts/count.py": COUNT,
     "scripts/words.py": WORDS,
