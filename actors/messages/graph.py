@@ -207,7 +207,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         path: of the node's run, see NodeInfo.
         graph: the name of the graph, the author of the event with which the run fails.
         content: the user's message, for a node behind START; None for any other.
-        data: what the node before has given; None for nothing.
+        data: what the node before has given; None for nothing, and so is an empty text.
         output_for: see NodeInfo.
         after_seq: what the run has stored up to this place was of attempts that have failed.
         since: all that the run stores stands after this place, and all that another run of the same path has stored before it.
@@ -231,6 +231,11 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     is_delegated: bool = False
     is_root: bool = False
     again: NextAttempt | None = None
+
+    @property
+    def is_given_nothing(self) -> bool:
+        """True when the node is asked the message of the turn, as the one before has given nothing, or said nothing."""
+        return self.content is None and self.data in (None, "")
 
     def of_part(self, agent: str, place: str) -> NodeTask:
         """The task of an agent that the asked one runs, as a workflow agent does: it is asked the same, as part of the same run.

@@ -67,8 +67,7 @@ class NodeInvocation(Invocation):
 
     async def _words(self) -> Content:
         """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
-        is_given = self._task.content is not None or self._task.data is not None
-        if is_given or not any(self.user_content.function_responses()):
+        if not self._task.is_given_nothing or not any(self.user_content.function_responses()):
             return self.user_content
         return await words_of_turn(self._seen, self.invocation_id) or self.user_content
 
@@ -247,7 +246,7 @@ def asked_of(task: NodeTask, user_content: Content) -> Content:
     """The question to an agent that is a node: the user's message, lists and dictionaries as JSON, all else as its text."""
     if task.content is not None:
         return task.content
-    if task.data is None:
+    if task.is_given_nothing:
         return user_content
     is_nested = isinstance(task.data, list | dict)
     return Content.of_text(json.dumps(task.data, ensure_ascii=False) if is_nested else str(task.data))

@@ -62,7 +62,7 @@ class NodeReader(SessionReader):
         self.history = history(agent, message.branch)
         self.answer: JsonValue = None
         self._sees_conversation = task.sees_conversation
-        self._is_given_nothing = task.content is None and task.data is None
+        self._is_given_nothing = task.is_given_nothing
         self._is_chat = is_chat
         self.words_seq = 0
         self._asked = Event(author=USER, invocation_id=self._invocation_id, branch=message.branch)

@@ -40,6 +40,14 @@ def test_an_empty_answer_is_an_output(deploy: Deploy) -> None:
         assert session.state == {"said": ""}
 
 
+def test_an_agent_behind_an_empty_answer_is_asked_the_words_of_the_user(local: Deploy) -> None:
+    model = ScriptedModel(["fine"])
+    silent, writer = LlmAgent(name="silent", model=ScriptedModel([""])), LlmAgent(name="writer", model=model)
+    with local(Graph(name="wf", edges=[(START, silent, writer)])) as rt:
+        run_turn(rt, "write it")
+    assert [content.text for content in model.requests[0].contents] == ["write it"]
+
+
 def ask() -> RequestInput:
     schema = {
         "type": "object",
