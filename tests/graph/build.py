@@ -137,7 +137,8 @@ class Built:
         if spec.get("k") == "tool":
             return _TOOLS["danger" if spec.get("confirm") else "foo"]
         kids = {each: self._node(each, given) for each, given in spec.get("kids", {}).items()}
-        self._kids[name] = [agent for each in kids.values() if (agent := _agent_of(each)) is not None]
+        below = [agent for each in kids for agent in self._kids.get(each, ())]
+        self._kids[name] = [*below, *(agent for each in kids.values() if (agent := _agent_of(each)) is not None)]
         return node_of(name, spec, self._counted, kids)
 
     def _agent(self, name: str, spec: Spec) -> LlmAgent:
