@@ -110,16 +110,23 @@ class SessionReader:
             state_seq: the newest change that is known.
         """
         self._is_stale = True
+        if self._has_state(state_seq) or not self._reads_state:
+            return
         turn = self._message.turn
         # What children that end together have changed is read once.
         async with self._reading:
-            if self._view.state.is_current(turn, state_seq):
-                self.state, self.state_seq = self._view.state.value, max(self.state_seq, self._view.state.seq)
-            elif self._reads_state:
+            if not self._has_state(state_seq):
                 fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))
                 self.state = self._view.state.take(turn, fetched.state, fetched.state_seq)
                 self.state_seq = fetched.state_seq
                 self._read_s = asyncio.get_running_loop().time()
+
+    def _has_state(self, state_seq: int) -> bool:
+        """Take the state of the view, if it has all changes up to a place; False if it does not."""
+        if not self._view.state.is_current(self._message.turn, state_seq):
+            return False
+        self.state, self.state_seq = self._view.state.value, max(self.state_seq, self._view.state.seq)
+        return True
 
     def state_along(self) -> tuple[bytes, int]:
         """The state for a run that begins now, and the place up to which it has all changes; b"" where that is better read."""

@@ -214,7 +214,13 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
             return True
         if self.actions.compaction is not None:
             return False
-        return not self.partial and not any(self.function_calls()) and not any(self.function_responses())
+        if self.partial:
+            return False
+        # No generator: this is asked several times of each answer.
+        for part in self.content.parts if self.content is not None else ():
+            if part.function_call is not None or part.function_response is not None:
+                return False
+        return True
 
     def to_json(self) -> str:
         """The event as ADK writes it: camelCase keys, bytes as base64, defaults left out."""

@@ -31,7 +31,6 @@ class NodeReader(SessionReader):
         history: what it sees is compiled to this one.
 
     Attributes:
-        history: what the agent sees.
         answer: the output of the agent's last final response, without one its text; None so far.
         words_seq: the place of the user's last words to an agent that works on a task; 0 so far.
     """
@@ -59,7 +58,9 @@ class NodeReader(SessionReader):
         self._is_asked = False
         self._has_told = False
         self._invocation_id = message.turn.invocation_id
-        self.history = history(agent, message.branch)
+        self._history = history(agent, message.branch)
+        # What it has not been asked for yet: no model is shown the last answer of a run.
+        self._uncompiled: list[Event] = []
         self.answer: JsonValue = None
         self._sees_conversation = task.sees_conversation
         self._is_given_nothing = task.is_given_nothing
@@ -75,17 +76,25 @@ class NodeReader(SessionReader):
         """Return what the agent sees."""
         return self.history
 
+    @property
+    def history(self) -> History:
+        """All that the agent sees, compiled."""
+        for event in self._uncompiled:
+            self._history.add(event)
+        self._uncompiled.clear()
+        return self._history
+
     async def begin_run(self) -> None:
         """Bring the state up to date, and see what came before the input: see SessionReader."""
         await super().begin_run()
         if self._sees_conversation:
             async for event in self.events(0):
                 if sight.is_said_before(event, self._agent, self._path, self._invocation_id, is_chat=self._is_chat):
-                    self.history.add(msgspec.structs.replace(event, branch=None))
+                    self._uncompiled.append(msgspec.structs.replace(event, branch=None))
         # A chat has its message in the conversation that it sees.
         self._is_asked = not (self._is_chat or (self._sees_conversation and self._is_given_nothing))
         if self._is_asked:
-            self.history.add(self._asked)
+            self._uncompiled.append(self._asked)
         if self._task.part and not self._recalled:
             # What it has said itself in an earlier iteration is no answer of this run.
             await self.recall(self._task.since)
@@ -141,7 +150,7 @@ class NodeReader(SessionReader):
         shown = sight.shown(event, self._path)
         if shown is None:
             return
-        self.history.add(shown)
+        self._uncompiled.append(shown)
         if counts and event.author == self._agent:
             self.take_answer(event)
 

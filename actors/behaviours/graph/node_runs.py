@@ -186,12 +186,14 @@ class NodeRuns:
         if isinstance(node, AgentName):
             await self._context.stop_child(node.name)
 
-    def noted_end(self, place: NodePlace, output: JsonValue, routes: Sequence[Route] = ()) -> NodeEnd:
+    def noted_end(
+        self, place: NodePlace, output: JsonValue, routes: Sequence[Route] = (), *, is_of_agent: bool = False
+    ) -> NodeEnd:
         """The end of a run of which the log has all that it has said: the graph notes that it is over, and what of it goes on."""
-        info = NodeInfo(path=place.info.path, handed_on=output)
+        info = NodeInfo(path=place.info.path, handed_on=output, has_ended=True, is_note=True)
         actions = EventActions(route=list(routes)) if routes else NO_ACTIONS
         event = Event(branch=place.branch, node_info=info, actions=actions)
-        return NodeEnd([ended(event, is_note=True)], output, routes, is_note=True)
+        return NodeEnd([event], output, routes, is_note=True, is_of_agent=is_of_agent)
 
     async def _note_failure(self, place: NodePlace, failed: Failed) -> None:
         event = msgspec.structs.replace(failure_event(failed, place.branch), node_info=NodeInfo(path=place.info.path))
@@ -235,10 +237,13 @@ class NodeRuns:
             sees_conversation=agent.sees_conversation,
             again=self._next(place, agent.retry_config, attempt),
         )
+        is_first = place.is_first and attempt.number == 1
+        asked = self._context.run_node(agent.name, task, branch=place.branch, resume=resume, is_first=is_first)
+        if agent.timeout is None:
+            return await asked
         try:
             async with asyncio.timeout(agent.timeout) as timer:
-                is_first = place.is_first and attempt.number == 1
-                return await self._context.run_node(agent.name, task, branch=place.branch, resume=resume, is_first=is_first)
+                return await asked
         except TimeoutError:
             if not timer.expired():
                 raise

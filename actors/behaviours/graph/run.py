@@ -49,8 +49,9 @@ class GraphRun:
             self._graph.shape, context.branch, given, self._graph.max_concurrency, since=context.begun_seq
         )
         self._runs = NodeRuns(RunsOwner(self._graph.name, self._graph.agents, self._graph.state), context)
-        self._tasks: dict[asyncio.Task[NodeResult], NodeRun] = {}
-        self._done: asyncio.Queue[asyncio.Task[NodeResult]] = asyncio.Queue()
+        self._tasks: dict[asyncio.Task[NodeResult], NodePlace] = {}
+        self._done: list[asyncio.Task[NodeResult]] = []
+        self._has_done = asyncio.Event()
         self._waits = Waits()
         self._unstored: list[NodeEnd] = []
         self._has_to_store = False
@@ -108,51 +109,61 @@ class GraphRun:
             # While an agent waits for the user's words nothing more begins, which would speak in between.
             is_first = not self._tasks
             for run in self._progress.begin() if not self._waits.awaits else ():
-                task = asyncio.create_task(self._runs.run(self._place(run, is_first=is_first)))
-                self._tasks[task] = run
-                task.add_done_callback(self._done.put_nowait)
+                place = self._place(run, is_first=is_first)
+                task = asyncio.create_task(self._runs.run(place))
+                self._tasks[task] = place
+                task.add_done_callback(self._note_done)
             if not self._tasks:
                 return None
-            done = {await self._done.get()}
-            while not self._done.empty():
-                done.add(self._done.get_nowait())
-            stopped = await self._take_in([(self._tasks.pop(task), task.result()) for task in self._in_order(done)])
+            await self._has_done.wait()
+            done = self._in_order()
+            stopped = await self._take_in([(self._tasks.pop(task), task.result()) for task in done])
             if stopped is not None:
                 return stopped
 
-    def _in_order(self, done: set[asyncio.Task[NodeResult]]) -> list[asyncio.Task[NodeResult]]:
-        """Tasks in the order in which they began."""
-        return list(done) if len(done) == 1 else [task for task in self._tasks if task in done]
+    def _note_done(self, task: asyncio.Task[NodeResult]) -> None:
+        self._done.append(task)
+        self._has_done.set()
+
+    def _in_order(self) -> Sequence[asyncio.Task[NodeResult]]:
+        """The tasks that are done since they were asked for last, in the order in which they began."""
+        done, self._done = self._done, []
+        self._has_done.clear()
+        if len(done) == 1:
+            return done
+        ended = set(done)
+        return [task for task in self._tasks if task in ended]
 
     def _place(self, run: NodeRun, *, is_first: bool = False) -> NodePlace:
+        name = run.name
         if self._graph.is_function:
             info = NodeInfo(path=self._path, output_for=self._output_for[1:], is_alone=not self._context.is_node)
         else:
             output_for = self._output_for if self._graph.shape.is_terminal(run.node) else ()
-            info = NodeInfo(path=f"{self._path}/{run.name}", output_for=output_for)
+            info = NodeInfo(path=f"{self._path}/{name}", output_for=output_for)
         since = min(run.since, self._runs.stored_seq)
-        return NodePlace(run.name, self._graph.nodes[run.node], run.branch, run.given, info, since, is_first)
+        return NodePlace(name, self._graph.nodes[run.node], run.branch, run.given, info, since, is_first)
 
-    async def _take_in(self, results: Sequence[tuple[NodeRun, NodeResult]]) -> NodeResult | None:
+    async def _take_in(self, results: Sequence[tuple[NodePlace, NodeResult]]) -> NodeResult | None:
         """Store the ends of nodes, and follow them; or return the first result that ends the graph."""
-        ends: list[tuple[NodeRun, NodeEnd]] = []
+        ends: list[tuple[NodePlace, NodeEnd]] = []
         stopped = None
-        for run, result in results:
+        for place, result in results:
             match result:
                 case NodeEnd():
-                    ends.append((run, result))
+                    ends.append((place, result))
                 case Finished():
-                    end = self._runs.noted_end(self._place(run), result.output, result.routes)
-                    ends.append((run, end._replace(is_of_agent=True)))
+                    end = self._runs.noted_end(place, result.output, result.routes, is_of_agent=True)
+                    ends.append((place, end))
                 case Paused():
-                    self._pause(run, result.call_ids, result.awaits)
+                    self._pause(place, result.call_ids, result.awaits)
                 case _:
                     stopped = stopped or result
-        for run, end in ends:
+        for place, end in ends:
             if end.is_waiting:
-                self._pause(run, end.waits, end.awaits)
+                self._pause(place, end.waits, end.awaits)
             else:
-                self._follow(run.name, end, end.events[-1].branch)
+                self._follow(place.name, end, end.events[-1].branch)
         self._unstored += [end for _, end in ends]
         # Where only agents have ended, their own events say so: a graph that is lost asks them again, and they say the same. So
         # it stores what follows from their ends before anything begins because of it, and many that end one by one together.
@@ -204,15 +215,15 @@ class GraphRun:
             self._routes = tuple(end.routes)
         self._progress.end(name, end.output, end.routes, branch, leads_on=not waits, seq=seq)
 
-    def _pause(self, run: NodeRun, waits: Sequence[str], awaits: str) -> None:
+    def _pause(self, place: NodePlace, waits: Sequence[str], awaits: str) -> None:
         self._waits.add(waits, awaits)
-        self._progress.pause(run.name)
+        self._progress.pause(place.name)
 
     async def stop_nodes(self) -> None:
         """Stop the nodes that still run, and return when they have ended. Raises FencedError."""
-        for task, run in self._tasks.items():
+        for task, place in self._tasks.items():
             task.cancel()
-            await self._runs.stop(self._graph.nodes[run.node])
+            await self._runs.stop(place.node)
             with suppress(asyncio.CancelledError, Exception):
                 await task
 

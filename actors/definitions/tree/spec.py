@@ -47,12 +47,12 @@ class AgentSpec:
     recording: Recording = NO_RECORDING
     compaction: EventsCompactionConfig | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
 
-    @property
+    @cached_property
     def mode(self) -> str | None:
         """See LlmAgent; None for any other agent."""
         return self.definition.mode if isinstance(self.definition, LlmAgent) else None

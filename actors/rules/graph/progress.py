@@ -155,10 +155,11 @@ class GraphProgress:
         self._ended_seq[run.node] = seq
         if self._triggers.get(run.node):
             self._ready[run.node] = None
-        if self._shape.is_terminal(run.node) and output is not None:
-            self.outputs.pop(run.node, None)
-            self.outputs[run.node] = output
-        if leads_on:
+        if self._shape.is_terminal(run.node):
+            if output is not None:
+                self.outputs.pop(run.node, None)
+                self.outputs[run.node] = output
+        elif leads_on:
             self._end(run.node, _Trigger(branch or run.branch, output, seq), routes)
 
     def led_to(self, node: str) -> int:

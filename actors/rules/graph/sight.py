@@ -59,8 +59,8 @@ def path_of(event: Event) -> str:
 
 def noted(question: Content) -> tuple[str, str]:
     """Return the question to an agent as it stands with its answer: the text if it is short, or the digest of anything else."""
-    text = question.text
-    if question == Content.of_text(text) and len(text) <= MAX_QUESTION:
+    text = question.parts[0].text if len(question.parts) == 1 else question.text
+    if text is not None and len(text) <= MAX_QUESTION and question == Content.of_text(text):
         return text, ""
     return "", digest(question)
 

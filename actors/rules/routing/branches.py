@@ -36,10 +36,12 @@ def tool_root(branch: str | None) -> str | None:
     """The innermost tool branch that `branch` is or is below; None when there is none."""
     if not branch or TOOL_MARK not in branch:
         return None
-    segments = branch.split(".")
-    while segments and not segments[-1].startswith(TOOL_MARK):
-        segments.pop()
-    return ".".join(segments) or None
+    begin = branch.rfind(f".{TOOL_MARK}") + 1
+    if not begin and branch[0] != TOOL_MARK:
+        # The branch of a node of a graph, of which there are many.
+        return None
+    end = branch.find(".", begin)
+    return branch if end < 0 else branch[:end]
 
 
 def speaker(author: str, branch: str | None) -> str:
