@@ -125,7 +125,11 @@ class ProcessTable:
         (self.draining if worker.is_draining else self.workers).remove(worker)
         if worker.is_own and not worker.started.done():
             worker.started.cancel()
-        worker.started.add_done_callback(lambda _: worker.kill())
+        if worker.started.done():
+            # At once: what waits for tasks that are done need not give the event loop a turn.
+            worker.kill()
+        else:
+            worker.started.add_done_callback(lambda _: worker.kill())
 
     def drain(self, worker: WorkerProcess) -> None:
         """Let a process end that is worn out: its runs go on, and every other run gets another process.

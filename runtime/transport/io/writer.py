@@ -25,6 +25,9 @@ class Writer:
         self._transport = transport
         self._outbox = outbox
         self._loop = asyncio.get_running_loop()
+        # asyncio's own transports, of Python 3.12 to 3.13.1, take any number of bytes by `writelines`, and tell nobody that they
+        # are full. Those before joined the parts themselves.
+        self._pauses_writelines = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_paused = False
         self._puts_of_pass = 0
         self._lone_passes = LONE_PASSES
@@ -62,5 +65,7 @@ class Writer:
             parts = outbox.take_frames()
             if len(parts) == 1:
                 self._transport.write(parts[0])
-            else:
+            elif self._pauses_writelines:
                 self._transport.writelines(parts)
+            else:
+                self._transport.write(b"".join(parts))
