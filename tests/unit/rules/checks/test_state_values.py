@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -21,18 +22,12 @@ def test_the_way_to_a_value_is_named() -> None:
         check_value("k", [0, {"b": 1, "a": [{1}]}])
 
 
-@pytest.mark.parametrize("depth", [1_000, 100_000])
+# How deep is too deep is said by Python: some hundred, from 3.12 on some thousand.
+@pytest.mark.parametrize("depth", [1_000 if sys.version_info < (3, 12) else 20_000, 100_000])
 def test_what_is_nested_too_deep_is_left_to_the_check_of_the_whole_event(depth: int) -> None:
     check_value("k", nested(depth, {1}))
-    # How deep is too deep is said by Python: some hundred, from 3.12 on some thousand.
-    deep: dict[str, Any] = {"k": nested(depth, 1)}
-    try:
-        stored = stored_delta(deep)
-    except NotEncodableError as error:
-        assert "recursion" in str(error)
-    else:
-        assert depth == 1_000
-        assert stored == deep
+    with pytest.raises(NotEncodableError, match="recursion"):
+        stored_delta({"k": nested(depth, 1)})
 
 
 def test_what_holds_itself_twice_is_looked_at_once() -> None:
