@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from actors.messages.event import USER
 from actors.messages.graph import REQUEST_INPUT
 from actors.messages.session import SessionKey
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
-from runtime import Runtime, Turn
+from runtime import Runtime
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.frontends.web.adk.events import AdkEvents
 from runtime.settings import Settings
@@ -201,13 +201,25 @@ class Player:
         self._invocations.append(of)
         self._inv.append(self._invocations.index(of) if of else None)
 
-    def _begun(self, turn: Mapping[str, Any]) -> Turn:
+    def _begun(self, turn: Mapping[str, Any]) -> Iterable[Event]:
         user: dict[str, Any] = {"user_id": USER_ID, "session_id": SESSION_ID}
         if "resume" in turn:
-            user["invocation_id"] = self._invocations[turn["resume"]]
-            has_failed = self._rt.turns.get(**user).state == "failed"
-            return self._rt.retry(**user) if has_failed else self._rt.attach(**user, after_seq=self._last_seq)
+            return self._gone_on({**user, "invocation_id": self._invocations[turn["resume"]]})
         return self._rt.run(**user, message=self._message(turn), state_delta=turn.get("state"))
+
+    def _gone_on(self, place: Mapping[str, str]) -> Iterator[Event]:
+        """The events of a turn that goes on; one that has failed, maybe where the program was lost, is tried again."""
+        has_begun = False
+        if self._rt.turns.get(**place).state != "failed":
+            try:
+                for event in self._rt.attach(**place, after_seq=self._last_seq):
+                    has_begun = True
+                    yield event
+                return
+            except RaygroveError:
+                if has_begun or self._rt.turns.get(**place).state != "failed":
+                    raise
+        yield from self._rt.retry(**place)
 
     def _message(self, turn: Mapping[str, Any]) -> Content:
         parts = [Part(text=turn["text"])] if "text" in turn else []
