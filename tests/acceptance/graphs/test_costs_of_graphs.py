@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors import START, BaseAgent, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent, ToolContext
+from actors import START, BaseAgent, Event, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent, ToolContext
+from actors.rules.prompt.history import History
 from actors.testing import PatternModel
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.lossy_engine import lossy_runtime
@@ -47,6 +48,20 @@ def test_agents_side_by_side_cost_less_than_those_of_a_parallel_agent(tmp_path: 
     assert messages_and_commits(fan, tmp_path / "b", monkeypatch) == (beside - MANY, commits)
     joined = Graph(name="root", edges=[(START, tuple(agents()), JoinNode("all"))])
     assert messages_and_commits(joined, tmp_path / "c", monkeypatch) == (beside - MANY, commits)
+
+
+def test_of_an_agent_that_answers_at_once_only_its_input_is_compiled(local: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[str] = []
+    add = History.add
+
+    def counted(history: History, event: Event) -> None:
+        added.append(event.author)
+        add(history, event)
+
+    with local(Graph(name="root", edges=[(START, tuple(agents()))])) as rt, monkeypatch.context() as patch:
+        patch.setattr(History, "add", counted)
+        run_turn(rt, "go")
+    assert added == ["user"] * MANY
 
 
 def test_agents_begin_with_the_state_as_it_is_then(deploy: Deploy) -> None:

@@ -86,7 +86,9 @@ def test_a_tool_branch_stands_on_the_branch_of_whoever_asks() -> None:
     assert tool_branch(None, "a", "c1") == "@a:c1"
     assert tool_branch("p.a", "a", "c.1") == "p.a.@a:c_1"
     assert tool_root("p.a.@a:c_1.q.b") == "p.a.@a:c_1"
+    assert tool_root("@a:c_1") == "@a:c_1"
     assert tool_root("p.a") is None
+    assert tool_root("a@1.b@2") is None
 
 
 def test_events_of_other_agents_become_user_content_that_says_who_did_what() -> None:
