@@ -207,7 +207,7 @@ class Player:
             return self._gone_on({**user, "invocation_id": self._invocations[turn["resume"]]})
         return self._rt.run(**user, message=self._message(turn), state_delta=turn.get("state"))
 
-    def _gone_on(self, place: Mapping[str, str]) -> Iterator[Event]:
+    def _gone_on(self, place: Mapping[str, Any]) -> Iterator[Event]:
         """The events of a turn that goes on; one that has failed, maybe where the program was lost, is tried again."""
         has_begun = False
         if self._rt.turns.get(**place).state != "failed":
