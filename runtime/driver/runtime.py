@@ -356,11 +356,12 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         """Read what has happened to the deployment: the newest events of processes, store and connections, the oldest first."""
         return self._client.run(self._client.engine.deployment_events())
 
-    def refusal(self, *, again: bool = False) -> OverloadedError | None:
-        """The error that any new turn would get now, since all lines were full just before.
+    def refusal(self, *, again: bool = False, unread: int = 0) -> OverloadedError | None:
+        """The error that any new turn would get now: all lines were full just before, or this program's turns fill them.
 
         Args:
             again: the caller was told None before, and is still about to ask.
+            unread: the turns that the caller was told None for, and will ask for before this one.
 
         Returns:
             None when there may be room for one, which the caller is about to ask for.
@@ -368,7 +369,7 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         Raises:
             RuntimeClosedError: the runtime is not started, or closed.
         """
-        return self._open_turns().refusal(again=again)
+        return self._open_turns().refusal(again=again, unread=unread)
 
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""

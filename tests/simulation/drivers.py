@@ -30,6 +30,7 @@ class SimEngine:
 
     def __init__(self, world: World, process: SimProcess) -> None:
         self._world = world
+        self.settings = world.settings
         self.session = world.session_ref(process)
         self.runner = RunnerRef(world.runner_handle(process).link("the Runner"))
 

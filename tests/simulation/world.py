@@ -112,6 +112,7 @@ class World:
     Attributes:
         faults: has the faults of the plan come.
         store_timeout_s: see FaultPlan.
+        settings: as drivers know them.
         promises: what replies of Session actors have promised, and did not hold.
         runner: the process that leads, where the Runner has two.
         standby: the one that stands by; None: there is none now.
@@ -140,6 +141,7 @@ class World:
         self.store_timeout_s = plan.store_timeout_s
         self._groups = groups
         self._limits = limits
+        self.settings = SETTINGS.model_copy(update={"max_waiting_turns": limits.max_waiting_turns})
         self._turns_opened_at_once = turns_opened_at_once
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)

@@ -128,6 +128,11 @@ class Backlog:
                 del self._lines[owner]
 
 
+def line_is_full(turns: int, waited_s: float) -> OverloadedError:
+    """The refusal of the line of a deployment in which so many turns wait, the first of them for so long."""
+    return OverloadedError("this deployment", f"{turns} turns", "max_waiting_turns", retry_after_s(waited_s))
+
+
 def _owners(turn: TurnKey) -> tuple[Hashable, ...]:
     return turn[0], turn[0].user, None
 

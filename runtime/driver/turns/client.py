@@ -45,9 +45,9 @@ class TurnClient:
         self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
 
-    def refusal(self, *, again: bool) -> OverloadedError | None:
+    def refusal(self, *, again: bool, unread: int) -> OverloadedError | None:
         """The error that any new turn would get without being asked for; None when one may be asked for, and is about to be."""
-        return self._refusals.of_any_turn(again=again)
+        return self._refusals.of_any_turn(again=again, unread=unread)
 
     def start_soon(self, turn: TurnState, message: p.StartTurn, plan: FlowPlan | None = None) -> None:
         """Start a turn, without waiting for it.
@@ -57,7 +57,7 @@ class TurnClient:
             plan: the flow that it carries out, if any, with the name `message.flow`.
         """
 
-        if not message.repeatable and (refusal := self._refusals.ask(message.key)) is not None:
+        if not message.repeatable and (refusal := self._refusals.ask(turn)) is not None:
             # On this thread: a loop that is busy would take long to say so.
             turn.fail(refusal)
             return
@@ -121,10 +121,11 @@ class TurnClient:
                 message = await build()
         except Exception as error:
             # The user gets whatever kept the turn from starting.
-            self._refusals.leave(turn.key)
+            self._refusals.leave(turn)
             turn.fail(error)
             return
         except asyncio.CancelledError:
+            self._refusals.leave(turn)
             turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
             raise
         await self._ask(turn, message)
@@ -158,13 +159,12 @@ class TurnClient:
                     return
                 # The user gets whatever kept the turn from starting.
                 if isinstance(error, OverloadedError):
-                    self._refusals.note(turn.key, error)
+                    self._refusals.note(turn, error)
                 else:
-                    self._refusals.leave(turn.key)
+                    self._refusals.leave(turn)
                 turn.fail(error)
                 return
-            if not started.attached:
-                self._refusals.leave(turn.key)
+            self._refusals.leave(turn, makes_room=not started.attached)
             if started.invocation_id != turn.invocation_id:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached

@@ -195,6 +195,7 @@ class HttpConnection(H11Protocol):
 
         self.app = serve
         self._was_let_through = False
+        self._waiting = b""
         self._skipped = 0
         self._head_since_s: float | None = time.monotonic()
         self._is_heard = False
@@ -210,7 +211,7 @@ class HttpConnection(H11Protocol):
     @property
     def is_asking(self) -> bool:
         """A request of its waits for an answer."""
-        return self.cycle is not None and not self.cycle.response_complete
+        return bool(self._waiting) or (self.cycle is not None and not self.cycle.response_complete)
 
     @property
     def had_time(self) -> bool:
@@ -290,6 +291,29 @@ class HttpConnection(H11Protocol):
             self._was_let_through = False
             if self._is_answered_unread(data):
                 return
+            if self._was_let_through and not self._connections.shedding.line.may_pass():
+                self._wait(data)
+                return
+        if self._waiting:
+            self._waiting += data
+        else:
+            self._read(data)
+
+    def _wait(self, data: bytes) -> None:
+        """Leave a request unread until those before it are read."""
+        self._waiting = data
+        self._head_since_s = None
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        self._connections.shedding.line.add(self._read_waiting)
+
+    def _read_waiting(self) -> None:
+        data, self._waiting = self._waiting, b""
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         if self.conn.their_state is h11.IDLE and self._head_since_s is None:
             self._head_since_s = time.monotonic()
         super().data_received(data)

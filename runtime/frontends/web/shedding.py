@@ -6,7 +6,8 @@ part of them, as much as it takes, is answered by bytes that stand ready. Reques
 
 While the lines of a deployment are full its servers know it, and any new turn would be refused whatever its request says. So it
 is answered without being read as well, by what the Runtime would say, unless it may be the repeat of one that is there, which is
-joined.
+joined. A server knows it also by what it has let through itself: its turns that have not begun, and requests that it has yet to
+read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import OverloadedError
-from actors.rules.capacity.load_shedding import LoadShedding
+from actors.rules.capacity.refusing.load_shedding import LoadShedding
 from runtime.frontends.web.problems import PROBLEM, Problem, problem_of, retry_after
+from runtime.frontends.web.unread_line import UnreadLine
 
 LOOK_S = 0.01
 """Seconds between two looks at the event loop."""
@@ -87,11 +89,11 @@ _log = logging.getLogger(__name__)
 class AnyRefusal(Protocol):
     """Gives the error that any new turn would get: see Runtime.refusal."""
 
-    def __call__(self, *, again: bool) -> OverloadedError | None:
+    def __call__(self, *, again: bool, unread: int) -> OverloadedError | None:
         """None when a turn may be asked for."""
 
 
-def no_refusal(*, again: bool) -> OverloadedError | None:
+def no_refusal(*, again: bool, unread: int) -> OverloadedError | None:
     """The refusal of a server without a Runtime."""
     return None
 
@@ -105,11 +107,13 @@ class Shedding:
     Attributes:
         refused: how many were since the server has too much to do.
         refused_by_lines: how many were since the lines were full.
+        line: the others, until they are read.
     """
 
     def __init__(self, refusal: AnyRefusal = no_refusal) -> None:
         self.refused = 0
         self.refused_by_lines = 0
+        self.line = UnreadLine()
         self._refusal = refusal
         self._rule = LoadShedding()
         self._timer: asyncio.TimerHandle | None = None
@@ -155,7 +159,7 @@ class Shedding:
         # A turn that is repeated is named in the headers, or by ADK's clients in the body.
         if kind is None or _REPEATS.search(data) is not None or (kind[1] != b"turns" and not is_whole):
             return None
-        if (refusal := self._refusal(again=False)) is None:
+        if (refusal := self._refusal(again=False, unread=len(self.line))) is None:
             return None
         self.note_request()
         self.refused_by_lines += 1
@@ -163,7 +167,7 @@ class Shedding:
 
     def late_refusal(self) -> OverloadedError | None:
         """The refusal of a new turn that was let through before the lines were known to be full."""
-        refusal = self._refusal(again=True)
+        refusal = self._refusal(again=True, unread=0)
         self.refused_by_lines += refusal is not None
         return refusal
 

@@ -16,8 +16,11 @@ import pytest
 from starlette.applications import Starlette
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
+from actors.rules.capacity.refusing.refused_lines import PROBE_S
+from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.web.connections import ConnectionLimits
+from runtime.frontends.web.serving import WebServer
 from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
 from runtime.settings import Settings
 from runtime.web import app_for
@@ -26,6 +29,12 @@ from tests.support.servers.web_load import RETRY_AFTER, Caller, request, turn_re
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 TURNS = "/v1/apps/desk/sessions/s/turns?user=ada"
+
+
+def turns_of(session: str) -> str:
+    return f"/v1/apps/desk/sessions/{session}/turns?user=ada"
+
+
 BUSY = [(1.0, 1_000)] * 6
 """Looks at a loop that is late and has had many requests, until it refuses all new turns."""
 
@@ -225,6 +234,65 @@ def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_j
         assert f'operation="POST, refused unread",status="429"}} {app.state.shedding.refused_by_lines}\n' in metrics
         assert [first.result().text, second.result().text] == ["ok", "ok"]
         assert len(rt.turns.list("ada", "s", limit=100)) == 3
+
+
+AT_ONCE, MAY_WAIT = 80, 10
+
+
+def test_a_server_lets_no_more_turns_through_at_once_than_may_wait(tmp_path: Path) -> None:
+    """Before any refusal of a Runner has come it knows what it has let through itself."""
+    deploy = Deploy("local", tmp_path)
+    root = LlmAgent(name="root", model=PatternModel([], default="ok"))
+
+    async def ask(url: str) -> list[tuple[int, bytes]]:
+        callers = [await Caller.to(url) for _ in range(AT_ONCE)]
+        paths = [turns_of(f"s{number}") for number in range(AT_ONCE)]
+        answers = await asyncio.gather(
+            *(caller.exchange(turn_request(path, "hi")) for caller, path in zip(callers, paths, strict=True))
+        )
+        # Those that were refused, and those that waited unread, go on over the same connections.
+        for caller in callers:
+            while (await caller.exchange(turn_request(paths[0], "again")))[0] != 200:
+                continue
+            caller.close()
+        return [(status, body) for status, _, body in answers]
+
+    with deploy(root, app_name="desk", settings=Settings(max_waiting_turns=MAY_WAIT)) as rt:
+        app = app_for(rt)
+        with serving(app) as url:
+            began_s = time.monotonic()
+            answers = asyncio.run(ask(url))
+            took_s = time.monotonic() - began_s
+    refused = [body for status, body in answers if status == 429]
+    assert len(refused) + sum(status == 200 for status, _ in answers) == AT_ONCE
+    assert len(refused) > AT_ONCE / 4
+    in_vain = sum(b"as many turns wait as may" not in body for body in refused)
+    assert in_vain <= 1 + took_s / PROBE_S
+
+
+async def test_a_client_that_leaves_while_its_request_waits_unread_holds_up_nobody(rt: Runtime) -> None:
+    app = app_for(rt)
+    server = WebServer(app, "127.0.0.1", 0)
+    line = server.connections.shedding.line
+    serving_it = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn tells it so only
+        await asyncio.sleep(0.001)
+    callers = [await Caller.to(server.url) for _ in range(2)]
+    # As if others were before them, until they are let go on.
+    line.add(lambda: None)
+    assert len(line) == 1
+    asked = [asyncio.create_task(caller.exchange(turn_request(turns_of(f"left-{n}"), "hi"))) for n, caller in enumerate(callers)]
+    while len(line) < 3:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.001)
+    callers[0]._writer.transport.abort()
+    asked[0].cancel()
+    assert line.may_pass() is False
+    line._next_pass()
+    assert (await asked[1])[0] == 200
+    assert len(line) == 0
+    callers[1].close()
+    server.should_exit = True
+    await serving_it
 
 
 def test_the_bytes_that_stand_ready_are_a_response() -> None:

@@ -65,10 +65,10 @@ class Served:
         self.recent = RecentFigures(self.runtimes)
         self.shedding = Shedding(self._refusal)
 
-    def _refusal(self, *, again: bool) -> OverloadedError | None:
+    def _refusal(self, *, again: bool, unread: int) -> OverloadedError | None:
         """The error that any new turn would get, of whichever app; None when one of them is to be asked, or cannot be."""
         try:
-            refusals = [runtime.refusal(again=again) for runtime in self.runtimes.values()]
+            refusals = [runtime.refusal(again=again, unread=unread) for runtime in self.runtimes.values()]
         except RuntimeClosedError:
             return None
         return refusals[0] if None not in refusals else None
