@@ -286,6 +286,7 @@ async def test_a_client_that_leaves_while_its_request_waits_unread_holds_up_nobo
         await asyncio.sleep(0.001)
     callers[0]._writer.transport.abort()
     asked[0].cancel()
+    await asyncio.wait([asked[0]])
     assert line.may_pass() is False
     line._next_pass()
     assert (await asked[1])[0] == 200
