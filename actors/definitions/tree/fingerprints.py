@@ -94,9 +94,14 @@ class Fingerprints:
             if made is None:
                 made = self._lists[key] = _hashed(b"l", *map(self.of, value))
             return made
-        made = _Walk().of(value)
+        made = _Walk(self._class_of(value)).of(value)
         self._kept[id(value)] = (value, made)
         return made
+
+    def _class_of(self, value: object) -> Mapping[type, bytes]:
+        """The class of an object that counts by its attributes, with its fingerprint: a hundred thousand models share one."""
+        kind: Any = type(value)
+        return {kind: self.of(kind)} if _is_plain(kind) and kind is value.__class__ else {}
 
 
 def combined(parts: Iterable[bytes]) -> bytes:
@@ -115,10 +120,12 @@ class _Walk:
     """One walk over all that a value is made of. What was met before counts by the number of its first place.
 
     Args:
+        known: the fingerprints of classes that need not be walked through.
         around: the walk that has come to a set, for one of its members. It knows what it is in, so that no walk goes in circles.
     """
 
-    def __init__(self, around: _Walk | None = None) -> None:
+    def __init__(self, known: Mapping[type, bytes], around: _Walk | None = None) -> None:
+        self._known = known
         self._met: dict[int, int] = dict(around._met) if around is not None else {}
         self._alive: list[object] = []
         self._depth: int = around._depth if around is not None else 0
@@ -192,7 +199,9 @@ class _Walk:
                 return _hashed(b"dict", *(self.of(part) for item in value.items() for part in item))
             case set() | frozenset():
                 # Each by itself, since they come in any order.
-                return _hashed(b"set", *sorted((self if type(each) in _SIMPLE else _Walk(self)).of(each) for each in value))
+                return _hashed(
+                    b"set", *sorted((self if type(each) in _SIMPLE else _Walk(self._known, self)).of(each) for each in value)
+                )
             case _:
                 return _hashed(b"list", b"", *map(self.of, cast(Iterable[object], value)))
 
@@ -237,21 +246,25 @@ class _Walk:
         return _hashed(b"class", *map(self.of, parts))
 
     def _of_object(self, value: object) -> bytes:
-        kind = type(value)
-        if isinstance(value, _SHOWN) or kind.__module__.startswith("pathlib"):
+        kind: Any = type(value)
+        if _shape(kind).is_shown:
             return _hashed(b"shown", self._name(kind), repr(value).encode(errors="surrogatepass"))
         state = _state(value)
         if state is None and not _is_users(kind):
             named = getattr(value, "__qualname__", "")
             return _hashed(b"object", self._name(kind), named.encode() if isinstance(named, str) else b"")
         if state is None:
-            return _hashed(b"object", self.of(kind))
-        parts = [self.of(kind)]
+            return _hashed(b"object", self._of_kind(kind))
+        parts = [self._of_kind(kind)]
         self._depth += ATTRIBUTE_DEPTH
         for name, each in state:
             parts += name.encode(), self.of(each)
         self._depth -= ATTRIBUTE_DEPTH
         return _hashed(b"object", *parts)
+
+    def _of_kind(self, kind: type) -> bytes:
+        known = self._known.get(kind)
+        return self.of(kind) if known is None else known
 
     def _face(self, value: FunctionType | type) -> tuple[bytes, ...]:
         """The part of an installed function or class that a model may be shown: another release of its package may change it."""
@@ -328,11 +341,13 @@ class _Shape(NamedTuple):
     """What all objects of a class have in common.
 
     Attributes:
+        is_shown: their text tells their values.
         has_own_state: it is a model with a state of its own, which changes with each call.
         computed: the names of cached properties, whose values stand among the attributes.
         slots: those of classes of the user.
     """
 
+    is_shown: bool
     has_own_state: bool
     computed: frozenset[str]
     slots: tuple[str, ...]
@@ -346,7 +361,8 @@ def _shape(kind: type) -> _Shape:
         computed.update(name for name, member in vars(each).items() if isinstance(member, functools.cached_property))
         own = vars(each).get("__slots__", ())
         slots += [name for name in ((own,) if isinstance(own, str) else own) if _is_users(each) and not name.startswith("__")]
-    return _Shape(hasattr(kind, "adopt") and hasattr(kind, "state"), frozenset(computed), tuple(slots))
+    is_shown = issubclass(kind, _SHOWN) or kind.__module__.startswith("pathlib")
+    return _Shape(is_shown, hasattr(kind, "adopt") and hasattr(kind, "state"), frozenset(computed), tuple(slots))
 
 
 def _is_users(value: Any) -> bool:

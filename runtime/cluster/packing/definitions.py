@@ -91,6 +91,7 @@ class SharedCode:
         fields: fields of their definitions that are not data.
         extra, private: pydantic's extra fields and private attributes.
         definition: the definition itself, instead of its fields, when its class pickles in a way of its own.
+        model_kind: the class of their models, to which these refer; None where they are names.
     """
 
     kind: type[BaseAgent]
@@ -103,6 +104,7 @@ class SharedCode:
     limits: Limits
     recording: Recording
     compaction: EventsCompactionConfig | None
+    model_kind: type | None = None
 
     def parts(self) -> Mapping[str, object]:
         """The parts of the definition, by the names that users know."""
@@ -112,6 +114,7 @@ class SharedCode:
             "plugins": self.plugins,
             "mask_requests": self.recording.mask,
             "events_compaction_config": self.compaction,
+            "model": self.model_kind,
         }
         return {**self.fields, **also, **own, "private attributes": self.private, "extra fields": self.extra}
 
@@ -256,12 +259,13 @@ class _Packer:
 
     Attributes:
         codes: pickled SharedCodes, by number.
-        models: the number of its code, and what is pickled on top of that, by the number that rows have.
+        models: the number of a code, and what is pickled on top of that, each with the number that rows have. Models that are
+            pickled alike are one here: those of a hundred thousand agents may be made alike.
     """
 
     def __init__(self, tree: AgentTree, replace_model: Callable[[str | Model], str | Model]) -> None:
         self.codes: list[bytes] = []
-        self.models: list[tuple[int, bytes]] = []
+        self.models: dict[tuple[int, bytes], int] = {}
         self._tree = tree
         self._models = tree.models
         self._replace_model = replace_model
@@ -276,7 +280,7 @@ class _Packer:
         model, global_instruction = self._models.get(name, ""), self._tree.global_instruction(name)
         data: JsonObject = {}
         code: list[str] = []
-        key: list[Hashable] = [type(agent), identity_of(global_instruction)]
+        key: list[Hashable] = [type(agent), type(model), identity_of(global_instruction)]
         if fields.is_opaque:
             # Nothing of it can be left out, so it shares its code with no other agent.
             key.append(id(agent))
@@ -292,8 +296,8 @@ class _Packer:
                 key.append(id(agent))
         number = self._numbers.get(shared := (identity_of(model), *key))
         if number is None:
-            number = self._numbers[shared] = len(self.models)
-            self.models.append(self._with_model(agent, tuple(key), code))
+            number = self.models.setdefault(self._with_model(agent, tuple(key), code), len(self.models))
+            self._numbers[shared] = number
         placement = values["placement"]
         # Ten times as fast as pydantic compares, and most agents may live anywhere.
         is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
@@ -302,13 +306,13 @@ class _Packer:
     def _with_model(self, agent: BaseAgent, key: tuple[Hashable, ...], fields: Sequence[str]) -> tuple[int, bytes]:
         """The number of an agent's code, and its model on top of that. Raises DefinitionError: one of them cannot travel."""
         refusal = f"agent {agent.name!r} cannot travel to its actor"
+        model = self._replace_model(self._tree.model(agent.name))
         code = self._codes.get(key)
         if code is None:
-            shared = self._code(agent, fields)
+            shared = self._code(agent, fields, None if isinstance(model, str) else type(model))
             with refused(refusal, shared.parts):
                 code = self._codes[key] = _Code(len(self.codes), SharedPickle(shared))
             self.codes.append(code.pickle.raw)
-        model = self._replace_model(self._tree.model(agent.name))
         try:
             own = code.pickle.dumps(model)
         except Exception:
@@ -330,7 +334,7 @@ class _Packer:
                 name,
             )
 
-    def _code(self, agent: BaseAgent, fields: Sequence[str]) -> SharedCode:
+    def _code(self, agent: BaseAgent, fields: Sequence[str], model_kind: type | None) -> SharedCode:
         tree = self._tree
         alone = agent.alone()
         return SharedCode(
@@ -344,6 +348,7 @@ class _Packer:
             limits=tree.limits,
             recording=tree.recording,
             compaction=self._compaction,
+            model_kind=model_kind,
         )
 
 

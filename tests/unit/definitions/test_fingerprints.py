@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors import FunctionTool, LlmAgent, Plugin
-from actors.definitions.tree import AgentTree
+from actors.definitions.tree import AgentTree, fingerprints
 from actors.definitions.tree.fingerprints import Fingerprints
 from actors.rules.versions.difference import tree_difference
 from actors.testing import PatternModel, ScriptedModel
@@ -207,6 +207,25 @@ def test_a_version_has_the_same_name_in_every_process() -> None:
         ).stdout
 
     assert run("1") == run("2") != ""
+
+
+def test_a_class_that_many_models_share_is_walked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = compiled(
+        "class made:\n    def __init__(self, name):\n        self.name = name\n    def say(self):\n        return self.name"
+    )
+    models = [kind(f"model {number}") for number in range(10)]
+    expected, walked = [of(model) for model in models], []
+    of_class = fingerprints._Walk._of_class
+
+    def noted(walk: Any, kind: type) -> bytes:
+        walked.append(kind)
+        return of_class(walk, kind)
+
+    monkeypatch.setattr(fingerprints._Walk, "_of_class", noted)
+    prints = Fingerprints()
+    assert [prints.of(model) for model in models] == expected
+    assert walked == [kind]
+    assert len(set(expected)) == 10
 
 
 def test_what_is_nested_too_deep_counts_by_what_is_around_it() -> None:
