@@ -41,6 +41,7 @@ from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
+from actors.refs.shielded import shielded
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root
@@ -100,11 +101,11 @@ class AgentActor(Actor):
             return p.Cancelled(agent=self._spec.name)
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = asyncio.create_task(self._run(run, message))
+        task = asyncio.get_running_loop().create_task(self._run(run, message))
         self._runs[message.turn] = (task, run)
         try:
             # Shielded, so that the run is marked as stopped before its code hears of the cancellation.
-            return await asyncio.shield(task)
+            return await shielded(task)
         except asyncio.CancelledError:
             if not is_being_cancelled():
                 return p.Cancelled(agent=self._spec.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -37,7 +37,7 @@ class Children:
         self._runner = runner
         self._reader = reader
         self._writer = writer
-        self._asked: Counter[str] = Counter()
+        self._asked: defaultdict[str, int] = defaultdict(int)
 
     async def run(
         self,

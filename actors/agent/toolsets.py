@@ -6,11 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.agents.asking_tool import AskingTool
-from actors.definitions.agents.llm import LlmAgent, as_tool, check_tools
+from actors.definitions.agents.llm import as_tool, check_tools
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tools.requests.find_tools import FindToolsTool
@@ -55,7 +54,7 @@ class OpenToolsets:
             DefinitionError: a toolset has answered with something that is no tool, or with a name that is taken.
             Exception: what a toolset raises.
         """
-        agent = cast(LlmAgent, spec.definition)
+        agent = spec.llm_agent
         if not any(isinstance(tool, Toolset) for tool in agent.tools):
             return spec
         facts = ReadonlyContext(**facts_for_user_code(context))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from actors.errors import ModelResponseError
 from actors.interfaces.attempts import NO_ATTEMPT, note_attempt
@@ -84,7 +84,7 @@ class Responses:
         if isinstance(error, Exception):
             self._attempt.failed(error)
         # Generators have it, other iterators need not.
-        close = cast("Callable[[], Awaitable[None]] | None", getattr(self._generated, "aclose", None))
+        close: Callable[[], Awaitable[None]] | None = getattr(self._generated, "aclose", None)
         if close is not None:
             await close()
 

@@ -212,11 +212,20 @@ class Content(_Value, frozen=True, kw_only=True):
 
     def function_calls(self) -> Iterator[FunctionCall]:
         """The calls in this content, in order."""
-        return (part.function_call for part in self.parts if part.function_call is not None)
+        # No generator: this is asked a dozen times in a turn, and most contents have none.
+        calls: list[FunctionCall] = []
+        for part in self.parts:
+            if part.function_call is not None:
+                calls.append(part.function_call)
+        return iter(calls)
 
     def function_responses(self) -> Iterator[FunctionResponse]:
         """The responses in this content, in order."""
-        return (part.function_response for part in self.parts if part.function_response is not None)
+        responses: list[FunctionResponse] = []
+        for part in self.parts:
+            if part.function_response is not None:
+                responses.append(part.function_response)
+        return iter(responses)
 
 
 class Answer:

@@ -10,7 +10,7 @@ from actors.interfaces.transport import EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply, Message
-from actors.rules.checks.sizes import check_request
+from actors.rules.checks.sizes import too_large_request
 
 M = TypeVar("M", bound=Message)
 
@@ -48,8 +48,8 @@ class Ref:
             RaygroveError: the error that the actor replied, or a reply of another class.
         """
         raw = encode(message)
-        if self._max_bytes is not None:
-            check_request(len(raw), self._max_bytes)
+        if self._max_bytes is not None and len(raw) > self._max_bytes:
+            raise too_large_request(len(raw), self._max_bytes)
         take: EarlyReply | None = None if early is None else lambda raw: early(decode_message(raw))
         reply = decode_message(await self._link.send(raw, once=once, early=take))
         if isinstance(reply, ErrorReply):

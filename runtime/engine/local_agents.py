@@ -15,6 +15,7 @@ from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey
+from actors.refs.shielded import shielded
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
 from actors.runner.environment import RunnerTree
 from runtime.engine.deployment import model_checks, obstacles
@@ -41,7 +42,7 @@ class LocalLink:
         # The event loop itself holds tasks weakly.
         self._handling.add(handling)
         handling.add_done_callback(self._handling.discard)
-        return await asyncio.shield(handling)
+        return await shielded(handling)
 
 
 class LocalDirectory:

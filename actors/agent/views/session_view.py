@@ -158,10 +158,8 @@ class AgentView:
         self._take(decode_event(stored.raw, stored.seq), len(stored.raw))
 
     def _take(self, event: Event, size: int) -> None:
-        entries = len(self.history)
-        self.history.add(event)
         self.seq = event.seq
-        if len(self.history) > entries:
+        if self.history.add(event):
             self._size += size
 
     def _drop_unseen(self) -> None:

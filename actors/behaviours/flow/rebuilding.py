@@ -11,7 +11,6 @@ from typing import cast
 from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.flow.round import task_tools
 from actors.behaviours.llm.rebuilding import PastRun, inexact_names, inexact_tools, settled_request
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
@@ -69,7 +68,7 @@ class PastRound:
         context, tasks, agent = cast(WorkContext, past), self._mark.tasks, self._spec.name
         others = peers(self._board, agent, tasks)
         work = Work(definition=self._definition, run=self._mark.run, round=self._mark.round, tasks=tasks, peers=others)
-        own = cast(LlmAgent, self._spec.definition).tools
+        own = self._spec.llm_agent.tools
         tools = task_tools(agent, own, self._plan, self._board, tasks, others)
         prompt = TaskPrompt(self._spec, context, work, self._plan, self._board)
         return await settled_request(self._spec, context, prompt, tools.by_name)

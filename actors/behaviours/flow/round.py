@@ -7,7 +7,7 @@ in the log. A round that was lost between the model's response and that event go
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +17,6 @@ from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
@@ -87,7 +86,7 @@ class _Round:
         self._context = context
         self._work = work
         self._board = board
-        own = cast(LlmAgent, spec.definition).tools
+        own = spec.llm_agent.tools
         by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
         if context.run_config.asks_for_more:
             by_name[REQUEST_BUDGET] = RequestBudgetTool()

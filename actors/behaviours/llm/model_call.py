@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +18,6 @@ from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.recording import CallRecorder
 from actors.behaviours.llm.request import RequestBuilder
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
@@ -104,7 +103,7 @@ class ModelCall:
         self._tools = tools
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
-        self._planner = cast(LlmAgent, spec.definition).planner
+        self._planner = spec.llm_agent.planner
 
     async def run(self) -> Event | None:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 from actors.behaviours.lifecycle import KeepOutput
 from actors.definitions.agents.llm import LlmAgent
@@ -17,7 +16,7 @@ from actors.messages.json_types import JsonValue
 
 def output_keeper(spec: AgentSpec) -> KeepOutput:
     """Return the function that keeps an agent's output."""
-    return partial(_keep, cast(LlmAgent, spec.definition))
+    return partial(_keep, spec.llm_agent)
 
 
 def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
@@ -50,7 +49,7 @@ class InterimWords:
     """
 
     def __init__(self, spec: AgentSpec, done: Sequence[Event]) -> None:
-        agent = cast(LlmAgent, spec.definition)
+        agent = spec.llm_agent
         self._key = agent.output_key if agent.output_type is None else None
         self._said = "".join(event.text for event in done if event.author == spec.name) if self._key else ""
 

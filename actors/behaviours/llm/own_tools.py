@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
@@ -22,7 +19,7 @@ def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for
         finish: ends the task of an agent that works on one; None: there is a new one.
         asks_for_more: a budget of the turn, once used up, has the user asked for more.
     """
-    agent = cast(LlmAgent, spec.definition)
+    agent = spec.llm_agent
     by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
     if agent.mode == TASK:
         finish = finish or FinishTaskTool(agent.output_type)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from actors.behaviours.callbacks import call
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import RULES
 from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
@@ -41,7 +40,7 @@ class AgentPrompt:
 
     def __init__(self, spec: AgentSpec, context: Context) -> None:
         self._spec = spec
-        self._agent = cast(LlmAgent, spec.definition)
+        self._agent = spec.llm_agent
         # The output of a task is the arguments of a call.
         self.has_output_schema = self._agent.mode != TASK
         self._context = context
@@ -71,7 +70,7 @@ class Templates:
 
     async def of_agent(self) -> list[str]:
         """Return the agent's static instruction, the tree's, the agent's, and its identity, "" where there is none."""
-        agent = cast(LlmAgent, self._spec.definition)
+        agent = self._spec.llm_agent
         return [
             agent.static_instruction,
             await self.filled_in(self._spec.global_instruction),
@@ -81,7 +80,7 @@ class Templates:
 
     async def placed_in(self, contents: list[Content]) -> list[Content]:
         """Return the conversation, with the instruction of an agent that has a static one before the newest message."""
-        agent = cast(LlmAgent, self._spec.definition)
+        agent = self._spec.llm_agent
         instruction = await self.filled_in(agent.instruction) if agent.static_instruction else ""
         if not instruction:
             return contents

@@ -114,7 +114,7 @@ def inexact_names(names: Sequence[str]) -> str:
 
 def names_in_instructions(spec: AgentSpec) -> list[str]:
     """The names of state and artifacts that the agent's instructions have in their templates."""
-    agent = cast(LlmAgent, spec.definition)
+    agent = spec.llm_agent
     templates = [spec.global_instruction, agent.instruction]
     return [name for template in templates if isinstance(template, str) for name in template_names(template)]
 

@@ -7,7 +7,6 @@ from typing import cast
 
 from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.tool_calls import ToolCalls
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext
 from actors.definitions.tree.spec import AgentSpec
@@ -26,7 +25,7 @@ class RequestBuilder:
     """
 
     def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
-        self._agent = cast(LlmAgent, spec.definition)
+        self._agent = spec.llm_agent
         self._name = spec.name
         self._model: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
         self._prompt = prompt

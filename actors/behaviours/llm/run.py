@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import msgspec
 
@@ -16,7 +15,6 @@ from actors.behaviours.llm.prompt import AgentPrompt
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
 from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
-from actors.definitions.agents.llm import LlmAgent
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import BudgetExceededError
@@ -45,11 +43,12 @@ class LlmRun:
     """The steps of one run: each is a model call and the tools that the model calls."""
 
     def __init__(self, spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> None:
-        agent = cast(LlmAgent, spec.definition)
+        agent = spec.llm_agent
         self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
         self._spec = spec
         self._context = context
-        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish, asks_for_more=context.run_config.asks_for_more))
+        self._asks_for_more = context.run_config.asks_for_more
+        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish, asks_for_more=self._asks_for_more))
         self._compactor = compactor
         self._has_asked = False
         self._keep_output = output_keeper(spec) if self._finish is None else None
@@ -74,7 +73,7 @@ class LlmRun:
 
     async def _run_held_calls(self) -> AnyOutcome | None:
         """Run the calls before which the user was asked for more of a budget; None if the model is to be called next."""
-        if not self._context.run_config.asks_for_more:
+        if not self._asks_for_more:
             return None
         calls = (await self._context.view()).held_calls(self._context.invocation_id)
         return await self._run_calls(calls) if calls else None
@@ -179,7 +178,7 @@ class LlmRun:
         output = self._finish.finished(event, {call.id or "": call.args for call in calls}) if self._finish is not None else None
         if output is None:
             return event
-        key, actions = cast(LlmAgent, self._spec.definition).output_key, event.actions
+        key, actions = self._spec.llm_agent.output_key, event.actions
         if key:
             actions = msgspec.structs.replace(actions, state_delta={**actions.state_delta, key: output})
         return msgspec.structs.replace(event, output=output, actions=actions)

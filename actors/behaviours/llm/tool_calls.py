@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +84,7 @@ class ToolCalls:
         self._needs_consent: dict[str, bool] = {}
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
-        self._called: Counter[str] = Counter()
+        self._called: defaultdict[str, int] = defaultdict(int)
         self._tool_runs: ToolRuns | None = None
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 from actors.definitions.agents.base import BaseAgent, callbacks
 from actors.definitions.agents.callback import UserCallback
@@ -51,6 +52,11 @@ class AgentSpec:
     def name(self) -> str:
         """The agent's name."""
         return self.definition.name
+
+    @cached_property
+    def llm_agent(self) -> LlmAgent:
+        """The definition of an LLM agent."""
+        return cast(LlmAgent, self.definition)
 
     @cached_property
     def mode(self) -> str | None:

@@ -43,11 +43,10 @@ def check_state(scope: str, size: int, limits: Limits) -> None:
         raise TooLargeError(f"the {scope} state", size, "RAYGROVE_MAX_STATE_BYTES", limits.max_state_bytes, advice)
 
 
-def check_request(size: int, limit: int) -> None:
-    """Check the size of a driver's request in bytes. Raises TooLargeError."""
-    if size > limit:
-        advice = "save what is large with rt.artifacts.save, and say its name in the message"
-        raise TooLargeError("the message", size, "RAYGROVE_MAX_MESSAGE_BYTES", limit, advice)
+def too_large_request(size: int, limit: int) -> TooLargeError:
+    """The error of a driver's request that has more bytes than its limit."""
+    advice = "save what is large with rt.artifacts.save, and say its name in the message"
+    return TooLargeError("the message", size, "RAYGROVE_MAX_MESSAGE_BYTES", limit, advice)
 
 
 def results_to_drop(sizes: Sequence[int], limits: Limits) -> set[int]:

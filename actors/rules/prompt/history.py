@@ -103,27 +103,27 @@ class History:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, event: Event) -> None:
-        """Add the next event of the log."""
+    def add(self, event: Event) -> bool:
+        """Add the next event of the log. Returns whether the agent sees it."""
         if self.ledger is not None:
             self.ledger.add(event)
         if event.actions.compaction is not None:
             self._summarise(event)
-            return
+            return False
         is_reused = any(call.id in self._compiler.own_calls for call in event.function_calls())
         self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
         self._note_inputs(event, entry)
         self._note_waiting(event, entry)
         if entry is None:
-            return
+            return False
         if self._summaries is not None and entry.responses and (again := self._summaries.brought_back(entry)):
             self._entries += again
             self._is_arranged = False
         before = self._entries[-1] if self._entries else None
         self._entries.append(entry)
         if not self._is_arranged:
-            return
+            return True
         if is_reused or (entry.calls and entry.responses):
             # No agent makes such an event, but a log may have been imported. It can change any earlier content.
             self._is_arranged = False
@@ -132,6 +132,7 @@ class History:
         else:
             self._newest_start = len(self._contents)
             append_contents(self._contents, entry, {})
+        return True
 
     def _summarise(self, event: Event) -> None:
         """Put a summary in place of what it covers."""

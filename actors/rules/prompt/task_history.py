@@ -93,8 +93,8 @@ class TaskHistory(History):
         self._open: dict[str, UnansweredCall] = {}
         self.boards: dict[str, Board] = {}
 
-    def add(self, event: Event) -> None:
-        """Add the next event of the log."""
+    def add(self, event: Event) -> bool:
+        """Add the next event of the log. Returns whether the agent sees it."""
         origin = Origin(event.author)
         mark = event.flow
         if mark is not None:
@@ -104,11 +104,13 @@ class TaskHistory(History):
             origin = Origin(event.author, mark.run, frozenset(mark.tasks))
             self._record_calls(event, origin)
         self._record_responses(event)
+        known = len(self._entries)
         for part, part_origin in self._split_by_origin(event, origin):
             entry = self._compiler.entry(part)
             if entry is not None:
                 self._entries.append(entry)
                 self._origins.append(part_origin)
+        return len(self._entries) > known
 
     def board(self, run: str) -> Board:
         """The state of a run of a flow; an empty one when the log does not mention the run."""

@@ -46,7 +46,7 @@ def tool_root(branch: str | None) -> str | None:
 
 def speaker(author: str, branch: str | None) -> str:
     """The author of an event as stores keep it: marked on a tool branch, since the agent does not talk to the user there."""
-    return author if tool_root(branch) is None else TOOL_MARK + author
+    return TOOL_MARK + author if branch and tool_root(branch) is not None else author
 
 
 def state_key(agent: str, branch: str | None, path: str = "") -> str:
@@ -77,8 +77,8 @@ def is_visible(event_branch: str | None, branch: str | None) -> bool:
     branch is
     closed: what is on or below it is not seen outside, and an agent on it sees nothing of outside.
     """
+    if event_branch == branch:
+        return True
     if tool_root(event_branch) != tool_root(branch):
         return False
-    if not event_branch or not branch or event_branch == branch:
-        return True
-    return branch.startswith(event_branch + ".")
+    return not event_branch or not branch or branch.startswith(event_branch + ".")

@@ -21,7 +21,7 @@ class TurnTask:
 
     def start(self, turn: Coroutine[None, None, None]) -> None:
         """Run the turn."""
-        self._task = asyncio.create_task(turn)
+        self._task = asyncio.get_running_loop().create_task(turn)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""

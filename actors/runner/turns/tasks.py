@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import nullcontext
 
 import msgspec
 
@@ -167,8 +166,10 @@ class TurnTasks:
         if not turn.task.begin_run():
             return p.Cancelled(agent=turn.agent)
         try:
-            # Without a limit no timer: it asks for the loop and the task several times.
-            async with asyncio.timeout(turn.config.timeout) if turn.config.timeout is not None else nullcontext():
+            if turn.config.timeout is None:
+                # No timer either: it asks for the loop and the task several times.
+                return await self._with_hooks(version, turn)
+            async with asyncio.timeout(turn.config.timeout):
                 return await self._with_hooks(version, turn)
         except TimeoutError:
             return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)

@@ -86,8 +86,9 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
         """The amounts that it counts, computed once."""
         if self.counted is None:
             # A question about a budget is no call of a model.
-            calls = sum(not scope_of(call_id) for call_id in self.calls()) if self.content is not None else 0
-            self.counted = amounts_of(self.model_version, self.usage, calls, self.duration_s)
+            calls = self.calls()
+            counted = sum(not scope_of(call_id) for call_id in calls) if calls else 0
+            self.counted = amounts_of(self.model_version, self.usage, counted, self.duration_s)
         return self.counted
 
     def node_path(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -242,8 +242,8 @@ class SessionTurn:
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
-        self.responses: Counter[str] = Counter()
-        self.other_calls: Counter[str] = Counter()
+        self.responses: defaultdict[str, int] = defaultdict(int)
+        self.other_calls: defaultdict[str, int] = defaultdict(int)
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self.user_seq = self.row.first_seq
         self.raises: dict[str, BudgetAnswers] = {}
@@ -291,9 +291,9 @@ class SessionTurn:
         self.usage.note(event.author, event.model_version, event.amounts())
         if event.author == USER and event.branch is None:
             self.user_seq = seq
-            answered = (self.open_calls.get(call_id) for call_id in event.answered())
+            answered = [self.open_calls.get(call_id) for call_id, _ in event.responses()]
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
-            self._callers = tuple(call.author for call in answered if call is not None and tool_root(call.branch) is None)
+            self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
             if event.for_task():
                 self._callers = (*self._callers, event.for_task())
         for call_id, name in event.calls().items():
@@ -311,7 +311,7 @@ class SessionTurn:
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
             self._note_response(call_id, response, by_user=event.author == USER)
-        if tool_root(event.branch) is None:
+        if event.branch is None or tool_root(event.branch) is None:
             self._note_waiting(event)
         is_said = event.content is not None and event.content.role == "model" and not _is_of_function(event)
         if is_said and not any(map(scope_of, event.long_running_tool_ids)):
@@ -325,14 +325,16 @@ class SessionTurn:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
 
     def _note_waiting(self, event: EventScan) -> None:
-        for call_id in event.answered():
+        for call_id, _ in event.responses():
             # A call with an interim response is still open.
             if event.author == USER or call_id not in self.open_calls:
                 self.waiting_calls.pop(call_id, None)
-        calls = event.calls()
-        asked = [call_id for call_id in event.actions.requested_inputs if call_id in self.open_calls]
-        for call_id in (*(each for each in event.long_running_tool_ids if each in calls), *asked):
-            self.waiting_calls[call_id] = None
+        for call_id in event.long_running_tool_ids:
+            if call_id in event.calls():
+                self.waiting_calls[call_id] = None
+        for call_id in event.actions.requested_inputs:
+            if call_id in self.open_calls:
+                self.waiting_calls[call_id] = None
 
     def facts_of(self, call_id: str) -> CallFacts:
         """The facts that decide about an answer to a call, as far as the log has them."""
@@ -381,7 +383,7 @@ class SessionTurn:
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             waiting=tuple(self._waiting()),
-            model_calls=dict(self.responses + self.other_calls),
+            model_calls=dict(Counter(self.responses) + Counter(self.other_calls)),
             losses=dict(self.losses),
             retried_seq=self.retried_seq,
             config=self.config if self.config.outlives_pauses else None,

@@ -138,7 +138,7 @@ def _has_ended(account: Account, turn: SessionTurn, agent: str) -> bool:
     if account.budget.at_limit != "wrap_up":
         return False
     told_at = turn.last_calls.get(last_call_of(account, agent))
-    if told_at is not None and turn.responses[agent] > told_at:
+    if told_at is not None and turn.responses.get(agent, 0) > told_at:
         return True
     return agent in turn.unreserved and is_overdrawn(account)
 

@@ -52,6 +52,9 @@ class DaySums:
         logs: know the turns that are open.
         has_others: other Session actors serve sessions of the app.
         user: of the app whose turns are meant; None: those of all users are.
+
+    Attributes:
+        is_wanted: they were asked for. Before that no turn need be counted.
     """
 
     def __init__(self, stored: StoredUsage, logs: SessionLogs, *, has_others: bool, user: str | None = None) -> None:
@@ -67,9 +70,11 @@ class DaySums:
         self._older: tuple[int, Spent] = (-1, {})
         self._tracked: dict[TurnName, _Counted] = {}
         self._most = TRACKED
+        self.is_wanted = False
 
     async def refresh(self, key: SessionKey) -> None:
         """Read the store, if the sums are not known, or not of today. Raises StoreError."""
+        self.is_wanted = True
         async with self._reading:
             day, at_s = int(now_s() // DAY_S), asyncio.get_running_loop().time()
             is_old = self._has_others and at_s - self._read_s >= self._read_again_s

@@ -106,7 +106,9 @@ class TurnBudgets:
                     turn.reserved[message.turn.run] = (call, at_s)
                 if wraps_up:
                     # On disk before the agent hears of it: an heir of this actor does not tell it once more.
-                    turn.last_calls |= {last_call_of(each, message.agent): turn.responses[message.agent] for each, _ in wraps_up}
+                    turn.last_calls |= {
+                        last_call_of(each, message.agent): turn.responses.get(message.agent, 0) for each, _ in wraps_up
+                    }
                     await self._logs.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)

@@ -44,13 +44,15 @@ class SumsOfToday:
 
     def track(self, key: SessionKey, turn: SessionTurn) -> None:
         """Count what a turn is about to use: see DaySums."""
-        self.app.track(key, turn)
+        if self.app.is_wanted:
+            self.app.track(key, turn)
         if self._users and (sums := self._users.get((key.app, key.user))) is not None:
             sums.track(key, turn)
 
     def note(self, key: SessionKey, turn: SessionTurn) -> None:
         """Count what a turn has used since: see DaySums."""
-        self.app.note(key, turn)
+        if self.app.is_wanted:
+            self.app.note(key, turn)
         if self._users and (sums := self._users.get((key.app, key.user))) is not None:
             sums.note(key, turn)
 

@@ -72,7 +72,7 @@ class GroupCommit:
 
     def _begin(self) -> None:
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write_all())
+            self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from actors.interfaces.deployment_events import tell_event
@@ -152,7 +152,8 @@ class StoreThread:
         doing = self._thread.begin_job(self._do, function, *args)
         self._watchdog.watch_job(doing)
         try:
-            return cast(T, await doing.answer)
+            answer: T = await doing.answer
+            return answer
         except asyncio.CancelledError:
             doing.cancel()
             raise

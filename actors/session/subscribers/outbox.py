@@ -209,12 +209,13 @@ class Outbox:
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
+        is_behind = box.buffer.is_behind
         if box.has_news(self._answers(box.turn[0]) if box.wants_answers else None):
             self._ready[box.turn] = box
             self._filled.set()
-            if box.has_ended() or box.buffer.is_behind:
+            if is_behind or box.has_ended():
                 self._urgent.set()
-        if box.buffer.is_behind:
+        if is_behind:
             self._behind[box.turn] = box
 
     async def poll(self, ack: int) -> News:
@@ -252,9 +253,10 @@ class Outbox:
                     await self._urgent.wait()
 
     def _take(self, box: TurnOutbox) -> TurnNews:
-        if box.has_ended():
+        news = box.take_news(self._answers(box.turn[0]))
+        if news.outcome is not None or news.is_dropped:
             self._turns.pop(box.turn, None)
-        return box.take_news(self._answers(box.turn[0]))
+        return news
 
     def _read_on(self) -> None:
         """Read from the log what was left to it, for the turns whose earlier events were all delivered."""

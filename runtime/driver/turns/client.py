@@ -108,7 +108,7 @@ class TurnClient:
         return await self._client.run_async(work)
 
     def _begin(self, work: Work[None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

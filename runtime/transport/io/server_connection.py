@@ -47,7 +47,8 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        self._tasks[request.number] = asyncio.create_task(self._run(request.number, request.raw, request.slot))
+        running = self._run(request.number, request.raw, request.slot)
+        self._tasks[request.number] = asyncio.get_running_loop().create_task(running)
 
     async def _run(self, number: int, raw: bytes, slot: int) -> None:
         EARLY_REPLY.set(partial(self._reply_early, number))
