@@ -251,6 +251,9 @@ class TurnOpener:
         _check_answers(request, turn)
         turn.config = message.config.after(turn.config)
         turn.runner = message.runner
+        if before is not None and before.status == "failed" and any(turn.facts_of(each).is_waiting for each in message.answers):
+            # What has failed begins anew with the answer, as in a turn that is retried. One to no open question changes nothing.
+            turn.retried_seq = log.head_seq
         # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
         turn.losses.clear()
         turn.go_on_by(self._versions.of_open(log, turn.row), log.head_seq)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +30,12 @@ from actors import (
     SequentialAgent,
     node,
 )
-from actors.errors import InvalidMessageError
+from actors.errors import AgentFailedError, InvalidMessageError
 from actors.testing import PatternModel, ScriptedModel
+from runtime import Runtime
 from tests.support.agents.workflow_agents import answer
 from tests.support.graphs import double, ends, named_node, texts
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn, stored
 
 
@@ -255,3 +259,82 @@ def test_a_second_answer_to_an_agent_in_a_graph_does_nothing(deploy: Deploy) -> 
         reply = answer(rt, "h")
         assert ends(run_turn(rt, reply)) == {"wf@1/last@1": "last(h has heard)"}
         assert said(run_turn(rt, reply)) == ({}, [])
+
+
+def shaky_node(folder: Path) -> FunctionNode:
+    """A node that fails as long as there is no file `well`, when another node has made a file `reached`."""
+
+    def shaky() -> str:
+        if (folder / "well").exists():
+            return "well"
+        until((folder / "reached").exists)
+        (folder / "reached").unlink()
+        # What the other node has said is stored meanwhile.
+        time.sleep(0.2)
+        raise ValueError("not now")
+
+    return FunctionNode(shaky)
+
+
+def question_node(folder: Path) -> FunctionNode:
+    """A node that asks."""
+
+    def question() -> RequestInput:
+        (folder / "reached").touch()
+        return RequestInput(interrupt_id="q")
+
+    return FunctionNode(question)
+
+
+def failing(rt: Runtime, message: Any) -> list[Event]:
+    """What is stored of a turn that fails."""
+    before = len(stored(rt))
+    with pytest.raises(AgentFailedError, match="not now"):
+        run_turn(rt, message)
+    return [event for event in stored(rt)[before:] if event.author != "user"]
+
+
+def test_an_answer_to_a_turn_that_has_failed_runs_what_has_failed_again(deploy: Deploy, tmp_path: Path) -> None:
+    question, shaky = question_node(tmp_path), shaky_node(tmp_path)
+    after, last = named_node("after"), named_node("last")
+    graph = Graph(name="wf", edges=[(START, named_node("first"), (question, shaky)), (question, after), (shaky, last)])
+    with deploy(graph) as rt:
+        assert asked(failing(rt, "go")) == [("q", {})]
+        (tmp_path / "well").touch()
+        events = run_turn(rt, answers(q=1))
+        assert ends(events) == {"wf@1/after@1": "after(1)", "wf@1/shaky@1": "well", "wf@1/last@1": "last(well)"}
+        assert [turn.state for turn in rt.turns.list()] == ["finished"]
+
+
+def test_what_fails_again_behind_an_answer_says_so_once_more(deploy: Deploy, tmp_path: Path) -> None:
+    def after(node_input: int) -> str:
+        (tmp_path / "reached").touch()
+        return f"after({node_input})"
+
+    question, shaky = question_node(tmp_path), shaky_node(tmp_path)
+    with deploy(Graph(name="wf", edges=[(START, (question, shaky)), (question, after)])) as rt:
+        failing(rt, "go")
+        events = failing(rt, answers(q=1))
+        assert ends(events) == {"wf@1/after@1": "after(1)"}
+        assert [event.error_code for event in events if event.error_code] == ["ValueError"]
+        (tmp_path / "reached").touch()
+        # The question has its answer: another one changes nothing, and a turn that has failed stays so.
+        assert failing(rt, answers(q=2)) == []
+        assert [turn.state for turn in rt.turns.list()] == ["failed"]
+
+
+def test_the_answer_to_an_agent_in_a_turn_that_has_failed_goes_on_around_the_graph(deploy: Deploy, tmp_path: Path) -> None:
+    def asking() -> None:
+        """Ask a human."""
+        (tmp_path / "reached").touch()
+
+    model = PatternModel([("tool:", "h has heard"), (".*", {"call": "asking"})])
+    agent = LlmAgent(name="h", model=model, tools=[LongRunningFunctionTool(asking)])
+    graph = Graph(name="wf", edges=[(START, (agent, shaky_node(tmp_path)))])
+    end = LlmAgent(name="end", model=PatternModel([(".*", "that is all")]))
+    with deploy(SequentialAgent(name="all", sub_agents=[graph, end])) as rt:
+        failing(rt, "go")
+        (tmp_path / "well").touch()
+        events = run_turn(rt, answer(rt, "h"))
+        assert texts(events) == ["h has heard", "that is all"]
+        assert ends(events)["wf@1/shaky@1"] == "well"
