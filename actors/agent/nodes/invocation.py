@@ -69,7 +69,7 @@ class NodeInvocation(Invocation):
         """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
         if not self._task.is_given_nothing or not any(self.user_content.function_responses()):
             return self.user_content
-        return await words_of_turn(self._seen, self.invocation_id) or self.user_content
+        return await self._seen.words_of_turn() or self.user_content
 
     async def _recall_message(self, since: int) -> None:
         """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
@@ -160,12 +160,11 @@ class GraphInvocation(Invocation):
         """
         asked = self.progress.get(ASKED)
         if self.task is None and asked is not None:
-            async for event in self.reader.events(asked - 1):
-                self.user_content = event.content or self.user_content
-                break
+            event = await self.reader.event_at(asked)
+            self.user_content = (event.content if event is not None else None) or self.user_content
         if self.task is None and any(self.user_content.function_responses()):
             # An agent that ran before the graph has paused.
-            self.user_content = await words_of_turn(self.reader, self.invocation_id) or self.user_content
+            self.user_content = await self.reader.words_of_turn() or self.user_content
         if self.is_resumed:
             self.writer.recall(await self._recall(since))
         await self.reader.begin_run()
@@ -231,15 +230,6 @@ class GraphInvocation(Invocation):
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: the behaviour of the graph knows it."""
         return outcome.output
-
-
-async def words_of_turn(reader: SessionReader, invocation_id: str) -> Content | None:
-    """The message with which a turn began that goes on with an answer; None where the log does not have it."""
-    async for event in reader.events(0):
-        is_of_turn = event.author == USER and event.invocation_id == invocation_id
-        if is_of_turn and event.content is not None and not any(event.function_responses()):
-            return event.content
-    return None
 
 
 def asked_of(task: NodeTask, user_content: Content) -> Content:

@@ -45,6 +45,7 @@ class Invoke(Message, frozen=True, kw_only=True):
             stores, until one of its appends is acknowledged.
         traceparent: the run's span, under which the process tells what it does; "" without telemetry.
         tells_begun: the Runner, for which others wait, wants to know when the run is under way.
+        first_seq: the seq of the message with which the turn began, where that is not `user_event`; 0: nothing says it.
     """
 
     turn: TurnRef
@@ -71,6 +72,7 @@ class Invoke(Message, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
     traceparent: str = ""
     tells_begun: bool = False
+    first_seq: int = 0
 
 
 class StopRun(Message, frozen=True, kw_only=True):

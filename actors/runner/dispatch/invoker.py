@@ -163,6 +163,7 @@ class Invoker:
             notes=run.notes,
             traceparent=turn.trace.traceparent(run),
             tells_begun=turn.leave_gate is not None,
+            first_seq=turn.progress.first_seq if turn.progress is not None else 0,
         )
 
     def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:

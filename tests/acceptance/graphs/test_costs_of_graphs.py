@@ -7,11 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from actors import START, BaseAgent, Event, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent, ToolContext
+from actors import (
+    START,
+    BaseAgent,
+    Content,
+    Event,
+    FunctionResponse,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    NodeContext,
+    ParallelAgent,
+    Part,
+    RequestInput,
+    ToolContext,
+)
+from actors.messages import protocol as p
 from actors.rules.prompt.history import History
+from actors.session.log.queries import LogQueries
 from actors.testing import PatternModel
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.fixtures.lossy_engine import lossy_runtime
+from tests.support.graphs import texts
 from tests.support.runtimes import Deploy, run_turn
 
 MANY = 5
@@ -85,3 +102,51 @@ def test_agents_begin_with_the_state_as_it_is_then(deploy: Deploy) -> None:
     with deploy(Graph(name="wf", edges=[(START, begin, first, writer, last)])) as rt:
         events = run_turn(rt, "go")
         assert [event.text for event in events if event.text] == ['{"result":"x"}', "written", '{"result":"x y"}']
+
+
+def events_read(earlier: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """By actors, of the log of a session with so many turns, for an answer behind which a node is given nothing."""
+
+    def question() -> RequestInput:
+        return RequestInput(interrupt_id="q")
+
+    def give_nothing() -> None:
+        """Give nothing to the next node."""
+
+    read = 0
+    fetch, read_log = LogQueries.fetch, LogQueries.read_log
+
+    async def counted_fetch(queries: LogQueries, message: p.Fetch) -> p.Fetched:
+        nonlocal read
+        fetched = await fetch(queries, message)
+        read += len(fetched.events)
+        return fetched
+
+    async def counted_part(queries: LogQueries, message: p.ReadLog) -> p.LogPart:
+        nonlocal read
+        part = await read_log(queries, message)
+        read += len(part.events)
+        return part
+
+    folder.mkdir()
+    echo = LlmAgent(name="echo", model=PatternModel([("write", "I write"), ("", "of what?")]))
+    graph = Graph(name="wf", edges=[(START, question, give_nothing, echo)])
+    monkeypatch.setattr(LogQueries, "fetch", counted_fetch)
+    monkeypatch.setattr(LogQueries, "read_log", counted_part)
+    with Deploy("local", folder)(graph) as rt:
+        for _ in range(earlier):
+            run_turn(rt, "an older one")
+        run_turn(rt, "write it")
+        read = 0
+        response = FunctionResponse(id="q", name="adk_request_input", response={"result": "yes"})
+        assert texts(run_turn(rt, Content(role="user", parts=[Part(function_response=response)]))) == ["I write"]
+        return read
+
+
+def test_the_words_of_a_turn_are_read_behind_an_answer_without_what_was_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        alone = events_read(0, tmp_path / "a", patch)
+    with monkeypatch.context() as patch:
+        assert events_read(20, tmp_path / "b", patch) == alone
