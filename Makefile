@@ -117,8 +117,9 @@ chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_crowds.py tests/chaos/test_schedules.py tests/chaos/test_spending.py tests/chaos/test_transport_simulations.py
 	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_spending.py --ignore=tests/chaos/test_transport_simulations.py
 
-soak: $(READY)
+soak: $(READY) $(ADK_READY)
 	@$(BIN)/pytest -m soak tests/soak tests/acceptance/operating/test_meetings.py
+	@$(ADK)/pytest -m soak tests/soak/test_graph_kills.py -k adapter
 
 check: $(READY) $(UI_READY)
 	@$(BIN)/ruff format --check .

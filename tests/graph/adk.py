@@ -11,21 +11,26 @@ from google.adk.events import Event, RequestInput
 from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
-from google.adk.workflow import START, Edge, JoinNode, RetryConfig, Workflow, node
+from google.adk.workflow import DEFAULT_ROUTE, START, Edge, JoinNode, RetryConfig, Workflow, node
 from google.genai import types
 from pydantic import PrivateAttr, ValidationError
 
 from actors import BaseAgent, LlmRequest
+from actors.interfaces.model import Model
 from actors.testing import ScriptedModel
 from runtime.adk import from_adk
 from runtime.integrations.adk.contents import adk_response, own_content
 from tests.graph import build
-from tests.graph.kit import Kit
+from tests.graph.kit import AnsweringModel, Kit
+from tests.graph.programs import Answers
 from tests.graph.words import Counted, Spec, node_of, retry_of, type_of
 
 
 class AdkKit(Kit):
     """google-adk's classes."""
+
+    start: Any = START
+    default_route: Any = DEFAULT_ROUTE
 
     def content(self, text: str) -> Any:
         """A text that is shown."""
@@ -54,13 +59,29 @@ class AdkKit(Kit):
         made.wait_for_output = wait
         return made
 
+    def node(self, function: Any, **options: Any) -> Any:
+        """A node with options."""
+        return node(function, **options)
+
+    def join(self, name: str) -> Any:
+        """A node that waits for those before it."""
+        return JoinNode(name=name)
+
+    def llm(self, answers: Answers, **fields: Any) -> Any:
+        """An agent with such a model, and its name."""
+        return LlmAgent(name=answers.name, model=ScriptedLlm(AnsweringModel(answers)), **fields)
+
+    def graph(self, name: str, edges: Sequence[Any], below: Sequence[Any] = ()) -> Any:
+        """A graph: google-adk finds the agents that its functions run by itself."""
+        return Workflow(name=name, edges=edges)
+
 
 class ScriptedLlm(BaseLlm):  # type: ignore[misc]
-    """Answers from a script, and keeps what it was asked."""
+    """Answers as a model of this project does."""
 
-    _script: ScriptedModel = PrivateAttr()
+    _script: Model = PrivateAttr()
 
-    def __init__(self, script: ScriptedModel) -> None:
+    def __init__(self, script: Model) -> None:
         super().__init__(model="scripted")
         self._script = script
 

@@ -34,6 +34,8 @@ from actors.messages.session import SessionKey
 from actors.rules.checks.confirmation import REQUEST_CONFIRMATION
 from runtime import Runtime
 from runtime.cluster.ray.local.local_ray import starting_ray
+from runtime.cluster.ray.noise import hide_noise
+from runtime.frontends.testing.shared_ray import NICENESS
 from runtime.frontends.web.adk.events import AdkEvents
 from runtime.settings import Settings
 from tests.graph.build import Built, cut, shown_part
@@ -129,7 +131,7 @@ class Player:
         self._raises: dict[str, str] = {}
         self._is_cut = False
         self._last_seq = 0
-        self._shown = _Shown()
+        self._shown = Shown()
 
     def close(self) -> None:
         """End the Runtime."""
@@ -245,7 +247,7 @@ def _is_fixed(text: str) -> bool:
     return text.startswith(("boom ", "Node ")) or text in ("kaput", "bad", "script exhausted")
 
 
-class _Shown:
+class Shown:
     """Writes events in the notation, as google-adk's clients get them: see AdkEvents."""
 
     def __init__(self) -> None:
@@ -317,6 +319,16 @@ def _is_nothing(value: object) -> bool:
     return value is False or value in (None, "", [], {})
 
 
+def start_ray() -> None:
+    """Start one for all that is played: to start takes longer than most of it."""
+    # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
+    os.environ.setdefault(NICENESS, "0")
+    settings = Settings()
+    hide_noise()
+    with starting_ray(settings.local_ray):
+        ray.init(address="local", namespace=settings.namespace, include_dashboard=False, log_to_driver=False, num_cpus=4)
+
+
 def main() -> None:
     """Play a file of cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -329,11 +341,9 @@ def main() -> None:
     cases = [case for case in yaml.safe_load(given.cases.read_text())["cases"] if not given.only or case["id"] in given.only]
     failed: Counter[str] = Counter()
     if given.engine == "ray":
-        # One for all cases: to start takes longer than most of them. The start of a process is most of what a case costs there.
+        # The start of a process is most of what a case costs there.
         os.environ.setdefault("RAYGROVE_MAX_LIVE_AGENTS", "1")
-        settings = Settings()
-        with starting_ray(settings.local_ray):
-            ray.init(address="local", namespace=settings.namespace, include_dashboard=False, log_to_driver=False, num_cpus=4)
+        start_ray()
     with given.json.open("w") as results, tempfile.TemporaryDirectory() as folder:
         for case in cases:
             own = Path(folder) / case["id"]
