@@ -60,7 +60,8 @@ class Source:
     def _now(self) -> dict[str, Any]:
         return {
             **{name: getattr(self.agent, name, None) for name in _DEFINED},
-            "tools": [id(tool) for tool in getattr(self.agent, "tools", ())],
+            # Not their ids: equal trees have equal fingerprints.
+            "tools": list(getattr(self.agent, "tools", ())),
         }
 
     @cached_property
