@@ -169,6 +169,7 @@ async def by_adk(agent: LlmAgent) -> list[Any]:
     return told(events)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_all_options_do_what_they_do_in_adk(deploy: Deploy, tmp_path: Path, case: str) -> None:
     steps, options = CASES[case]

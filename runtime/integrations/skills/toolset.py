@@ -68,9 +68,8 @@ class SkillToolset(Toolset):
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
         """The tools by which the model reads skills, and runs their scripts."""
-        run = RunSkillScriptTool(self._skills, self._scripts, self.prefix)
         return [
             LoadSkillTool(self._skills, self.prefix, runs_scripts=self._scripts is not None),
             LoadSkillResourceTool(self._skills, self.prefix, self.max_resource_chars),
-            run,
+            RunSkillScriptTool(self._skills, self._scripts, self.prefix),
         ]
