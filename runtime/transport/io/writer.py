@@ -25,7 +25,7 @@ class Writer:
         self._transport = transport
         self._outbox = outbox
         self._loop = asyncio.get_running_loop()
-        # asyncio's own transports, of Python 3.12 to 3.13.1, take any number of bytes by `writelines`, and tell nobody that they
+        # asyncio's own transports, of Python 3.12 to 3.13.1, take any number of bytes by `writelines` and do not say that they
         # are full. Those before joined the parts themselves.
         self._pauses_writelines = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_paused = False
