@@ -3,7 +3,8 @@
 Clients name the permits that they ask for, and the reply comes when the call may begin. The actor keeps nothing that cannot be
 rebuilt: when its process is lost and started again, waiting clients ask again, and the permits of running calls come with the
 next renewal, within `RENEW_S`. Until then more calls than `max_concurrency` may run, and those of the last minute are not known.
-A permit is leased: what a process holds is free again when it has not renewed for `LEASE_S`.
+A permit is leased: what a process holds is free again when it has not renewed for `LEASE_S`. A process that was only stopped for
+so long asks again for its calls that waited. Time in which this actor did not run itself ends no lease.
 
 Limits that operators have changed are kept elsewhere before they count, and the actor begins with them when it is started again.
 """
@@ -23,10 +24,11 @@ from actors.messages import protocol as p
 from actors.messages.limits import ModelLimits
 from actors.messages.operating.limited_model import limited_model
 from actors.messages.operating.turn_description import ModelWait
-from actors.rules.capacity.rate_limiter import LEASE_S, FailedAttempt, RateLimiter, limits_of
+from actors.rules.capacity.rate_limiter import LEASE_S, RENEW_S, FailedAttempt, RateLimiter, limits_of
 
-MAX_EARLY_RELEASES = 10_000
-"""How many permits are remembered that were released before they were asked for: messages may overtake each other."""
+MAX_RELEASED = 10_000
+"""How many permits are remembered that were released: messages may overtake each other, and neither a request nor a renewal that
+comes late brings one back."""
 
 
 class KeptLimits(Protocol):
@@ -47,7 +49,7 @@ class _Permit(NamedTuple):
     model: str
     holder: str
     attempt: int
-    granted: asyncio.Future[bool] | None
+    granted: asyncio.Future[p.PermitReply] | None
     asked_s: float = 0.0
 
 
@@ -84,9 +86,10 @@ class LimiterActor(Actor):
         self._limiters: dict[str, RateLimiter] = {}
         self._permits: dict[str, _Permit] = {}
         self._renewed_s: dict[str, float] = {}
-        self._early_releases: dict[str, None] = {}
+        self._released: dict[str, None] = {}
         self._grant_timers: dict[str, asyncio.TimerHandle] = {}
         self._lease_timer: asyncio.TimerHandle | None = None
+        self._looks_at_s = 0.0
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
         """The messages that the actor takes."""
@@ -104,43 +107,45 @@ class LimiterActor(Actor):
     async def acquire(self, message: p.AcquirePermit) -> p.PermitReply:
         """Reply when the call may begin, or at once if it may not be repeated."""
         permit = message.permit
-        if permit in self._early_releases:
-            del self._early_releases[permit]
+        if permit in self._released:
             return p.PermitReply(granted=False)
         known = self._permits.get(permit)
         if known is not None and known.granted is not None and known.attempt == message.attempt:
             # The message was sent again because its reply was lost.
-            return p.PermitReply(granted=await asyncio.shield(known.granted))
+            return await asyncio.shield(known.granted)
         limiter = self._limiter(message.model)
-        granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        granted: asyncio.Future[p.PermitReply] = asyncio.get_running_loop().create_future()
         self._permits[permit] = _Permit(message.model, message.holder, message.attempt, granted, self._now_s())
         self._renew_lease(message.holder)
         if message.attempt:
             failed = FailedAttempt(attempt=message.attempt, status=message.status, retry_after_s=message.retry_after_s)
             if not limiter.retry(permit, message.session, failed, self._now_s(), self._chance()):
                 del self._permits[permit]
-                granted.set_result(False)
+                self._note_released(permit)
+                granted.set_result(p.PermitReply(granted=False))
         else:
             limiter.enqueue(permit, message.session)
         self._grant_waiting(message.model)
-        return p.PermitReply(granted=await granted)
+        return await granted
 
     async def release(self, message: p.ReleasePermit) -> p.Ack:
         """Take a permit back, or its call out of the queue."""
+        self._note_released(message.permit)
         if message.permit in self._permits:
             self._free([message.permit], message.tokens, answered=message.answered)
-        else:
-            self._early_releases[message.permit] = None
-            if len(self._early_releases) > MAX_EARLY_RELEASES:
-                del self._early_releases[next(iter(self._early_releases))]
         return p.Ack()
+
+    def _note_released(self, permit: str) -> None:
+        self._released[permit] = None
+        if len(self._released) > MAX_RELEASED:
+            del self._released[next(iter(self._released))]
 
     async def renew(self, message: p.RenewPermits) -> p.Ack:
         """Renew a process's lease, and take in permits that an earlier process of this actor has granted."""
         self._renew_lease(message.holder)
         self._end_leases()
         for permit, model in message.held.items():
-            if permit not in self._permits and permit not in self._early_releases:
+            if permit not in self._permits and permit not in self._released:
                 self._permits[permit] = _Permit(model, message.holder, 0, None)
                 self._limiter(model).hold_permit(permit)
         return p.Ack()
@@ -191,13 +196,17 @@ class LimiterActor(Actor):
             self._grant_waiting(model)
         return await self.get_model_limits(p.GetModelLimits())
 
-    def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False) -> None:
-        """End calls. The limiter grants none of these permits in place of another."""
+    def _free(self, permits: Sequence[str], tokens: int = 0, *, answered: bool = False, again: bool = False) -> None:
+        """End calls. The limiter grants none of these permits in place of another.
+
+        Args:
+            again: see PermitReply.
+        """
         models: dict[str, None] = {}
         for permit in permits:
             ended = self._permits.pop(permit)
             if ended.granted is not None and not ended.granted.done():
-                ended.granted.set_result(False)
+                ended.granted.set_result(p.PermitReply(granted=False, again=again))
             self._limiter(ended.model).end_call(permit, self._now_s(), tokens, answered=answered)
             models[ended.model] = None
         for model in models:
@@ -215,7 +224,7 @@ class LimiterActor(Actor):
         for permit in limiter.grant(now_s):
             granted = self._permits[permit].granted
             if granted is not None and not granted.done():
-                granted.set_result(True)
+                granted.set_result(p.PermitReply(granted=True))
         timer = self._grant_timers.pop(model, None)
         if timer is not None:
             timer.cancel()
@@ -226,7 +235,11 @@ class LimiterActor(Actor):
     def _renew_lease(self, holder: str) -> None:
         self._renewed_s[holder] = self._now_s()
         if self._lease_timer is None:
-            self._lease_timer = asyncio.get_running_loop().call_later(LEASE_S / 3, self._end_leases)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._looks_at_s = self._now_s() + LEASE_S / 3
+        self._lease_timer = asyncio.get_running_loop().call_later(LEASE_S / 3, self._end_leases)
 
     def _end_leases(self) -> None:
         """Take back what processes hold that have not renewed, and come back to look again."""
@@ -234,12 +247,17 @@ class LimiterActor(Actor):
             self._lease_timer.cancel()
             self._lease_timer = None
         now_s = self._now_s()
+        late_s = now_s - self._looks_at_s
+        if late_s > RENEW_S:
+            # This process was stopped, and renewals may wait for it.
+            self._renewed_s = {holder: renewed_s + late_s for holder, renewed_s in self._renewed_s.items()}
         gone = {holder for holder, renewed_s in self._renewed_s.items() if now_s - renewed_s >= LEASE_S}
-        self._free([permit for permit, held in self._permits.items() if held.holder in gone])
+        if gone:
+            self._free([permit for permit, held in self._permits.items() if held.holder in gone], again=True)
         for holder in gone:
             del self._renewed_s[holder]
         if self._renewed_s:
-            self._lease_timer = asyncio.get_running_loop().call_later(LEASE_S / 3, self._end_leases)
+            self._look_later()
 
     def _now_s(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()

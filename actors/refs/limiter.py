@@ -16,7 +16,10 @@ class LimiterRef(Ref):
 
     async def acquire(self, message: p.AcquirePermit) -> bool:
         """Wait until a call may begin or be repeated; False if it may not be repeated, or was released meanwhile."""
-        return (await self._ask(message, p.PermitReply)).granted
+        reply = await self._ask(message, p.PermitReply)
+        while reply.again:
+            reply = await self._ask(message, p.PermitReply)
+        return reply.granted
 
     async def release(self, message: p.ReleasePermit) -> None:
         """Give a permit back, whether it was granted or is still waited for."""

@@ -46,8 +46,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             lives on for a while; the reply to a message gets lost, or the message is slow; the store is away, or commits and then
             says that it is away; it can be read and not written; it refuses a commit since it has other events there; or a call
             of it takes long, and is done at last.
-        who: of a kill or a freeze: "session", "runner", "standby", "agents" (all), "agent <name>", "driver", or "sender" and
-            "receiver" of the message.
+        who: of a kill or a freeze: "session", "runner", "standby", "limiter", "agents" (all), "agent <name>", "driver", or
+            "sender" and "receiver" of the message.
         kind: happens at a message of this class, or at a moment such as COMMIT; "": at a time.
         nth: at the so manyth message of that class.
         phase: of the message.

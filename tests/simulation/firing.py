@@ -127,6 +127,8 @@ class Firing:
                 found = [world.runner]
             case "standby":
                 found = [world.standby]
+            case "limiter":
+                found = [world.limiter]
             case "agents":
                 found = list(directory.processes()) if directory is not None else []
             case "driver":

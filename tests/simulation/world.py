@@ -55,7 +55,6 @@ NOTICED_S = 0.05
 EPOCH_S = 1_700_000_000.0
 """Wall time when the loop's time is 0."""
 
-
 DAY_S = 86_400.0
 
 BEHIND_S = 5.0
@@ -116,6 +115,7 @@ class World:
         promises: what replies of Session actors have promised, and did not hold.
         runner: the process that leads, where the Runner has two.
         standby: the one that stands by; None: there is none now.
+        limiter: the process of the actor that limits models; None: no model is limited.
     """
 
     def __init__(
@@ -152,6 +152,7 @@ class World:
         self.session: HostProcess | None = None
         self.runner: HostProcess | None = None
         self.standby: HostProcess | None = None
+        self.limiter: HostProcess | None = None
         self._has_standby = plan.has_standby
         self._term = 0
         self._outlived: HostProcess | None = None

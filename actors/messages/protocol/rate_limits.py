@@ -31,9 +31,14 @@ class AcquirePermit(Message, frozen=True, kw_only=True):
 
 
 class PermitReply(Message, frozen=True):
-    """Whether a call may be made."""
+    """Whether a call may be made.
+
+    Attributes:
+        again: ask again: the call has lost its place in the queue, since its process was not heard of for so long.
+    """
 
     granted: bool
+    again: bool = False
 
 
 class ReleasePermit(Message, frozen=True, kw_only=True):

@@ -183,6 +183,25 @@ def test_calls_under_way_are_told_again_and_again_so_that_an_actor_that_was_lost
     run_virtually(play())
 
 
+def test_a_process_that_was_stopped_for_long_waits_again_and_makes_no_call_without_a_permit() -> None:
+    async def play() -> None:
+        fixture = LimiterFixture(max_concurrency=1)
+        stopped, other = LimiterClient(fixture.ref, fixture.limits), LimiterClient(fixture.ref, fixture.limits)
+        permit = await other.acquire("playing", KEY)
+        waiting = asyncio.create_task(stopped.acquire("playing", KEY))
+        await settled()
+        # It does not renew meanwhile.
+        await stopped.close()
+        await asyncio.sleep(LEASE_S * 3)
+        assert not waiting.done()
+        other.release(permit, answered=True)
+        stopped.release(await waiting, answered=True)
+        await other.close()
+        await stopped.close()
+
+    run_virtually(play())
+
+
 def test_what_a_client_holds_that_is_gone_is_free_when_its_lease_has_ended() -> None:
     async def play() -> None:
         fixture = LimiterFixture(max_concurrency=1)

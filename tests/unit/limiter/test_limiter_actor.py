@@ -122,11 +122,45 @@ async def test_what_a_process_held_that_is_gone_is_free_again(limiter: LimiterFi
     await settled()
     assert waiting.done()
     assert await waiting
-    assert not await lost
+    # A process that was only stopped asks again, and waits behind those who waited meanwhile.
+    assert not lost.done()
     # And who renews keeps what he has.
     limiter.clock.now_s += LEASE_S / 2
     await limiter.renew("here", c1="m")
     assert (await limiter.counts())["running"] == 1
+    await limiter.release("c1")
+    assert await lost
+
+
+async def test_what_was_released_is_not_brought_back_by_a_renewal_that_was_overtaken(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1", holder="here")
+    waiting = limiter.ask("b1", holder="here")
+    await settled()
+    await limiter.release("a1", answered=True)
+    await limiter.renew("here", a1="m")
+    assert await waiting
+    await limiter.release("b1", answered=True)
+    assert (await limiter.counts())["running"] == 0
+    # Nor is one whose repetition was refused.
+    assert await limiter.ask("c1", holder="here")
+    assert not await limiter.ask("c1", holder="here", attempt=5)
+    await limiter.renew("here", c1="m")
+    assert (await limiter.counts())["running"] == 0
+
+
+async def test_time_in_which_the_actor_did_not_run_ends_no_lease(limiter: LimiterFixture) -> None:
+    assert await limiter.ask("a1", holder="one")
+    waiting = limiter.ask("b1", holder="two")
+    await settled()
+    # Both have renewed meanwhile, and the actor takes one renewal after the other.
+    limiter.clock.now_s += LEASE_S * 3
+    await limiter.renew("two")
+    await settled()
+    assert not waiting.done()
+    await limiter.renew("one", a1="m")
+    assert await limiter.counts() == {"granted": 1, "retried": 0, "retries_refused": 0, "running": 1, "waiting": 1}
+    await limiter.release("a1")
+    assert await waiting
 
 
 async def test_an_actor_that_was_lost_hears_of_the_calls_that_are_under_way(limiter: LimiterFixture) -> None:

@@ -1,0 +1,332 @@
+"""One traffic: drivers ask for turns and change limits, and what models and the actor that limits them see is noted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors import BaseAgent, Content, FunctionCall, LlmAgent, LlmRequest, LlmResponse, ParallelAgent, Part
+from actors.errors import ModelServiceError, RaygroveError
+from actors.messages.codec import decode_event
+from actors.messages.event import Event, Usage
+from actors.messages.session import SessionKey
+from runtime.driver.turns.turn import Turn
+from tests.simulation.agents import WORK, forget_calls
+from tests.simulation.cluster import Trace
+from tests.simulation.drivers import APP, Driver
+from tests.simulation.limits.traffic import Asker, Call, Change, Traffic, Wish
+from tests.simulation.limits.world import LimitedWorld, now_s
+from tests.simulation.stores import Disk
+from tests.simulation.virtual_loop import NO_PROCESS, PROCESS, StuckError, VirtualLoop
+from tests.simulation.world import deployment_of, seeded
+
+LIMIT_S, SETTLE_S, AGAIN_S, SAMPLE_S = 7_200.0, 40.0, 1.0, 1.0
+"""Virtual seconds: a traffic has to be over then; what may still happen is waited for; until something is asked again; between
+two looks at the permits."""
+
+ORPHAN_S = 30.0
+"""How long a permit may be held that no process knows of: its lease, until that is looked at, and messages on their way."""
+
+
+class Made(msgspec.Struct):
+    """An attempt of a call, as the model's service sees it.
+
+    Attributes:
+        takes_s: it takes so long, also when its caller is lost.
+        has_permit: its process has a permit for it, and one for each other call of the model that it has under way.
+    """
+
+    model: str
+    process: str
+    turn: str
+    begun_s: float
+    takes_s: float
+    tokens: int
+    ended_s: float = float("inf")
+    failed: bool = False
+    has_permit: bool = True
+
+
+class Asked(msgspec.Struct):
+    """A turn, and what became of it.
+
+    Attributes:
+        ended: the class of its outcome or of its error; "" while none is known.
+        status: as the store has it.
+        log: its events.
+    """
+
+    wish: Wish
+    ended: str = ""
+    error: str = ""
+    status: str = ""
+    log: list[Event] = []
+
+
+class Changed(msgspec.Struct):
+    """A change, from when until when it was under way. `ended`: the class of its error, "ok", or "" while nothing is known."""
+
+    change: Change
+    begun_s: float
+    ended_s: float = float("inf")
+    ended: str = ""
+
+
+class Left(msgspec.Struct):
+    """What a traffic has left.
+
+    Attributes:
+        made: attempts of calls.
+        listed: the limits at the end, by name, as a driver was told.
+        lost_runs: how often runs of each agent were lost.
+        problems: what may never happen.
+    """
+
+    asked: list[Asked] = []
+    changed: list[Changed] = []
+    made: list[Made] = []
+    listed: dict[str, dict[str, Any]] = {}
+    lost_runs: Mapping[str, int] = {}
+    problems: list[str] = []
+    trace: Trace = msgspec.field(default_factory=Trace)
+    world: Any = None
+
+
+MADE: list[Made] = []
+"""The attempts of calls in the simulation that runs now."""
+
+WORLDS: list[LimitedWorld] = []
+"""The world of it."""
+
+FAILED: Counter[tuple[str, str, int]] = Counter()
+"""How often calls have failed in it."""
+
+
+class SharedModel:
+    """A model that has limits, and is shared by agents: an agent's calls follow one another in a turn."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.name = asker.model
+        self._asker = asker
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Give the next step, or fail."""
+        texts = (part.text or "" for content in request.contents for part in content.parts)
+        turn = next(text for text in texts if text.count("/") == 2)
+        spoken = sum(content.role == "model" for content in request.contents if _is_call(content))
+        call = self._asker.calls[min(spoken, len(self._asker.calls) - 1)]
+        process = PROCESS.get()
+        assert process is not None
+        made = Made(self.name, process.name, turn, now_s(), call.takes_s, call.tokens)
+        MADE.append(made)
+        made.has_permit = _is_within_permits(made)
+        try:
+            if call.takes_s:
+                await asyncio.sleep(call.takes_s)
+            yield self._answer(call, spoken, made)
+        finally:
+            made.ended_s = now_s()
+
+    def _answer(self, call: Call, spoken: int, made: Made) -> LlmResponse:
+        key = (made.turn, self._asker.name, spoken)
+        if FAILED[key] < call.fails:
+            FAILED[key] += 1
+            made.failed = True
+            raise ModelServiceError(self.name, 503, "busy")
+        part = Part(text=f"{self._asker.name} is done")
+        if spoken < len(self._asker.calls) - 1:
+            part = Part(function_call=FunctionCall(name="work", args={"key": f"{self._asker.name}_{spoken}", "s": 0.0}))
+        return LlmResponse(content=Content(role="model", parts=[part]), usage=Usage(total_token_count=call.tokens))
+
+
+def _is_within_permits(made: Made) -> bool:
+    """True if the process of an attempt that begins has as many permits as calls."""
+    [client] = (client for process, client in WORLDS[0].clients if process.name == made.process)
+    under_way = sum((each.process, each.model, each.ended_s) == (made.process, made.model, float("inf")) for each in MADE)
+    return under_way <= sum(model == made.model for model in client._permits.values())
+
+
+def _is_call(content: Content) -> bool:
+    return any(part.function_call is not None for part in content.parts)
+
+
+def tree_of(given: Traffic) -> BaseAgent:
+    """The agents of a traffic, side by side."""
+    agents = [LlmAgent(name=asker.name, model=SharedModel(asker), tools=[WORK]) for asker in given.askers]
+    return ParallelAgent(name="all", sub_agents=agents)
+
+
+def play(given: Traffic, seed: int) -> Left:
+    """Play a traffic."""
+    return NO_PROCESS.copy().run(_play, given, seed)
+
+
+def _play(given: Traffic, seed: int) -> Left:
+    left, loop = Left(), VirtualLoop()
+    forget_calls()
+    MADE.clear()
+    FAILED.clear()
+    with seeded(loop, seed) as calls:
+        world = LimitedWorld(loop, deployment_of(tree_of(given)), given, given.plan, calls, seed)
+        left.world = world
+        WORLDS[:] = [world]
+        try:
+            loop.run_until_complete(Playing(world, given, left).run())
+        except StuckError as error:
+            left.problems.append(f"hang: {error}")
+        finally:
+            left.trace, left.lost_runs, left.made = world.trace, dict(world.wires.lost_runs), [*MADE]
+            loop.forget()
+            Disk(loop).clear(*{key_of(wish) for wish in given.wishes})
+    return left
+
+
+def key_of(wish: Wish) -> SessionKey:
+    """The session of a turn."""
+    return SessionKey(APP, wish.user, wish.session)
+
+
+class Playing:
+    """Plays a traffic in a world."""
+
+    def __init__(self, world: LimitedWorld, given: Traffic, left: Left) -> None:
+        self._world = world
+        self._given = given
+        self._left = left
+        self._orphans_s: dict[str, float] = {}
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Play all of it, and look at what is left."""
+        world, left = self._world, self._left
+        world.start()
+        looking = asyncio.create_task(self._look_at_permits())
+        left.asked = [Asked(wish) for wish in self._given.wishes]
+        doing: list[Coroutine[Any, Any, None]] = [self._turn(asked) for asked in left.asked]
+        by_program: dict[str, list[Change]] = defaultdict(list)
+        for change in self._given.changes:
+            by_program[change.program].append(change)
+        doing += [self._program(changes) for changes in by_program.values()]
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await asyncio.gather(*doing)
+                await asyncio.sleep(SETTLE_S)
+        except TimeoutError:
+            left.problems.append(f"hang: not over after {LIMIT_S:g} s")
+        looking.cancel()
+        await self._look()
+
+    async def _look(self) -> None:
+        """Note what is left."""
+        world, left = self._world, self._left
+        for asked in left.asked:
+            row = world.disk.store.turn(key_of(asked.wish), asked.wish.invocation_id)
+            asked.status = row.status if row is not None else "unknown"
+            log = [decode_event(raw, seq) for seq, raw in world.disk.store.events(key_of(asked.wish))]
+            asked.log = [event for event in log if event.invocation_id == asked.wish.invocation_id]
+        driver = world.driver()
+        for each in await driver.spawn(driver.rt.aio.limits.list()):
+            fields = msgspec.structs.asdict(each)
+            if each.running or each.waiting:
+                left.problems.append(f"{each.running} calls run and {each.waiting} wait of {each.name} when all is over")
+            left.listed[each.name] = {name: fields[name] for name in fields if name not in ("running", "waiting")}
+
+    async def _turn(self, asked: Asked) -> None:
+        await asyncio.sleep(asked.wish.at_s)
+        cancelling = asyncio.create_task(self._cancel(asked.wish)) if asked.wish.cancelled_after_s else None
+        while not asked.ended:
+            driver = self._world.driver()
+            wish = asked.wish
+            turn = driver.rt.run(
+                user_id=wish.user, session_id=wish.session, message=wish.invocation_id, invocation_id=wish.invocation_id
+            )
+            await _done(driver, _read(turn, asked))
+            if not asked.ended:
+                await asyncio.sleep(AGAIN_S)
+        if cancelling is not None:
+            await cancelling
+
+    async def _cancel(self, wish: Wish) -> None:
+        await asyncio.sleep(wish.cancelled_after_s)
+        driver = self._world.driver()
+        await _done(driver, _cancel(driver, wish))
+
+    async def _program(self, changes: Sequence[Change]) -> None:
+        """A program makes its changes one after the other; another one goes on with the rest where it is lost."""
+        began_s = now_s()
+        driver = self._world.driver()
+        for change in changes:
+            await asyncio.sleep(max(0.0, began_s + change.at_s - now_s()))
+            if driver.is_dead:
+                driver = self._world.driver()
+            changed = Changed(change, now_s())
+            self._left.changed.append(changed)
+            await _done(driver, _change(driver, changed))
+
+    async def _look_at_permits(self) -> None:
+        """Look again and again whether calls wait that may begin, and whether permits are held for nothing."""
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            actor = self._world.actor
+            if actor is None:
+                continue
+            for model, limiter in actor._limiters.items():
+                if limiter._waiting and limiter._has_room(actor._now_s()):
+                    self._note(f"a call of {model} waits that may begin")
+            self._look_for_orphans(set(actor._permits))
+
+    def _look_for_orphans(self, permits: set[str]) -> None:
+        world = self._world
+        known = {permit for process, client in world.clients if not process.is_dead for permit in client._permits}
+        orphans = permits - known
+        self._orphans_s = {permit: self._orphans_s.get(permit, now_s()) for permit in sorted(orphans)}
+        for since_s in self._orphans_s.values():
+            if now_s() - since_s > ORPHAN_S + sum(until_s - from_s for _, from_s, until_s in world.frozen):
+                self._note("a permit is held that nothing knows of")
+
+    def _note(self, problem: str) -> None:
+        if problem not in self._left.problems:
+            self._left.problems.append(problem)
+
+
+async def _done(driver: Driver, work: Coroutine[Any, Any, None]) -> None:
+    """Wait until work of a driver is done, or the driver is lost."""
+    doing = driver.spawn(work)
+    gone = asyncio.create_task(driver.gone.wait())
+    await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    if doing.done():
+        doing.result()
+
+
+async def _read(turn: Turn, asked: Asked) -> None:
+    try:
+        asked.ended = type((await turn).outcome).__name__
+    except RaygroveError as error:
+        asked.ended, asked.error = type(error).__name__, str(error)
+
+
+async def _cancel(driver: Driver, wish: Wish) -> None:
+    turn = driver.rt.attach(user_id=wish.user, session_id=wish.session, invocation_id=wish.invocation_id)
+    try:
+        await turn.aio.cancel()
+    except RaygroveError:
+        # It may be over, or not be there yet.
+        return
+
+
+async def _change(driver: Driver, changed: Changed) -> None:
+    change, limits = changed.change, driver.rt.aio.limits
+    try:
+        if change.fields is None:
+            await limits.reset(change.name)
+        else:
+            await limits.set(change.name, **change.fields)
+        changed.ended = "ok"
+    except RaygroveError as error:
+        changed.ended = type(error).__name__
+    changed.ended_s = now_s()
