@@ -18,7 +18,7 @@ from actors.interfaces.context import Context
 from actors.interfaces.telemetry import BudgetTold
 from actors.messages.event import Event, new_event_id
 from actors.messages.operating.usage import BudgetWarning
-from actors.messages.protocol.log import AskForMore
+from actors.messages.protocol.log import AskForMore, MaySpend
 from actors.messages.protocol.outcomes import AnyOutcome, Failed, Finished
 from actors.rules.routing import resumption
 
@@ -88,6 +88,25 @@ async def emit_content_of(
         keep_output(event, actions)
     await context.emit(msgspec.structs.replace(event, actions=actions.freeze()))
     return True
+
+
+async def told_of_limits(spec: AgentSpec, context: Context, asking: Awaitable[MaySpend | AskForMore]) -> MaySpend | AskForMore:
+    """Await whether calls may be made, and tell of a budget without room, of warnings, and of a question to the user.
+
+    Raises:
+        BudgetExceededError, NoPriceError: they may not.
+        Exception: what a hook raises.
+    """
+    try:
+        reply = await asking
+    except BudgetExceededError as error:
+        tell_of_limit(context, error)
+        raise
+    if reply.warnings:
+        await tell_of_budgets(spec, context, reply.warnings)
+    if isinstance(reply, AskForMore):
+        tell_of_question(context, reply)
+    return reply
 
 
 async def tell_of_budgets(spec: AgentSpec, context: Context, warnings: Sequence[BudgetWarning]) -> None:

@@ -8,9 +8,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from actors.behaviours.lifecycle import tell_of_budgets, tell_of_limit, tell_of_question
+from actors.behaviours.lifecycle import tell_of_budgets, told_of_limits
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import BudgetExceededError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model, Responses, name_of
 from actors.interfaces.telemetry import BudgetTold
@@ -66,17 +65,9 @@ class BudgetedModel:
             FencedError: the turn was taken over or has ended.
             Exception: what a plugin raises that hears of budgets.
         """
-        try:
-            reply = await self._context.take_llm_call(request, request.model or self.name)
-        except BudgetExceededError as error:
-            tell_of_limit(self._context, error)
-            raise
-        if reply.warnings:
-            await tell_of_budgets(self._spec, self._context, reply.warnings)
-        if isinstance(reply, AskForMore):
-            tell_of_question(self._context, reply)
-            return reply
-        return self._call(request, reply)
+        asking = self._context.take_llm_call(request, request.model or self.name)
+        reply = await told_of_limits(self._spec, self._context, asking)
+        return reply if isinstance(reply, AskForMore) else self._call(request, reply)
 
     async def allowed_if_room(self, request: LlmRequest) -> AllowedCall | DoWithout:
         """Have a call counted that the run can do without. DoWithout: a budget has no room for it.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.behaviours.lifecycle import run_lifecycle, tell_of_budgets, tell_of_limit, tell_of_question
+from actors.behaviours.lifecycle import run_lifecycle, told_of_limits
 from actors.behaviours.llm.compaction import Compactor
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.output import output_keeper
@@ -17,7 +17,6 @@ from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tree.spec import AgentSpec
-from actors.errors import BudgetExceededError
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
 from actors.interfaces.telemetry import BudgetTold
@@ -224,15 +223,9 @@ class LlmRun:
             return (await self._context.emit_all([together_with, event]))[-1]
 
         if [call.name for call in calls] != [REQUEST_BUDGET]:
-            try:
-                reply = await self._context.take_tool_calls(len(calls) if together_with is not None else 0)
-            except BudgetExceededError as error:
-                tell_of_limit(self._context, error)
-                raise
-            await tell_of_budgets(self._spec, self._context, reply.warnings)
-            match reply:
+            asking = self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            match await told_of_limits(self._spec, self._context, asking):
                 case AskForMore(scope=scope, facts=facts):
-                    tell_of_question(self._context, reply)
                     asked = question(scope, new_event_id(), facts)
                     await self._context.emit_all([asked] if together_with is None else [together_with, asked])
                     self._has_asked = True

@@ -21,7 +21,7 @@ def opened_app(
     store: Sequence[str] | None,
     address: str | None,
     *,
-    instead: str,
+    instead: Sequence[str],
     memory: str | None = None,
     artifacts: str | None = None,
 ) -> AbstractContextManager[Runtime]:
@@ -30,7 +30,7 @@ def opened_app(
     Args:
         store: URLs of the session stores; None: the app's file in .raygrove.
         address: of the Ray cluster on which the app runs; its own stores are used.
-        instead: what to do when the app runs, and no address was given.
+        instead: what may be done when the app runs, beside giving its address.
 
     Raises:
         StoreError: there is no such store, or the app runs, or a store cannot be used.
@@ -43,13 +43,13 @@ def opened_app(
 
 @contextmanager
 def stopped_app(
-    app_name: str, stores: Sequence[str], *, instead: str, memory: str | None = None, artifacts: str | None = None
+    app_name: str, stores: Sequence[str], *, instead: Sequence[str], memory: str | None = None, artifacts: str | None = None
 ) -> Iterator[Runtime]:
     """A Runtime over the stores of an app, which runs no turns.
 
     Args:
         stores: URLs of the session stores.
-        instead: what to do when the app runs.
+        instead: what may be done when the app runs, beside giving its address, which the local engine does not have.
 
     Raises:
         StoreError: the app runs, as far as that can be known, or a store cannot be used.
@@ -59,7 +59,7 @@ def stopped_app(
         database = Database(store)
         database.open()
         try:
-            refuse_if_in_use(database, instead)
+            refuse_if_in_use(database, _either("give the --address of its cluster", *instead), _either(*instead))
         finally:
             database.close()
     with Runtime(
@@ -72,3 +72,9 @@ def stopped_app(
         settings=Settings().model_copy(update={"session_shards": 1, "runners": 1, "model_limits": {}}),
     ) as rt:
         yield rt
+
+
+def _either(*advice: str) -> str:
+    """Advice in words: "this, that, or the other"."""
+    *others, last = advice
+    return f"{', '.join(others)}, or {last}" if others else last

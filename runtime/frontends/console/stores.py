@@ -131,7 +131,7 @@ def prune(
     from runtime.frontends.console.stopped import opened_app
 
     age = parsed_age(older_than)
-    instead = "give the --address of its cluster, call rt.sessions.prune in its program, or stop it first"
+    instead = ("call rt.sessions.prune in its program", "stop it first")
     with opened_app(app_name, store, address, instead=instead, memory=memory, artifacts=artifacts) as rt:
         pruned = rt.sessions.prune(age, user_id=user, dry_run=dry_run)
     if json:
@@ -159,7 +159,7 @@ def archive(
     from runtime.frontends.console.stopped import opened_app
 
     age = parsed_age(older_than)
-    instead = "give the --address of its cluster, call rt.sessions.archive in its program, or stop it first"
+    instead = ("call rt.sessions.archive in its program", "stop it first")
     with opened_app(app_name, store, address, instead=instead) as rt:
         archived = rt.sessions.archive(age, user_id=user, dry_run=dry_run)
     if json:

@@ -28,7 +28,7 @@ def move(
     from runtime.engine.store_urls import shown_session_store
     from runtime.frontends.console.stopped import opened_app
 
-    instead = "give the --address of its cluster, call rt.users.move in its program, or stop it first"
+    instead = ("call rt.users.move in its program", "stop it first")
     with opened_app(app_name, store, address, instead=instead) as rt:
         moved = rt.users.move(user, to)
     if json:
@@ -57,7 +57,7 @@ def delete(
     # Imported here: completion needs no Runtime.
     from runtime.frontends.console.stopped import opened_app
 
-    instead = "give the --address of its cluster, call rt.users.delete in its program, or stop it first"
+    instead = ("call rt.users.delete in its program", "stop it first")
     with opened_app(app_name, store, address, instead=instead, memory=memory, artifacts=artifacts) as rt:
         deleted = rt.users.delete(user)
     if json:

@@ -16,17 +16,19 @@ from runtime.stores.sql.owners import living
 _WAIT_S = 0.5
 
 
-def refuse_if_in_use(database: Database, instead: str) -> None:
+def refuse_if_in_use(database: Database, instead: str, instead_locally: str = "") -> None:
     """Raise StoreError when a deployment that lives owns the database, or another process has it open.
 
     SQLite tells by its locks. PostgreSQL tells by the names of its connections, which a pooler between may hide.
 
     Args:
         instead: what to do then.
+        instead_locally: what to do where the app runs on the local engine, which has no address; "": the same.
     """
     owner = _living_owner(database)
     if owner is not None:
-        raise StoreError(f"{database} is in use: app {owner.app!r} runs {owner.where()}: {instead}")
+        advice = instead if owner.address else instead_locally or instead
+        raise StoreError(f"{database} is in use: app {owner.app!r} runs {owner.where()}: {advice}")
     path = database.path
     is_used = _is_locked(path) if path is not None else not database.is_sqlite and _is_connected(database)
     if is_used:

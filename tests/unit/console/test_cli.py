@@ -174,7 +174,7 @@ def test_a_user_of_an_app_that_runs_is_not_deleted_behind_its_back(store: str, t
         Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files),
         pytest.raises(
             StoreError,
-            match=r"is in use: app 'desk' runs in process \d+ .* give the --address of its cluster, call rt\.users\.delete",
+            match=r"is in use: app 'desk' runs in process \d+ .* call rt\.users\.delete",
         ),
     ):
         lines(raygrove("users", "delete", "ada", "--app", "desk", "--store", store))
@@ -277,9 +277,7 @@ def test_a_session_is_rewound_and_deleted_while_the_app_is_stopped(store: str, t
     files = f"file://{tmp_path}/artifacts"
     with Runtime(root, app_name="desk", engine="local", session_store=store, artifact_store=files) as rt:
         second = rt.run(user_id="ada", session_id="s2", message="again").result().invocation_id
-        with pytest.raises(
-            StoreError, match=r"is in use: app 'desk' runs in process \d+ .* give the --address of its cluster, or stop it first"
-        ):
+        with pytest.raises(StoreError, match=r"is in use: app 'desk' runs in process \d+ .*: stop it first"):
             lines(raygrove("sessions", "rewind", "desk", "s2", second, "--store", store))
     shown = [
         json.loads(line) for line in raygrove("sessions", "show", "desk", "s2", "--store", store, "--json").stdout.splitlines()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 
-INSTEAD = "give the --address of its cluster, or stop it first"
-"""What to do when the app runs."""
+INSTEAD = ("stop it first",)
+"""What to do when the app runs, beside giving its address."""
 
 SHARED = ("app:", "user:", "temp:")
 """Beginnings of keys that are no state of the session."""
