@@ -14,6 +14,7 @@ from actors.messages.limits import ModelLimits
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.session import SessionKey
 from actors.rules.capacity.rate_limiter import LEASE_S, MINUTE_S, RENEW_S, limits_of
+from tests.simulation.faults import Network
 from tests.simulation.limits.play import Asked, Changed, Left, Made
 from tests.simulation.limits.traffic import MODELS, Traffic
 
@@ -192,18 +193,18 @@ def _at_once(left: Left, limits: LimitsInTime) -> Iterator[str]:
 
 def _until_s(left: Left, made: Made) -> float:
     """Until when a call counts: that of a lost process for some seconds, if its actor is not lost as well."""
-    died_s = left.world.died_s.get(made.process)
+    died_s: float | None = left.world.died_s.get(made.process)
     if died_s is None or died_s >= made.ended_s:
         return min(made.ended_s, made.begun_s + made.takes_s)
     known_s = died_s - RENEW_S - _late_s(left)
-    lost = [life.ended_s for life in left.world.lives if life.ended_s > known_s]
+    lost: list[float] = [life.ended_s for life in left.world.lives if life.ended_s > known_s]
     return min(made.begun_s + made.takes_s, died_s + COUNTS_S, *lost)
 
 
 def _late_s(left: Left) -> float:
     """How long a message may take."""
-    network = left.world.wires._network
-    slow = max((fault.for_s for _, fault in left.world.faults.fired if fault.what == "slow"), default=0.0)
+    network: Network = left.world.wires._network
+    slow: float = max((fault.for_s for _, fault in left.world.faults.fired if fault.what == "slow"), default=0.0)
     return max(network.usual_s, network.slow_s) + slow + 0.1
 
 
@@ -214,7 +215,8 @@ def _long_stopped(left: Left) -> set[str]:
 
 def _stopped_s(left: Left) -> float:
     """For how long processes were stopped."""
-    return sum(until_s - from_s for _, from_s, until_s in left.world.frozen)
+    stopped: list[tuple[str, float, float]] = left.world.frozen
+    return sum(until_s - from_s for _, from_s, until_s in stopped)
 
 
 def _is_in_doubt(left: Left, at_s: float, late_s: float) -> bool:

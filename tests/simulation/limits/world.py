@@ -100,7 +100,8 @@ class LimitedWorld(World):
     def driver(self) -> Driver:
         """Another program, which knows that actor."""
         driver = Driver(self)
-        driver.rt._client.engine.limiter = self.limiter_ref(driver)
+        engine: Any = driver.rt._client.engine
+        engine.limiter = self.limiter_ref(driver)
         return driver
 
     def kill(self, process: HostProcess | SimProcess, away_s: float = 0.0) -> None:
