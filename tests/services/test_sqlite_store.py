@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def test_a_file_is_written_ahead_and_synced_at_every_commit(store: SqlSessionSto
     with store._database.transaction() as connection:
         found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys")}
     assert found == {"synchronous": 2, "foreign_keys": 1}
-    assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_an_acknowledged_commit_survives_a_process_that_dies(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_a_folder_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
 def test_tables_of_a_newer_version_are_left_alone(store: SqlSessionStore, path: Path) -> None:
     fill_sessions(store, S1, length=1)
     store.close()
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE raygrove_schema SET version = ?", (schema.VERSION + 1,))
     with pytest.raises(SchemaVersionError) as caught:
         store.open()
@@ -130,7 +132,8 @@ def test_many_openers_of_a_new_file_make_its_tables_once(path: Path) -> None:
     stores = [SqlSessionStore(f"sqlite:///{path}") for _ in range(8)]
     failed = in_threads([store.open for store in stores])
     assert failed == []
-    assert sqlite3.connect(path).execute("SELECT version FROM raygrove_schema").fetchall() == [(schema.VERSION,)]
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT version FROM raygrove_schema").fetchall() == [(schema.VERSION,)]
     for store in stores:
         store.close()
 
@@ -169,14 +172,15 @@ def test_a_session_removed_by_somebody_else_is_a_conflict_and_no_orphan(path: Pa
         with pytest.raises(StoreConflictError, match="not there"):
             store.commit([write])
     assert other.session(S2).head_seq == 0  # type: ignore[union-attr]
-    assert sqlite3.connect(path).execute("SELECT count(*) FROM raygrove_events").fetchone() == (0,)
+    with closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("SELECT count(*) FROM raygrove_events").fetchone() == (0,)
     other.close()
 
 
 def test_a_read_in_between_does_not_hold_up_other_writers(path: Path, store: SqlSessionStore) -> None:
     fill_sessions(store, S1, length=2)
     store.events(S1)
-    with sqlite3.connect(path, timeout=0) as other:
+    with closing(sqlite3.connect(path, timeout=0)) as other, other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("DELETE FROM raygrove_turns")
     store.commit([event(S1, 3)])

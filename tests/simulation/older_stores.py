@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import weakref
 from dataclasses import dataclass, field
 
 from tests.simulation.drivers import Driver
@@ -23,7 +24,8 @@ class KeptDisk:
         live: object = disk.store._database._connected().connection.dbapi_connection
         assert isinstance(live, sqlite3.Connection)
         self._live = live
-        self._kept = sqlite3.connect(":memory:")
+        self._kept = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._kept.close)
         self._live.backup(self._kept)
 
     def restore(self) -> None:

@@ -6,7 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.errors import StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
@@ -111,18 +111,26 @@ class DiskStore:
     def give_up_claim(self) -> None:
         """Nothing: another one may come."""
 
-    def __getattr__(self, name: str) -> Any:
-        # The reading methods.
-        read = getattr(self._disk.store, name)
+    if TYPE_CHECKING:
 
-        def call(*args: Any, **more: Any) -> Any:
-            self._disk.check()
-            return read(*args, **more)
-
-        return call
+        def __getattr__(self, name: str) -> Any:
+            """The reading methods, which are set below."""
 
     def __str__(self) -> str:
         return "the simulated store"
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    def read(self: DiskStore, *args: Any, **more: Any) -> Any:
+        self._disk.check()
+        return getattr(self._disk.store, name)(*args, **more)
+
+    return read
+
+
+# What a class does not have itself, Python does not find from 3.12 on where it looks for the methods of an ability.
+for _name in {name for name in dir(SqlSessionStore) if not name.startswith("_")} - vars(DiskStore).keys():
+    setattr(DiskStore, _name, _reading(_name))
 
 
 class StoreCalls:

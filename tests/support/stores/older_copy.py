@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +18,7 @@ class OlderCopy:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._copy = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._copy.close)
         with closing(sqlite3.connect(path)) as source:
             source.backup(self._copy)
 
