@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from actors.definitions.flows import FlowPlan
+from actors.errors import RaygroveError
 from actors.refs.runner import RunnerRef
 from runtime import Runtime
 from runtime.driver.event_loop import Portal
@@ -88,6 +90,11 @@ class Driver(SimProcess):
         self.rt._set_up(APP, engine, None, {})
         self.rt._client._portal = portal
         self.rt._turns = TurnClient(self.rt._client)
+
+    async def cancel(self, user_id: str, session_id: str, invocation_id: str) -> None:
+        """Cancel a turn, which may be over, or not be there yet."""
+        with suppress(RaygroveError):
+            await self.rt.attach(user_id=user_id, session_id=session_id, invocation_id=invocation_id).aio.cancel()
 
     def note_lost(self) -> None:
         """It is lost."""

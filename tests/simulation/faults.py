@@ -92,6 +92,17 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     slow_s: float = 0.0
 
 
+def drawn_network(seed: int, chance: random.Random) -> Network:
+    """A network by chance: one in two brings replies early, and one in two has slow messages."""
+    return Network(
+        brings_early=chance.randrange(2) == 0,
+        seed=seed,
+        usual_s=chance.choice([0.001, 0.005, 0.03]),
+        slow=chance.choice([0, 0, 20, 6]),
+        slow_s=chance.choice([0.05, 0.3, 1.5]),
+    )
+
+
 PATIENT_S = 30.0
 """Longer than a fault of the store lasts: no request fails by one."""
 

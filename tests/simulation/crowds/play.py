@@ -127,7 +127,7 @@ async def _ask(world: World, wish: Wish, served: Served) -> None:
     if wish.cancelled_after_s:
         await asyncio.sleep(wish.cancelled_after_s)
         driver = Driver(world)
-        await driver.spawn(_cancel(driver, wish))
+        await driver.spawn(driver.cancel(wish.user, wish.session, wish.invocation_id))
     await telling
 
 
@@ -148,12 +148,3 @@ async def _read(turn: Turn, answer: Answer) -> None:
         answer.ended, answer.error, answer.retry_after_s = type(error).__name__, str(error), error.retry_after_s
     except RaygroveError as error:
         answer.ended, answer.error = type(error).__name__, str(error)
-
-
-async def _cancel(driver: Driver, wish: Wish) -> None:
-    turn = driver.rt.attach(user_id=wish.user, session_id=wish.session, invocation_id=wish.invocation_id)
-    try:
-        await turn.aio.cancel()
-    except RaygroveError:
-        # It may be over, or not be there yet.
-        return

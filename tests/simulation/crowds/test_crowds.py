@@ -13,6 +13,7 @@ from tests.simulation.crowds.check import check
 from tests.simulation.crowds.crowd import crowd
 from tests.simulation.crowds.mutants import MUTANTS
 from tests.simulation.crowds.play import serve
+from tests.simulation.seeds import failing, finding_seed
 
 SEEDS = 120
 PART = 10
@@ -35,15 +36,13 @@ FIRST = {
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_was_accepted_is_answered_and_the_rest_is_refused_within_the_bounds_and_in_turn(first: int) -> None:
-    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+    assert failing(check, range(first, first + PART)) == {}
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
-    with MUTANTS[name]():
-        # Where that seed finds it no more, since the code has changed, another one does.
-        seed = next((seed for seed in (FIRST.get(name, 0), *range(SEEDS)) if check(seed)), None)
+    seed = finding_seed(check, MUTANTS[name], FIRST.get(name, 0), range(SEEDS))
     assert seed is not None
     assert check(seed) == []
 

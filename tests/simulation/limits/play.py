@@ -253,7 +253,7 @@ class Playing:
     async def _cancel(self, wish: Wish) -> None:
         await asyncio.sleep(wish.cancelled_after_s)
         driver = self._world.driver()
-        await _done(driver, _cancel(driver, wish))
+        await _done(driver, driver.cancel(wish.user, wish.session, wish.invocation_id))
 
     async def _program(self, changes: Sequence[Change]) -> None:
         """A program makes its changes one after the other; another one goes on with the rest where it is lost."""
@@ -308,15 +308,6 @@ async def _read(turn: Turn, asked: Asked) -> None:
         asked.ended = type((await turn).outcome).__name__
     except RaygroveError as error:
         asked.ended, asked.error = type(error).__name__, str(error)
-
-
-async def _cancel(driver: Driver, wish: Wish) -> None:
-    turn = driver.rt.attach(user_id=wish.user, session_id=wish.session, invocation_id=wish.invocation_id)
-    try:
-        await turn.aio.cancel()
-    except RaygroveError:
-        # It may be over, or not be there yet.
-        return
 
 
 async def _change(driver: Driver, changed: Changed) -> None:

@@ -11,6 +11,7 @@ from tests.simulation.limits.check import check
 from tests.simulation.limits.mutants import MUTANTS
 from tests.simulation.limits.play import play
 from tests.simulation.limits.traffic import traffic
+from tests.simulation.seeds import failing, finding_seed
 
 SEEDS = 120
 PART = 20
@@ -41,15 +42,13 @@ FIRST = {
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_limits_hold_and_each_call_is_let_in(first: int) -> None:
-    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+    assert failing(check, range(first, first + PART)) == {}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
-    with MUTANTS[name]():
-        # Where that seed finds it no more, since the code has changed, another one does.
-        seed = next((seed for seed in (FIRST[name], *range(SEEDS)) if check(seed)), None)
+    seed = finding_seed(check, MUTANTS[name], FIRST[name], range(SEEDS))
     assert seed is not None
     assert check(seed) == []
 

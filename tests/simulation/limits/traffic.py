@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from actors.messages.limits import ModelLimits
-from tests.simulation.faults import CALM, Fault, FaultPlan, Network, Phase, What
+from tests.simulation.faults import CALM, Fault, FaultPlan, Phase, What, drawn_network
 
 LASTS_S = 60.0
 """Virtual seconds in which turns begin and limits are changed."""
@@ -171,13 +171,7 @@ def _changed(chance: random.Random) -> dict[str, int | None]:
 
 
 def _plan(seed: int, chance: random.Random) -> FaultPlan:
-    network = Network(
-        brings_early=chance.randrange(2) == 0,
-        seed=seed,
-        usual_s=chance.choice([0.001, 0.005, 0.03]),
-        slow=chance.choice([0, 0, 20, 6]),
-        slow_s=chance.choice([0.05, 0.3, 1.5]),
-    )
+    network = drawn_network(seed, chance)
     return FaultPlan(network=network, faults=[_fault(chance) for _ in range(chance.randint(1, 4))])
 
 

@@ -11,6 +11,7 @@ from tests.simulation.schedules.check import check
 from tests.simulation.schedules.mutants import MUTANTS
 from tests.simulation.schedules.play import play
 from tests.simulation.schedules.timetable import timetable
+from tests.simulation.seeds import failing, finding_seed
 
 SEEDS = 120
 PART = 10
@@ -28,14 +29,12 @@ FIRST = {
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_each_due_time_makes_one_turn(first: int) -> None:
-    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+    assert failing(check, range(first, first + PART)) == {}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
-    with MUTANTS[name]():
-        # Where that seed finds it no more, since the code has changed, another one does.
-        seed = next((seed for seed in (FIRST[name], *range(SEEDS)) if check(seed)), None)
+    seed = finding_seed(check, MUTANTS[name], FIRST[name], range(SEEDS))
     assert seed is not None
     assert check(seed) == []
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.messages.operating.schedule import MISSED, MissedPolicy
-from tests.simulation.faults import CALM, COMMIT, PATIENT_S, Fault, FaultPlan, Network, Phase, What
+from tests.simulation.faults import CALM, COMMIT, PATIENT_S, Fault, FaultPlan, Phase, What, drawn_network
 
 LASTS_S = 100.0
 """Virtual seconds for which schedules make turns."""
@@ -97,13 +97,7 @@ def _wanted(chance: random.Random, number: int) -> Wanted:
 def _plan(seed: int, chance: random.Random) -> FaultPlan:
     if chance.randrange(6) == 0:
         return FaultPlan(network=CALM)
-    network = Network(
-        brings_early=chance.randrange(2) == 0,
-        seed=seed,
-        usual_s=chance.choice([0.001, 0.005, 0.03]),
-        slow=chance.choice([0, 0, 20, 6]),
-        slow_s=chance.choice([0.05, 0.3, 1.5]),
-    )
+    network = drawn_network(seed, chance)
     faults = [_fault(chance) for _ in range(chance.randint(1, 5))]
     return FaultPlan(network=network, faults=faults, store_timeout_s=chance.choice([PATIENT_S, PATIENT_S, 0.5]))
 

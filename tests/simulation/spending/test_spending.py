@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.seeds import failing, finding_seed
 from tests.simulation.spending.check import AT_LIMIT, BUDGETS, DAILY, check, spending
 from tests.simulation.spending.mutants import MUTANTS
 
@@ -36,15 +37,13 @@ FIRST = {
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_no_budget_is_overspent_by_more_than_a_call_of_each_agent(first: int) -> None:
-    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+    assert failing(check, range(first, first + PART)) == {}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
-    with MUTANTS[name]():
-        # Where that seed finds it no more, since the code has changed, another one does.
-        seed = next((seed for seed in (FIRST[name], *range(SEEDS)) if check(seed)), None)
+    seed = finding_seed(check, MUTANTS[name], FIRST[name], range(SEEDS))
     assert seed is not None
     assert check(seed) == []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from actors.errors import RaygroveError
+from tests.simulation.seeds import failing, finding_seed
 from tests.simulation.updates.check import check
 from tests.simulation.updates.edition import edition
 from tests.simulation.updates.mutants import MUTANTS
@@ -32,7 +33,7 @@ FIRST = {
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_each_turn_runs_by_the_version_that_it_began_with(first: int) -> None:
-    assert {seed: found[0] for seed in range(first, first + PART) if (found := check(seed))} == {}
+    assert failing(check, range(first, first + PART)) == {}
 
 
 def fails(seed: int) -> bool:
@@ -46,9 +47,7 @@ def fails(seed: int) -> bool:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_seed_finds_a_defect(name: str) -> None:
-    with MUTANTS[name]():
-        # Where that seed finds it no more, since the code has changed, another one does.
-        seed = next((seed for seed in (FIRST[name], *range(SEEDS)) if fails(seed)), None)
+    seed = finding_seed(fails, MUTANTS[name], FIRST[name], range(SEEDS))
     assert seed is not None
     assert check(seed) == []
 
