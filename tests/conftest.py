@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.noise import hide_noise
 from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
+from tests.support.machine.folders import place_of_folders
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.stores.shared_dialect import share_compiled_queries
@@ -32,9 +32,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
-MEMORY = Path("/dev/shm")
-"""Where folders of tests lie in memory, on Linux."""
-
 DEFAULT_STORES = Path(".raygrove").absolute()
 """Where Runtimes keep what they store, unless another place is named."""
 
@@ -43,9 +40,6 @@ HAS_STARTED_RAY = pytest.StashKey[bool]()
 
 ONE_IN_ON_RAY = 8
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
-
-ROOM_BYTES = 4 * 2**30
-"""Free bytes that such a folder has to have."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,9 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not IS_FULL:
         # The full set has stores as programs have them.
         share_compiled_queries()
-    if _has_room(MEMORY):
-        # Stores wait for their disk at each commit, which says nothing about the code.
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place_of_folders()))
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         os.environ["RAYGROVE_NAMESPACE"] = f"raygrove-{worker['workerid']}"
@@ -101,14 +93,6 @@ def _is_acceptance_on_ray(item: pytest.Item) -> bool:
     if callspec is None or "acceptance" not in item.path.parts:
         return False
     return "ray" in (callspec.params.get("engine"), callspec.params.get("engine_name"))
-
-
-def _quick_folder() -> str:
-    return str(MEMORY) if _has_room(MEMORY) else "/tmp"
-
-
-def _has_room(folder: Path) -> bool:
-    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_BYTES
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -175,7 +159,7 @@ def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Depl
 def server() -> Iterator[str]:
     """The URL of a PostgreSQL server that all tests share."""
     try:
-        with short_folder(_quick_folder()) as folder, postgres(folder) as url:
+        with short_folder(str(place_of_folders())) as folder, postgres(folder) as url:
             yield url
     except NoPostgresError as error:
         pytest.skip(str(error))
@@ -185,7 +169,7 @@ def server() -> Iterator[str]:
 def own_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server that a test may stop, if it starts it again."""
     try:
-        with short_folder(_quick_folder()) as folder, postgres_server(folder) as server:
+        with short_folder(str(place_of_folders())) as folder, postgres_server(folder) as server:
             yield server
     except NoPostgresError as error:
         pytest.skip(str(error))

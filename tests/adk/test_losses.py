@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from runtime.adk import from_adk
 from tests.adk import programs
 from tests.adk.programs import noted
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import run_turn
 
 PLACES = 4
@@ -164,7 +164,7 @@ def play(name: str, losses: list[Loss]) -> tuple[list[str], Counter[str], LossyE
     """Two turns: what the log says, what was done, and the engine."""
     path = Path(os.environ["ADK_TEST_LOG"])
     path.unlink(missing_ok=True)
-    with TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(from_adk(TREES[name](), islands=True).root_agent, Path(folder), losses)
         with rt:
             config = RunConfig(timeout=30)

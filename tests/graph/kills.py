@@ -29,7 +29,8 @@ from tests.graph.mortal import Kind, mortal_processes
 from tests.graph.play import USER_ID, Shown, start_ray
 from tests.graph.programs import PROGRAMS, Notes, Program
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
-from tests.support.runtimes import Deploy, lossy_folder
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import Deploy
 
 LONGEST_S = 300
 """A turn that takes longer hangs."""
@@ -149,7 +150,7 @@ def tried(name: str, every: int, *, by_adapter: bool = False) -> tuple[Counter[s
     """
     times: Counter[str] = Counter()
     wrong: list[str] = []
-    with lossy_folder() as folder, theatre(name, Path(folder), by_adapter=by_adapter) as played:
+    with quick_folder() as folder, theatre(name, Path(folder), by_adapter=by_adapter) as played:
         expected = played.play()
         wrong += differences(played.play(), expected)
         for kind in get_args(Kind):
@@ -166,7 +167,7 @@ def tried_locally(name: str, every: int, *, by_adapter: bool = False) -> tuple[C
     """The same on the local engine, whose actors are lost at each message instead of killed: see `tried`."""
 
     def play(*losses: Loss) -> tuple[Played, LossyEngine]:
-        with lossy_folder() as given:
+        with quick_folder() as given:
             notes = Notes(Path(given))
             notes.begin("none")
             program = PROGRAMS[name](kit_of(by_adapter=by_adapter), notes)

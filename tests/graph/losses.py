@@ -10,7 +10,6 @@ import argparse
 import json
 import logging
 import signal
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.graph.build import Built
 from tests.graph.play import Player
 from tests.graph.words import NotPlayable, Spec
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 
 LONGEST_S = 60
 """A case that takes longer hangs."""
@@ -83,7 +83,7 @@ class LossyCase:
 
     def play(self, losses: Sequence[Loss] = (), *, learns: bool = False) -> tuple[Any, LossyEngine]:
         """What comes of the case, without what depends on the order of branches, and the engine."""
-        with tempfile.TemporaryDirectory() as given:
+        with quick_folder() as given:
             folder = Path(given)
             built = Built(self._case, folder, lambda name, script: self._model(name, script, learns=learns))
             rt, engine = lossy_runtime(built.root, folder, losses)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +40,7 @@ from runtime.settings import Settings
 from tests.graph.build import Built, cut, shown_part
 from tests.graph.cut_store import CutStore, is_seen, stored_events
 from tests.graph.words import BareError, NotPlayable, Spec
+from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import Deploy
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def main() -> None:
         # The start of a process is most of what a case costs there.
         os.environ.setdefault("RAYGROVE_MAX_LIVE_AGENTS", "1")
         start_ray()
-    with given.json.open("w") as results, tempfile.TemporaryDirectory() as folder:
+    with given.json.open("w") as results, quick_folder() as folder:
         for case in cases:
             own = Path(folder) / case["id"]
             own.mkdir()

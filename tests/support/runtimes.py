@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import ray
@@ -52,8 +51,3 @@ def stored(rt: Runtime, session_id: str = "s1", user_id: str = "ada") -> list[Ev
     """All events of a session, as its log has them; none if there is no such session yet."""
     session = rt.sessions.get(user_id, session_id)
     return list(session.events) if session is not None else []
-
-
-def lossy_folder() -> TemporaryDirectory[str]:
-    """A folder for the stores of a Runtime of which lost actors may close a file while the folder is deleted."""
-    return TemporaryDirectory(ignore_cleanup_errors=True)

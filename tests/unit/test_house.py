@@ -276,6 +276,18 @@ def question_words(given: Sequence[Source]) -> list[str]:
     ]
 
 
+def folders_on_disk(given: Sequence[Source]) -> list[str]:
+    """Folders of tests that may wait for a disk. See `tests.support.machine.folders`."""
+    return [
+        f"{each.at(call.lineno)} makes a folder where the disk is: quick_folder() has one in memory"
+        for each in that_say(re.compile("TemporaryDirectory"), given)
+        for call in ast.walk(each.tree)
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).rpartition(".")[2] == "TemporaryDirectory"
+        and not any(keyword.arg == "dir" for keyword in call.keywords)
+    ]
+
+
 def modules_taken_out(given: Sequence[Source]) -> list[str]:
     """Tests that take a module out of `sys.modules`, and so leave its package with another one than was there before."""
     known = re.compile(r"delitem\(sys\.modules\b|sys\.modules\.pop\(|del sys\.modules\b")
@@ -432,6 +444,10 @@ def test_no_test_takes_out_modules_by_itself() -> None:
     complain(modules_taken_out([each for each in sources("tests") if not each.path.is_relative_to("tests/support")]))
 
 
+def test_no_test_keeps_its_stores_on_a_disk() -> None:
+    complain(folders_on_disk([each for each in sources("tests") if each.path.name.startswith("test_")]))
+
+
 def test_models_are_called_where_budgets_were_asked() -> None:
     complain(calls_past_budgets(sources("actors/agent", "actors/behaviours", "actors/rules", "runtime")))
 
@@ -481,6 +497,7 @@ def methods(number: int, name: str = "Large", prefix: str = "f") -> str:
         (question_words, {"a/x.py": 'def f():\n    """What it has."""'}, "a/x.py:1 f begins with 'What'"),
         (modules_taken_out, {"a/x.py": "monkeypatch.delitem(sys.modules, 'b')"}, "a/x.py:1 takes a module out"),
         (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
+        (folders_on_disk, {"a/x.py": "with tempfile.TemporaryDirectory() as folder: ..."}, "a/x.py:1 makes a folder"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
         (unknown_citations, {"a/x.py": "# See docs/nothing.md.\n"}, "cites docs/nothing.md"),
@@ -510,6 +527,7 @@ def test_every_check_finds_what_it_looks_for(
         (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
         (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
         (modules_taken_out, {"a/x.py": "monkeypatch.setitem(sys.modules, 'b', None)\nx = 'del sys.modules[1]'"}),
+        (folders_on_disk, {"a/x.py": "quick_folder()\nTemporaryDirectory(dir=place)"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),
         (calls_past_budgets, {"actors/behaviours/llm/budgeted_model.py": "Responses(m, r, stream=True)"}),

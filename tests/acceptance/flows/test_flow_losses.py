@@ -32,8 +32,9 @@ from actors.testing import PatternModel
 from runtime.driver.flows import TaskResult
 from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.programs.flow_driver import errand, errand_runtime
-from tests.support.runtimes import lossy_folder, run_turn
+from tests.support.runtimes import run_turn
 from tests.support.tries import tries
 
 PLACES = 4
@@ -71,7 +72,7 @@ def as_node() -> BaseAgent:
 
 
 def play(root: BaseAgent | Flow, *losses: Loss) -> tuple[list[Event], dict[str, TaskResult], LossyEngine]:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
             turn = rt.run(user_id="ada", session_id="s1", message="go", run_config=RunConfig(timeout=30), invocation_id="e-1")

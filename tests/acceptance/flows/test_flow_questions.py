@@ -21,7 +21,8 @@ from actors.testing.models import Reply, responses
 from runtime import Question, Runtime
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
-from tests.support.runtimes import Deploy, lossy_folder
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -225,7 +226,7 @@ def test_ask_user_is_refused_as_another_tools_name_only_where_a_task_is_interact
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_a_question_is_asked_and_answered_once_whoever_is_lost(who: Victim) -> None:
     def play(*losses: Loss) -> tuple[int, list[str]]:
-        with lossy_folder() as folder:
+        with quick_folder() as folder:
             rt, engine = lossy_runtime(game(), Path(folder), losses)
             user = User()
             with rt:

@@ -36,8 +36,9 @@ from runtime.frontends.console.event_lines import event_lines
 from tests.support.agents.flow_agents import ME, asked, succeed, worker
 from tests.support.fixtures.flow_fixture import DiggingModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.models.waiting_model import GatedModel
-from tests.support.runtimes import Deploy, lossy_folder
+from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
@@ -208,7 +209,7 @@ CONDITIONS: dict[str, Callable[[], Condition]] = {
 
 
 def play(flow: Flow, *losses: Loss) -> tuple[TurnResult, list[Event], int, list[str]]:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(flow, Path(folder), losses)
         with rt:
             turn = rt.run(**ME, message="go", run_config=RunConfig(timeout=30))

@@ -15,8 +15,9 @@ from actors import Content, Event, FunctionCall, LlmAgent, LlmRequest, LlmRespon
 from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.models.metered_model import MeteredModel
-from tests.support.runtimes import lossy_folder, run_turn, stored
+from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
 from tests.support.tries import tries
 
@@ -50,7 +51,7 @@ def played(losses: Sequence[Loss], kind: str, at_limit: str = "stop") -> tuple[l
     of_all: dict[str, object] = {"llm_calls": LIMIT, "at_limit": at_limit}
     budget = {"all": of_all} if kind == "agent_budgets" else of_all
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(model), tools=[look]) for number in range(AGENTS)]
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(ParallelAgent(name="all", sub_agents=children), Path(folder), losses)
         with rt:
             with pytest.raises(RaygroveError):

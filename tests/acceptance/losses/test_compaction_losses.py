@@ -12,8 +12,9 @@ from actors import Event, EventsCompactionConfig, LlmAgent, LlmEventSummarizer, 
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
 from actors.testing import PatternModel
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.models.counting_model import CountingModel
-from tests.support.runtimes import lossy_folder, run_turn, stored
+from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage
 
 PLACES = 6
@@ -43,7 +44,7 @@ def play(losses: list[Loss]) -> tuple[list[Any], int, int, set[str]]:
         event_retention_size=1,
         summarizer=LlmEventSummarizer(writer),
     )
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         root = LlmAgent(name="root", model=model, tools=[count])
         rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
         with rt:
@@ -65,7 +66,7 @@ def in_a_turn(most: int, losses: Sequence[Loss] = ()) -> tuple[int, int, set[str
     model = CountingModel(PatternModel([("call", {"call": "count", "args": {}})], default=LONG))
     writer = CountingModel(PatternModel([], default="the summary"))
     config = EventsCompactionConfig(compaction_interval=1, overlap_size=0, summarizer=LlmEventSummarizer(writer))
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         root = LlmAgent(name="root", model=model, tools=[count])
         rt, engine = lossy_runtime(root, Path(folder), losses, events_compaction_config=config)
         with rt:

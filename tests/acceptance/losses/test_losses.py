@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +19,8 @@ from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer, short
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
-from tests.support.runtimes import lossy_folder, run_turn, stored
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage
 from tests.support.tries import tries
 
@@ -80,14 +82,15 @@ def _told(event: Event) -> str:
     return f"{event.author} {calls} {answers} {event.error_code} {dict(event.actions.state_delta)}{questions}"
 
 
+@cache
 def undisturbed(name: str) -> tuple[Any, int, int]:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(TREES[name](), Path(folder))
         return told(play(rt)), engine.messages, len(engine.decisions)
 
 
 def with_losses(name: str, losses: list[Loss]) -> tuple[Any, LossyEngine]:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(TREES[name](), Path(folder), losses)
         return told(play(rt)), engine
 
@@ -112,7 +115,7 @@ def test_whoever_is_lost_at_whichever_message_the_turn_says_the_same(name: str, 
 def test_whoever_is_lost_at_whichever_message_the_model_is_asked_once_more_at_most(who: Victim) -> None:
     def asked(*losses: Loss) -> tuple[int, int]:
         model = ScriptedModel(["hi"] * 9)
-        with lossy_folder() as folder:
+        with quick_folder() as folder:
             rt, engine = lossy_runtime(LlmAgent(name="root", model=model), Path(folder), losses)
             play(rt)
             return len(model.requests), engine.messages

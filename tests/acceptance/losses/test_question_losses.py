@@ -16,8 +16,9 @@ from actors.errors import RaygroveError
 from actors.messages.config import run_config_of
 from tests.acceptance.losses.test_budget_losses import Counting, look
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.machine.folders import quick_folder
 from tests.support.models.metered_model import MeteredModel
-from tests.support.runtimes import lossy_folder, run_turn, stored
+from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import check_usage, fold
 from tests.support.tries import tries
 
@@ -34,7 +35,7 @@ def played(losses: Sequence[Loss], field: str) -> tuple[list[Event], int, LossyE
     root = SequentialAgent(name="root", sub_agents=[ParallelAgent(name="all", sub_agents=children)])
     config = run_config_of({"budget": {field: LIMITS[field], "at_limit": "ask"}, "timeout": 30})
     given = 0
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, engine = lossy_runtime(root, Path(folder), losses)
         with rt:
             try:

@@ -14,7 +14,8 @@ from tests.acceptance.losses.test_losses import play
 from tests.acceptance.losses.trees import TREES
 from tests.support.fixtures.lossy_engine import Loss, Victim, lossy_runtime
 from tests.support.fixtures.noted_requests import note_requests
-from tests.support.runtimes import Deploy, lossy_folder
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import Deploy
 
 PLACES = (3, 7, 12, 18)
 """Messages at which an actor is lost."""
@@ -35,7 +36,7 @@ def test_each_answer_has_one_record_of_what_the_model_got(name: str, who: Victim
     first = (list(TREES).index(name) + get_args(Victim).index(who)) % 2
     for at in PLACES[first::2]:
         given.clear()
-        with lossy_folder() as folder:
+        with quick_folder() as folder:
             rt, _ = lossy_runtime(TREES[name](), Path(folder), [Loss(at, who, before=bool(at % 2))])
             log = play(rt)
             # What is in the store is there for another deployment, too.

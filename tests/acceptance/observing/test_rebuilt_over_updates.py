@@ -25,7 +25,8 @@ from tests.acceptance.losses.parts.working_trees import WORKING
 from tests.acceptance.losses.trees import TREES
 from tests.support.agents.workflow_agents import answer
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
-from tests.support.runtimes import lossy_folder, run_turn
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import run_turn
 from tests.support.vectors.shared_runtimes import CaseRuntime, sharing_key
 from tests.support.vectors.vector_notation import Case, TreeBuilder, load_cases, scripted
 from tests.support.vectors.vector_runner import CaseRun
@@ -146,7 +147,7 @@ def test_what_is_rebuilt_equals_what_was_recorded_over_updates_and_losses(enough
     for play in plays(chance):
         # A script has one answer for each call, so of recorded cases nothing is lost while they run.
         losses = [Loss(chance.randrange(30), chance.choice(VICTIMS), chance.random() < 0.5)] if play.name in ALL else []
-        with lossy_folder() as folder:
+        with quick_folder() as folder:
             played(play, Path(folder), losses, tally)
         if tally["turns"] >= enough:
             break

@@ -17,7 +17,8 @@ from tests.acceptance.losses.trees import TREES
 from tests.support.agents.failing_agents import decisions_in
 from tests.support.agents.workflow_agents import answer
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
-from tests.support.runtimes import Deploy, lossy_folder, run_turn, stored
+from tests.support.machine.folders import quick_folder
+from tests.support.runtimes import Deploy, run_turn, stored
 
 pytestmark = pytest.mark.full
 
@@ -83,7 +84,7 @@ def played(folder: Path, losses: list[Loss]) -> tuple[list[Event], object, float
 
 @pytest.mark.parametrize("who", get_args(Victim))
 def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim) -> None:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         expected, counted, calls, engine = played(Path(folder), [])
         messages = engine.messages
     assert (counted, calls) == (2, 5)
@@ -91,7 +92,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim)
     for at in range(messages):
         # Before one message and after the next; of the actors half begin with before.
         before = (at + get_args(Victim).index(who)) % 2 == 0
-        with lossy_folder() as folder:
+        with quick_folder() as folder:
             log, counted, used, engine = played(Path(folder), [Loss(at, who, before)])
             assert (told(log), counted, used) == (told(expected), 2, calls), (at, before, engine.lost)
             lost.update(engine.lost)
@@ -100,7 +101,7 @@ def test_whoever_is_lost_at_whichever_message_it_is_taken_back_once(who: Victim)
 
 @pytest.mark.parametrize("name", TREES)
 def test_from_whichever_step_of_whichever_tree_a_turn_says_the_same(name: str) -> None:
-    with lossy_folder() as folder:
+    with quick_folder() as folder:
         rt, _ = lossy_runtime(TREES[name](), Path(folder))
         last = play(rt)[-1].invocation_id
         assert last

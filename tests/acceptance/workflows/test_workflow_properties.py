@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from actors import BaseAgent, Event, FunctionTool, LlmAgent, LoopAgent, SequentialAgent, ToolContext
 from actors.testing import ScriptedModel
+from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.tries import tries
 from tests.support.vectors.vector_agents import SayingAgent, SilentAgent
@@ -59,7 +59,7 @@ def interpreted(agent: BaseAgent, said: list[str]) -> bool:
 def test_a_tree_of_loops_and_sequences_says_what_the_reference_says(root: BaseAgent) -> None:
     expected: list[str] = []
     interpreted(root, expected)
-    with TemporaryDirectory() as folder, Deploy("local", Path(folder))(root) as rt:
+    with quick_folder() as folder, Deploy("local", Path(folder))(root) as rt:
         assert [event.text for event in run_turn(rt, "go") if event.text] == expected
         # Nothing is left of a run for the next.
         assert [event.text for event in run_turn(rt, "go") if event.text] == expected
@@ -100,7 +100,7 @@ def test_the_merged_response_has_the_order_of_the_calls_and_of_a_key_the_value_w
     size = len(order)
     model = ScriptedModel([{"parts": [{"call": f"t{index}"} for index in range(size)]}])
     root = LlmAgent(name="root", model=model, tools=tools.tools())
-    with TemporaryDirectory() as folder, Deploy("local", Path(folder))(root) as rt:
+    with quick_folder() as folder, Deploy("local", Path(folder))(root) as rt:
         answered = run_turn(rt, "go")[-1]
     assert tools.finished == order
     assert [response.response for response in answered.function_responses()] == [{"from": index} for index in range(size)]
@@ -116,7 +116,7 @@ DELTAS = st.dictionaries(KEYS, VALUES)
 @RUNS
 @given(st.lists(st.tuples(DELTAS, st.booleans()), min_size=1, max_size=8))
 def test_a_log_that_is_replayed_gives_the_same_session(turns: list[tuple[dict[str, Any], bool]]) -> None:
-    with TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         deploy = Deploy("local", Path(folder))
         with deploy(SayingAgent(name="root", say=["ok"])) as rt:
             for delta, takes_back in turns:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 from hypothesis import example, given, settings
@@ -21,6 +20,7 @@ from actors.rules.flow.board import Board
 from actors.rules.flow.until import Condition
 from runtime.driver.flows import stopped_by, task_results
 from tests.support.fixtures.flow_fixture import DiggingModel, FlowFixture
+from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries
 from tests.unit.rules.flow.test_board_and_turn_order import AGENTS, graphs
 
@@ -39,7 +39,7 @@ def flow_of(nodes: Sequence[TaskNode], until: Condition | None = None) -> Flow:
 
 
 async def whole(flow: Flow) -> list[bytes]:
-    with TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         fixture = FlowFixture(flow, Path(folder))
         await fixture.open()
         assert isinstance(await fixture.control(), Finished)
@@ -47,7 +47,7 @@ async def whole(flow: Flow) -> list[bytes]:
 
 
 async def resumed(flow: Flow, events: Sequence[bytes]) -> list[Event]:
-    with TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         fixture = FlowFixture(flow, Path(folder))
         await fixture.open(events)
         assert isinstance(await fixture.control(), Finished)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from runtime.driver.turns.subscriber import Subscriber
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.restarting_link import Restarting
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
+from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries
 
 SAY, COMPLETE, JOIN, READ_TOO, LISTEN = "say", "complete", "join", "read too", "listen"
@@ -174,7 +174,7 @@ def pieces(events: list[p.StoredEvent]) -> tuple[list[tuple[str, str]], str]:
 
 
 async def talk(steps: list[tuple[str, str]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         desk = SessionFixture(Path(folder))
         await desk.open("e-1")
         conversation = Conversation(desk)

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -20,6 +19,7 @@ from actors.messages.codec import encode
 from actors.rules.delivery import events_along
 from actors.testing import PatternModel
 from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.machine.folders import quick_folder
 from tests.support.tries import tries
 
 BILL, SHIP, COUNT, BACK, NOTE = "bill", "ship", "count", "back", "note"
@@ -99,7 +99,7 @@ async def conversation(folder: Path, texts: Sequence[str]) -> tuple[list[LlmRequ
 @example([COUNT, f"{NOTE} {BILL} {COUNT}", f"{SHIP} {COUNT}", BILL])
 def test_models_are_asked_the_same_as_when_nothing_travels_along(texts: list[str]) -> None:
     def asked() -> list[str]:
-        with TemporaryDirectory() as folder:
+        with quick_folder() as folder:
             requests, _ = asyncio.run(conversation(Path(folder), texts))
         told = (encode([request.system_instruction, request.contents]).decode("latin-1") for request in requests)
         # The ids of calls are chance.
