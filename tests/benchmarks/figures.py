@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from rich.table import Table
@@ -23,6 +24,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         at: what it depends on, if that is what charts show and peers are measured at: events of history, sessions at once, turns.
             At most one figure of a benchmark has each.
         peers: the same of other projects, in the same run, by their names.
+        paired: the ratio, where it is the median of those of blocks that were neighbours in time.
     """
 
     benchmark: str
@@ -33,10 +35,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     reference_name: str = "floor"
     at: int | None = None
     peers: Mapping[str, float] = {}
+    paired: float | None = None
 
     @property
     def ratio(self) -> float | None:
         """How many times worse than the reference: below 1 it is better."""
+        if self.paired is not None:
+            return self.paired
         return None if self.reference is None else self._times(self.value, self.reference)
 
     def peer_ratio(self, peer: str) -> float:
@@ -65,6 +70,29 @@ def interleaved(contestants: Mapping[str, Callable[[], object]], calls: int) -> 
             call()
             samples[name] += [timed_ms(call) for _ in range(min(BLOCK, calls - start))]
     return samples
+
+
+class Block(NamedTuple):
+    """What a call took in a block of calls: the median of the times, and CPU of all processes, in milliseconds."""
+
+    call_ms: float
+    cpu_ms: float
+
+
+def paired(contestants: Mapping[str, Callable[[], object]], blocks: int, cpu_s: Callable[[], float]) -> dict[str, list[Block]]:
+    """Measure all contestants in short blocks, forwards and then backwards: blocks with one number are neighbours in time.
+
+    Args:
+        cpu_s: seconds of CPU that all processes of all contestants have had.
+    """
+    measured: dict[str, list[Block]] = {name: [] for name in contestants}
+    for number in range(blocks):
+        for name, call in list(contestants.items())[:: -1 if number % 2 else 1]:
+            call()
+            before_s = cpu_s()
+            took_ms = median([timed_ms(call) for _ in range(BLOCK)])
+            measured[name].append(Block(took_ms, (cpu_s() - before_s) * 1_000 / BLOCK))
+    return measured
 
 
 def timed_ms(call: Callable[[], object]) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +13,8 @@ from tempfile import TemporaryDirectory
 from actors import START, BaseAgent, FunctionNode, Graph, JoinNode, LlmAgent, NodeContext, ParallelAgent
 from actors.testing import PatternModel
 from runtime import Runtime
-from tests.benchmarks.figures import BLOCK, Figure, interleaved, median, timed_ms
+from tests.benchmarks.figures import BLOCK, Block, Figure, median, paired, timed_ms
+from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, run_turn, runtime
 
@@ -20,6 +23,7 @@ FEWER = 10
 """So many times fewer nodes has a small graph: what a node costs there is the floor of what it costs in a large one."""
 
 SIDE_BY_SIDE = 16
+PARALLEL = "ParallelAgent"
 
 
 def measure(plan: Plan) -> list[Figure]:
@@ -36,24 +40,46 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 def _beside_parallel(plan: Plan) -> list[Figure]:
-    """Turns of agents at once, in a graph with and without a join behind them, and in a ParallelAgent, by turns."""
+    """Turns of agents at once, in a graph with and without a join behind them, beside those of a ParallelAgent, by pairs."""
     roots = {
-        "ParallelAgent": ParallelAgent(name="root", sub_agents=agents()),
-        f"{SIDE_BY_SIDE} agents at once: a turn": Graph(name="root", edges=[(START, tuple(agents()))]),
-        f"{SIDE_BY_SIDE} agents and a join: a turn": Graph(name="root", edges=[(START, tuple(agents()), JoinNode("all"))]),
+        PARALLEL: ParallelAgent(name="root", sub_agents=agents()),
+        f"{SIDE_BY_SIDE} agents at once": Graph(name="root", edges=[(START, tuple(agents()))]),
+        f"{SIDE_BY_SIDE} agents and a join": Graph(name="root", edges=[(START, tuple(agents()), JoinNode("all"))]),
     }
     with ExitStack() as stack:
-        runtimes: list[Runtime] = []
-        for number, root in enumerate(roots.values()):
-            folder = stack.enter_context(TemporaryDirectory())
-            runtimes.append(stack.enter_context(runtime(plan, root, Path(folder), app=f"{APP}-{number}")))
         sessions = count()
-        calls = {name: lambda rt=rt: run_turn(rt, f"s{next(sessions)}") for name, rt in zip(roots, runtimes, strict=True)}
-        samples = {name: median(each) for name, each in interleaved(calls, BLOCK * plan.graphs).items()}
-    beside, reference = samples.pop("ParallelAgent"), "ParallelAgent"
+        calls: dict[str, Callable[[], object]] = {}
+        pids = {os.getpid()}
+        for number, (name, root) in enumerate(roots.items()):
+            folder = stack.enter_context(TemporaryDirectory())
+            rt = stack.enter_context(runtime(plan, root, Path(folder), app=f"{APP}-{number}"))
+            calls[name] = partial(_turn, rt, sessions)
+            for _ in range(BLOCK):
+                calls[name]()
+            seen = rt.statistics()
+            pids |= {each.pid for each in (seen.session, seen.runner, *seen.agents.values()) if each.pid}
+        blocks = paired(calls, 2 * plan.graphs, lambda: sum(map(cpu_s, pids)))
+    beside = blocks.pop(PARALLEL)
+    return [figure for name, each in blocks.items() for figure in _pair(name, each, beside)]
+
+
+def _turn(rt: Runtime, sessions: Iterator[int]) -> None:
+    run_turn(rt, f"s{next(sessions)}")
+
+
+def _pair(name: str, blocks: Sequence[Block], beside: Sequence[Block]) -> list[Figure]:
+    """Time and CPU of a turn beside those of the reference, whose blocks were measured next to these."""
     return [
-        Figure(benchmark=NAME, name=name, value=value, unit="ms", reference=beside, reference_name=reference)
-        for name, value in samples.items()
+        Figure(
+            benchmark=NAME,
+            name=f"{name}: {what}",
+            value=median([each[index] for each in blocks]),
+            unit="ms",
+            reference=median([each[index] for each in beside]),
+            reference_name=PARALLEL,
+            paired=median([own[index] / other[index] for own, other in zip(blocks, beside, strict=True)]),
+        )
+        for index, what in enumerate(("a turn", "CPU of a turn"))
     ]
 
 
