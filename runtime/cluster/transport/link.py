@@ -66,7 +66,14 @@ def over_ray(handle: Handle, raw: bytes, slot: int) -> Awaitable[bytes]:
     return reply
 
 
-async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_timeout_s: float, *, once: bool) -> bytes:
+async def delivered(
+    attempt: Callable[[], Awaitable[bytes]],
+    name: str,
+    restart_timeout_s: float,
+    *,
+    once: bool,
+    first: Awaitable[bytes] | None = None,
+) -> bytes:
     """Try to deliver a message for as long as its actor may take to be restarted. Returns the reply.
 
     Args:
@@ -74,13 +81,15 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
             HandlerFailedError.
         name, restart_timeout_s: see RayLink.
         once: see RayLink.send, also for what it raises.
+        first: an attempt that is under way.
     """
     clock = asyncio.get_running_loop().time
     away_s: float | None = None
     while True:
         sent_s = clock()
         try:
-            return await attempt()
+            begun, first = first or attempt(), None
+            return await begun
         except (ActorUnavailableError, ProcessReplacedError) as error:
             now_s = clock()
             away_s = away_since_s(away_s, sent_s=sent_s, now_s=now_s)
@@ -96,7 +105,12 @@ async def delivered(attempt: Callable[[], Awaitable[bytes]], name: str, restart_
         except RayTaskError as error:
             raise ClusterError(f"{name} failed: {error.cause or error}") from error
         except HandlerFailedError as error:
-            raise ClusterError(f"{name} failed: {error}") from error
+            raise host_failed(name, error) from error
+
+
+def host_failed(name: str, error: HandlerFailedError) -> ClusterError:
+    """The error of an actor whose host has failed on a message."""
+    return ClusterError(f"{name} failed: {error}")
 
 
 def last_line(error: Exception) -> str:

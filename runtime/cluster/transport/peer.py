@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable
 
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.base import UnreachedPeer
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.detour import Detour
-from runtime.cluster.transport.link import ProcessReplacedError, ProcessUnreachableError, delivered, over_ray
+from runtime.cluster.transport.link import ProcessReplacedError, ProcessUnreachableError, delivered, host_failed, over_ray
 from runtime.cluster.transport.outage import BUSY_S, Outage
 from runtime.transport.endpoint import Endpoint
+from runtime.transport.io.calls import ChannelCall
 from runtime.transport.io.channel import Channel
 from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError
+from runtime.transport.protocol.errors import HandlerFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +48,32 @@ class DirectLink:
         self._restart_timeout_s = restart_timeout_s
         self._slot = slot
 
-    def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> Coroutine[Any, Any, bytes]:
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply: see RayLink.send, also for what it raises.
 
         Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
         where that is 0.
         """
         patience_s = self._restart_timeout_s or PATIENCE_S
-        return delivered(
-            lambda: self._peer.deliver(raw, self._slot, patience_s, early), self.name, self._restart_timeout_s, once=once
+        first: Awaitable[bytes] | None = None
+        call = self._peer.call(raw, self._slot, early)
+        if call is not None:
+            # Nearly every message goes this way, and through as few functions as it can.
+            try:
+                return await call.reply()
+            except ConnectionLostError as error:
+                first = self._peer.replied(call, patience_s, error)
+            except HandlerFailedError as error:
+                raise host_failed(self.name, error) from error
+            except BaseException:
+                call.owner.abandon(call)
+                raise
+        return await delivered(
+            lambda: self._peer.deliver(raw, self._slot, patience_s, early),
+            self.name,
+            self._restart_timeout_s,
+            once=once,
+            first=first,
         )
 
 
@@ -86,6 +104,13 @@ class Peer:
         """Where the process listens, as it has said itself: Ray need not be asked."""
         if self._channel is None:
             self._channel = self._connections.to(endpoint)
+
+    def call(self, raw: bytes, slot: int, early: EarlyReply | None) -> ChannelCall | None:
+        """The call of a message for which nothing has to be asked or waited for: there is a connection. None: see `deliver`."""
+        channel = self._channel
+        if channel is None or self._detour is not None or not channel.is_connected:
+            return None
+        return channel.call(raw, slot, early)
 
     async def deliver(self, raw: bytes, slot: int, patience_s: float, early: EarlyReply | None = None) -> bytes:
         """Send a message and return the reply.
@@ -118,21 +143,34 @@ class Peer:
         channel = self._channel or await self._found()
         if channel is None:
             return await over_ray(self._handle, raw, slot)
-        with channel.call(raw, slot, early) as call:
+        return await self.replied(channel.call(raw, slot, early), patience_s)
+
+    async def replied(self, call: ChannelCall, patience_s: float, lost: ConnectionLostError | None = None) -> bytes:
+        """The reply to a call, whatever becomes of its connection: see `deliver`.
+
+        Args:
+            lost: the loss of which it has heard already.
+        """
+        channel = call.owner
+        with call:
             while True:
                 try:
-                    return await call.reply()
-                except ConnectionLostError as error:
-                    found = await self._found()
-                    if found is not channel or error.loss.is_final:
-                        if error.was_sent:
-                            raise ProcessReplacedError(str(error)) from error
-                        break
-                    if not error.was_sent:
-                        self._go_by_ray(error)
-                        break
-                    await self._outage_of(channel, error).pause(error, patience_s)
-        return await self.deliver(raw, slot, patience_s, early)
+                    if lost is None:
+                        return await call.reply()
+                    error = lost
+                except ConnectionLostError as raised:
+                    error = raised
+                lost = None
+                found = await self._found()
+                if found is not channel or error.loss.is_final:
+                    if error.was_sent:
+                        raise ProcessReplacedError(str(error)) from error
+                    break
+                if not error.was_sent:
+                    self._go_by_ray(error)
+                    break
+                await self._outage_of(found, error).pause(error, patience_s)
+        return await self.deliver(call.raw, call.slot, patience_s, call.early)
 
     def forget_process(self) -> None:
         """The process is ended: nothing is kept for it."""

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Protocol
 
 from actors.interfaces.transport import EarlyReply
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.protocol.client import ClientEvent, Replied, RepliedEarly
 
 
+class CallOwner(Protocol):
+    """What requests are sent by."""
+
+    def submit(self, call: ChannelCall) -> asyncio.Future[bytes]:
+        """Begin to wait for the reply to a request, which is written now, when there is room, or was before."""
+        ...
+
+    def abandon(self, call: ChannelCall) -> None:
+        """The reply to a request is not needed."""
+        ...
+
+
 class ChannelCall:
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
     Args:
+        owner: the channel.
         early: takes the replies before the last one, as far as they arrive.
 
     Attributes:
@@ -23,18 +37,10 @@ class ChannelCall:
         future: of the reply, while it is waited for.
     """
 
-    __slots__ = ("_abandon", "_submit", "early", "future", "number", "raw", "slot")
+    __slots__ = ("early", "future", "number", "owner", "raw", "slot")
 
-    def __init__(
-        self,
-        raw: bytes,
-        slot: int,
-        submit: Callable[[ChannelCall], asyncio.Future[bytes]],
-        abandon: Callable[[ChannelCall], None],
-        early: EarlyReply | None = None,
-    ) -> None:
-        self._submit = submit
-        self._abandon = abandon
+    def __init__(self, raw: bytes, slot: int, owner: CallOwner, early: EarlyReply | None = None) -> None:
+        self.owner = owner
         self.early = early
         self.raw = raw
         self.slot = slot
@@ -46,10 +52,10 @@ class ChannelCall:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is not None:
-            self._abandon(self)
+            self.owner.abandon(self)
 
-    async def reply(self) -> bytes:
-        """Send the request, unless it was sent before, and wait for the reply.
+    def reply(self) -> asyncio.Future[bytes]:
+        """Send the request, unless it was sent before. Returns the future of the reply.
 
         After a ConnectionLostError whose loss is not final it may be called again: the handler still runs once. After a
         cancellation it may not.
@@ -58,7 +64,7 @@ class ChannelCall:
             ConnectionLostError: there is no connection to the process.
             HandlerFailedError: the handler has raised an error.
         """
-        return await (self.future or self._submit(self))
+        return self.future or self.owner.submit(self)
 
 
 class CallTable:

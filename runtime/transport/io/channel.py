@@ -21,7 +21,7 @@ from runtime.transport.io.client_connection import ClientConnection
 from runtime.transport.io.dialing import Dialer, DialError
 from runtime.transport.io.errors import Loss
 from runtime.transport.options import DirectOptions
-from runtime.transport.protocol.client import ClientEvent, ClientSide
+from runtime.transport.protocol.client import ClientSide
 from runtime.transport.protocol.handshake import CLIENT_BYTES, NONCE_BYTES, VERSION, Claim, ClientHandshake, Welcome
 
 MAX_CUTS = 3
@@ -57,6 +57,8 @@ class Channel:
         self._replies_before = 0
         self._side = ClientSide(options.max_message_bytes)
         self._calls = CallTable(self.address)
+        # See ConnectionOwner.
+        self.happened = self._calls.happened
         self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._end: DialError | None = None
@@ -64,7 +66,7 @@ class Channel:
 
     async def request(self, raw: bytes, slot: int = 0) -> bytes:
         """Send a request and wait for the reply; with the errors of `ChannelCall.reply`, after which it cannot be waited on."""
-        with ChannelCall(raw, slot, self._submit, self._abandon) as call:
+        with ChannelCall(raw, slot, self) as call:
             return await call.reply()
 
     def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> ChannelCall:
@@ -73,7 +75,7 @@ class Channel:
         Args:
             early: see ChannelCall.
         """
-        return ChannelCall(raw, slot, self._submit, self._abandon, early)
+        return ChannelCall(raw, slot, self, early)
 
     async def connects(self) -> bool:
         """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""
@@ -104,8 +106,8 @@ class Channel:
             return read_bytes, written_bytes
         return read_bytes + self._connection.read_bytes, written_bytes + self._connection.written_bytes
 
-    def _submit(self, call: ChannelCall) -> asyncio.Future[bytes]:
-        """Begin to wait for the reply to a request, which is written now, when there is room, or was before."""
+    def submit(self, call: ChannelCall) -> asyncio.Future[bytes]:
+        """See CallOwner."""
         future = call.future = self._loop.create_future()
         connection = self._connection
         if not call.number:
@@ -122,15 +124,12 @@ class Channel:
             self._connect()
         return future
 
-    def _abandon(self, call: ChannelCall) -> None:
+    def abandon(self, call: ChannelCall) -> None:
+        """See CallOwner."""
         if self._calls.drop_call(call):
             self._side.abandon(call.number)
             if self._connection is not None:
                 self._connection.pump()
-
-    def happened(self, event: ClientEvent) -> None:
-        """See ConnectionOwner."""
-        self._calls.happened(event)
 
     def has_room(self) -> None:
         """See ConnectionOwner."""

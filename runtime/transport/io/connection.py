@@ -29,6 +29,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         read_bytes: bytes that have been read.
         is_closed: nothing is read or written any more.
+        pump: writes what the side has put into its outbox.
 
     Args:
         address: the peer's, for the log.
@@ -40,6 +41,7 @@ class Connection(asyncio.Protocol):
         self._side = side
         self._outbox = side.outbox
         self._writer = Writer(transport, side.outbox)
+        self.pump = self._writer.pump
         self._linger: asyncio.TimerHandle | None = None
         self.read_bytes = 0
         self.is_closed = False
@@ -70,10 +72,6 @@ class Connection(asyncio.Protocol):
     def connection_closed(self) -> None:
         """Called once, when the connection is gone, whatever ended it."""
         raise NotImplementedError
-
-    def pump(self) -> None:
-        """Write what the side has put into its outbox."""
-        self._writer.pump()
 
     def fail(self, reason: str) -> None:
         """End the connection because of what the peer does."""

@@ -35,6 +35,7 @@ class ServedClient:
         self._handler = handler
         self._departed = departed
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._loop = asyncio.get_running_loop()
         self.side = side
         self.connection: ServerConnection | None = None
 
@@ -47,13 +48,13 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        running = self._run(request.number, request.raw, request.slot)
-        self._tasks[request.number] = asyncio.get_running_loop().create_task(running)
+        self._tasks[request.number] = self._loop.create_task(self._run(request))
 
-    async def _run(self, number: int, raw: bytes, slot: int) -> None:
+    async def _run(self, request: RequestToRun) -> None:
+        number = request.number
         EARLY_REPLY.set(partial(self._reply_early, number))
         try:
-            self.side.reply(number, await self._handler(raw, slot))
+            self.side.reply(number, await self._handler(request.raw, request.slot))
         except BaseException as error:
             # A handler runs code of users. Only the end of the event loop cancels this task.
             if is_cancellation(error):

@@ -69,7 +69,7 @@ async def test_a_reply_that_comes_while_there_is_no_connection_is_kept(direct: D
     proxy = await direct.proxy(await server.start())
     channel = direct.channel(proxy.endpoint, QUICK)
     with channel.call(REQUEST) as call:
-        task = asyncio.create_task(call.reply())
+        task = asyncio.ensure_future(call.reply())
         await until(lambda: recorder.order)
         proxy.stop_listening()
         proxy.cut_all()
@@ -181,7 +181,7 @@ async def test_a_process_that_was_replaced_while_a_request_ran_is_found_out(dire
     proxy = await direct.proxy(await first.start())
     channel = direct.channel(proxy.endpoint)
     call = channel.call(REQUEST)
-    task = asyncio.create_task(call.reply())
+    task = asyncio.ensure_future(call.reply())
     await until(lambda: recorder.order)
     proxy.aim(await direct.serve(after))
     await first.close()
@@ -189,7 +189,7 @@ async def test_a_process_that_was_replaced_while_a_request_ran_is_found_out(dire
         with pytest.raises(ConnectionLostError, match="another process listens there") as caught:
             await task
         assert caught.value.was_sent
-        task = asyncio.create_task(call.reply())
+        task = asyncio.ensure_future(call.reply())
     with pytest.raises(ConnectionLostError):
         await task
     assert after.runs == {}
@@ -202,7 +202,7 @@ async def test_a_client_that_was_away_for_too_long_is_told(direct: DirectFixture
     proxy = await direct.proxy(await server.start())
     channel = direct.channel(proxy.endpoint)
     call = channel.call(REQUEST)
-    task = asyncio.create_task(call.reply())
+    task = asyncio.ensure_future(call.reply())
     await until(lambda: recorder.order)
     proxy.stop_listening()
     proxy.cut_all()

@@ -71,7 +71,7 @@ async def test_a_process_that_is_stopped_goes_on_with_the_same_requests(direct: 
     open_before = descriptors()
     other.stop()
     with channel.call(b"meanwhile") as call, channel.call(b"another") as another:
-        waits = asyncio.create_task(another.reply())
+        waits = asyncio.ensure_future(another.reply())
         for _ in range(3):
             # The connection is lost, and the new one is not answered. The caller asks Ray, which says that the process lives.
             with pytest.raises(ConnectionLostError) as caught:
