@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import signal
 import socket
@@ -14,9 +15,13 @@ from starlette.applications import Starlette
 from actors.errors import DefinitionError
 from runtime.frontends.web.auth.loopback import is_loopback
 from runtime.frontends.web.connections import ConnectionLimits, HttpConnections
+from runtime.transport.io.accepting import more_handles
 
 GRACE_S = 10
 """How long requests under way may go on when the server stops."""
+
+ACCEPTED_AT_ONCE = 32
+"""New connections that one pass of the event loop takes: some milliseconds of work."""
 
 
 class WebServer(uvicorn.Server):
@@ -101,6 +106,7 @@ class WebServer(uvicorn.Server):
         """Listen, and say so. Raises DefinitionError as `check_port` does: another program may have come first."""
         self.check_port()
         await super().startup(sockets)
+        await self._accept_many()
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Closing a connection would wait for the client to read what is buffered.
             for listening in (each for server in self.servers for each in server.sockets):
@@ -109,6 +115,16 @@ class WebServer(uvicorn.Server):
                 )
         if self._on_ready is not None:
             self._on_ready(self.url)
+
+    async def _accept_many(self) -> None:
+        """Take many connections in each pass of the event loop, so that new ones are refused as soon as those that are there."""
+        loop = asyncio.get_running_loop()
+        for listening in [each for server in self.servers for each in server.sockets]:
+            for handle in more_handles(listening, ACCEPTED_AT_ONCE):
+                self.servers.append(await loop.create_server(self._connection, sock=handle, backlog=self.config.backlog))
+
+    def _connection(self) -> asyncio.Protocol:
+        return self.connections.protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at a signal; at a second Ctrl-C without waiting. The signal has done its work then, and is not raised again."""

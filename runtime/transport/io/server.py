@@ -11,8 +11,9 @@ from pathlib import Path
 from ssl import SSLContext
 
 from runtime.transport.endpoint import Endpoint, new_boot
+from runtime.transport.io.accepting import more_handles
 from runtime.transport.io.connection import Connection
-from runtime.transport.io.listening import keep_alive, listen_tcp, listen_unix
+from runtime.transport.io.listening import BACKLOG, keep_alive, listen_tcp, listen_unix
 from runtime.transport.io.proving import UnprovenConnection
 from runtime.transport.io.server_connection import Handler, ServedClient, ServerConnection
 from runtime.transport.io.stale_sockets import remove_stale, socket_name
@@ -21,6 +22,9 @@ from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply,
 from runtime.transport.protocol.server import ServerSide, judge
 
 logger = logging.getLogger(__name__)
+
+ACCEPTED_AT_ONCE = 8
+"""New connections that one pass of the event loop takes on each socket."""
 
 LOG_EVERY_S = 60.0
 """At most once in this time the log tells of peers at one address that could not prove themselves."""
@@ -108,11 +112,15 @@ class Server:
                 self._path = self._folder / socket_name(self._boot)
                 listening = listen_unix(self._folder, self._path.name)
                 remove_stale(self._path)
-                self._servers.append(await loop.create_unix_server(self._unproven_connection, sock=listening))
+                for each in (listening, *more_handles(listening, ACCEPTED_AT_ONCE)):
+                    server = await loop.create_unix_server(self._unproven_connection, sock=each, backlog=BACKLOG)
+                    self._servers.append(server)
             if self._host:
                 listener = listen_tcp(self._host, self._ports)
                 port = listener.getsockname()[1]
-                self._servers.append(await loop.create_server(self._unproven_connection, sock=listener, ssl=self._ssl))
+                for each in (listener, *more_handles(listener, ACCEPTED_AT_ONCE)):
+                    server = await loop.create_server(self._unproven_connection, sock=each, ssl=self._ssl, backlog=BACKLOG)
+                    self._servers.append(server)
         except BaseException:
             await self.close()
             raise

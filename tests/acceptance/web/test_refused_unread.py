@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
+import uvloop
 from starlette.applications import Starlette
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
@@ -20,12 +22,12 @@ from actors.rules.capacity.refusing.refused_lines import PROBE_S
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.frontends.web.connections import ConnectionLimits
-from runtime.frontends.web.serving import WebServer
+from runtime.frontends.web.serving import ACCEPTED_AT_ONCE, WebServer
 from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
 from runtime.settings import Settings
 from runtime.web import app_for
 from tests.support.runtimes import Deploy
-from tests.support.servers.web_load import RETRY_AFTER, Caller, request, turn_request
+from tests.support.servers.web_load import RETRY_AFTER, Caller, address_of, request, turn_request
 from tests.support.servers.web_server import TIMEOUT_S, serving
 
 TURNS = "/v1/apps/desk/sessions/s/turns?user=ada"
@@ -294,6 +296,28 @@ async def test_a_client_that_leaves_while_its_request_waits_unread_holds_up_nobo
     callers[1].close()
     server.should_exit = True
     await serving_it
+
+
+def test_connections_that_come_at_once_are_taken_by_few_passes_of_the_loop(rt: Runtime) -> None:
+    """libuv takes one a pass for each handle: while passes are long, the last of many would be refused after seconds."""
+
+    async def passes(server: WebServer) -> int:
+        serving_it = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110 - uvicorn tells it so only
+            await asyncio.sleep(0.001)
+        found = 0
+        with ExitStack() as stack:
+            for _ in range(2 * ACCEPTED_AT_ONCE):
+                # The kernel does this alone: the loop has no pass meanwhile.
+                stack.enter_context(socket.create_connection(address_of(server.url)))
+            while len(server.connections) < 2 * ACCEPTED_AT_ONCE:
+                found += 1
+                await asyncio.sleep(0)
+        server.should_exit = True
+        await serving_it
+        return found
+
+    assert uvloop.run(passes(WebServer(app_for(rt), "127.0.0.1", 0))) < ACCEPTED_AT_ONCE / 2
 
 
 def test_the_bytes_that_stand_ready_are_a_response() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from actors.errors import ClusterError
 from runtime.transport.io.listening import listen_tcp, listen_unix, port_range
-from runtime.transport.io.server import Server
+from runtime.transport.io.server import ACCEPTED_AT_ONCE, Server
 from tests.support.fixtures.direct_fixture import NODE, SECRET, DirectFixture, Recorder
 
 HOST = "127.0.0.1"
@@ -108,3 +110,22 @@ async def test_a_server_that_is_closed_takes_its_socket_along(direct: DirectFixt
     assert list(direct.folder.iterdir()) == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((endpoint.host, endpoint.port))
+
+
+async def test_connections_that_come_at_once_are_taken_by_few_passes_of_the_loop(direct: DirectFixture) -> None:
+    """libuv takes one a pass for each handle: the last of many would wait for as many passes."""
+    server = direct.server(Recorder())
+    endpoint = await server.start()
+    family, address = (
+        (socket.AF_UNIX, endpoint.path) if direct.kind == "unix" else (socket.AF_INET, (endpoint.host, endpoint.port))
+    )
+    with ExitStack() as stack:
+        for _ in range(4 * ACCEPTED_AT_ONCE):
+            stack.enter_context(client := socket.socket(family))
+            # The kernel does this alone: the loop has no pass meanwhile.
+            client.connect(address)
+        passes = 0
+        while server.statistics().unproven < 4 * ACCEPTED_AT_ONCE:
+            passes += 1
+            await asyncio.sleep(0)
+        assert passes < 2 * ACCEPTED_AT_ONCE
