@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,8 +15,9 @@ from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode
 from actors.definitions.graphs.request_input import RequestInput
+from actors.definitions.graphs.run_state import RunState
 from actors.definitions.graphs.state_schema import StateSchema
-from actors.definitions.tools.context import ToolContext
+from actors.definitions.tools.context import Actions, ToolContext
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
 from actors.interfaces.context import Context
@@ -24,7 +25,7 @@ from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import NO_ACTIONS, Event, EventActions
 from actors.messages.graph import REQUEST_INPUT, NodeInfo, Route
-from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import Failed
 from actors.messages.shown import shown
 from actors.rules.graph.answers import read_json
@@ -46,6 +47,7 @@ class NodeCall:
         attempt: what the log has of it.
         answers: the user's to its questions.
         context: the run of the graph, or of the agent.
+        state: as the functions of the graph share it.
         below: the runs that it asks for.
         schema: of the state; None: it may write anything.
     """
@@ -57,6 +59,7 @@ class NodeCall:
         attempt: NodeAttempt,
         answers: JsonMapping,
         context: Context,
+        state: RunState,
         below: DynamicRuns,
         schema: StateSchema | None = None,
     ) -> None:
@@ -65,6 +68,7 @@ class NodeCall:
         self._info = info
         self._given = place.given
         self._context = context
+        self._state = state
         self._below = below
         self._schema = schema
         self.branch = branch
@@ -74,7 +78,6 @@ class NodeCall:
         self._routes: Sequence[Route] = ()
         self._output: JsonValue = None
         self._has_output = False
-        self._written: StateDelta = {}
         facts = {**facts_for_user_code(context), "branch": branch}
         self._of_node = NodeContext(
             node_path=info.path,
@@ -85,6 +88,7 @@ class NodeCall:
             tool_context=self._tool_context,
             artifacts=context.artifacts,
             memory=context.memory,
+            actions=Actions(state),
             **facts,
         )
 
@@ -110,20 +114,24 @@ class NodeCall:
             ValidationError: an argument does not fit (pydantic).
         Exception: whatever the function raises.
         """
-        function, arguments = self._node.func, self._arguments()
         match self._node.form:
             case "async generator":
-                async for given in function(**arguments):
+                async for given in self._called():
                     await self._store(given)
                 return self._end(None)
             case "generator":
-                for given in function(**arguments):
+                for given in self._called():
                     await self._store(given)
                 return self._end(None)
             case "coroutine":
-                return self._end(await function(**arguments))
-        result = await in_thread(function, **arguments)
+                return self._end(await self._called())
+        # One that may write has its arguments read where it runs: until it returns, no other function in a thread writes them.
+        arguments = self._arguments() if self._node.context_parameter is None else None
+        result = await in_thread(self._called, arguments)
         return self._end(await result if inspect.isawaitable(result) else result)
+
+    def _called(self, arguments: Mapping[str, Any] | None = None) -> Any:
+        return self._node.func(**(self._arguments() if arguments is None else arguments))
 
     def interrupted(self) -> NodeEnd:
         """The pause of the run, which a run below it waits for: what the function has written until then is stored."""
@@ -137,12 +145,22 @@ class NodeCall:
         """The event that the attempt leaves when it has failed."""
         attempt = self._of_node.attempt_count if is_retried else 0
         info = msgspec.structs.replace(self._without_output(), attempt=attempt)
-        return msgspec.structs.replace(self._with_actions(failure_event(failed, self.branch)), node_info=info)
+        event = self._with_actions(failure_event(failed, self.branch))
+        self.take_back(event.actions.state_delta)
+        return msgspec.structs.replace(event, node_info=info)
 
     def try_again(self) -> Event:
         """The event that the attempt leaves when a run below it has failed, and said so."""
         info = msgspec.structs.replace(self._without_output(), attempt=self._of_node.attempt_count, is_note=True)
         return msgspec.structs.replace(self._with_actions(self._empty()), node_info=info)
+
+    def take_back(self, kept: Collection[str] = ()) -> None:
+        """Take back what was written and is not stored: no other function sees it any more.
+
+        Args:
+            kept: keys that an event has which is stored.
+        """
+        self._state.take_back(self._of_node.actions.state_delta, kept)
 
     async def _store(self, given: object) -> None:
         event = self._event(given)
@@ -161,8 +179,9 @@ class NodeCall:
             self._held.append(event)
         elif self._stored_before:
             self._stored_before -= 1
+            self.take_back()
         else:
-            await self._context.emit(event)
+            self._state.note_stored(event, await self._context.emit(event))
 
     def _event(self, given: object) -> Event | None:
         """A value that the function has returned or yielded, as an event; None for nothing."""
@@ -205,25 +224,23 @@ class NodeCall:
 
     def _with_actions(self, event: Event) -> Event:
         """Put on an event what the function has written since the one before."""
-        written = self._of_node.actions.freeze()
+        made = self._of_node.actions
+        written = made.state_delta
         if self._schema is not None and event.error_code is None:
-            self._schema.check(self._info.path, {**event.actions.state_delta, **written.state_delta})
+            self._schema.check(self._info.path, {**event.actions.state_delta, **written})
         elif self._schema is not None:
-            written = msgspec.structs.replace(written, state_delta=self._schema.fitting(written.state_delta))
-        changed = {key: plain(value) for key, value in written.state_delta.items() if self._is_new(key, value)}
-        if not (changed or written.artifact_delta):
+            written = self._schema.fitting(written)
+        changed = {key: plain(value) for key, value in written.items()}
+        made.forget_state()
+        if not (changed or made.artifact_delta):
             return event
-        self._written.update(changed)
-        self._of_node.actions.artifact_delta = {}
         actions = msgspec.structs.replace(
             event.actions,
             state_delta={**event.actions.state_delta, **changed},
-            artifact_delta={**written.artifact_delta, **event.actions.artifact_delta},
+            artifact_delta={**made.artifact_delta, **event.actions.artifact_delta},
         )
+        made.artifact_delta = {}
         return msgspec.structs.replace(event, actions=actions)
-
-    def _is_new(self, key: str, value: JsonValue) -> bool:
-        return key not in self._written or self._written[key] != value
 
     def _end(self, returned: object) -> NodeEnd:
         """All that is left to store, in the order in which it is shown: output, route, and what the function has written."""

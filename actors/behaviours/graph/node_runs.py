@@ -22,6 +22,7 @@ from actors.behaviours.lifecycle import stored_failure
 from actors.definitions.graphs.edges import AgentName, GraphNode
 from actors.definitions.graphs.nodes import FunctionNode, RetryConfig
 from actors.definitions.graphs.parallel_worker import ParallelWorker
+from actors.definitions.graphs.run_state import RunState
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.errors import FencedError, NodeTimeoutError
 from actors.errors.tracebacks import whole_traceback
@@ -75,6 +76,7 @@ class NodeRuns:
         self._owner = owner
         self._context = context
         self._may_wait = may_wait
+        self._state = RunState(lambda: context.state)
         self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
         # By the run of the graph that they are below.
         self._below: dict[str, dict[str, EndedBelow]] = defaultdict(dict)
@@ -148,7 +150,7 @@ class NodeRuns:
             case Finished():
                 result = self.noted_end(place, result.output)
             case NodeFailed() if result.event is not None:
-                await self._context.emit(ended(result.event))
+                self._state.note_stored(result.event, await self._context.emit(ended(result.event)))
             case NodeFailed():
                 await self._note_failure(place, result.failed)
             case Failed():
@@ -179,7 +181,9 @@ class NodeRuns:
         """
         events = [event for end in ends for event in end.events]
         if events:
-            self.stored_seq = (await self._context.emit_all(events, end=graph_end))[-1].seq
+            stored = await self._context.emit_all(events, end=graph_end)
+            self._state.note_stored(*events, *stored)
+            self.stored_seq = stored[-1].seq
 
     async def stop(self, node: GraphNode) -> None:
         """Stop the runs of a node that is an agent: see RunsBelow."""
@@ -275,17 +279,21 @@ class NodeRuns:
             return end
         while True:
             below = DynamicRuns(self, self._owner.agents, place, may_ask=node.rerun_on_resume)
-            call = NodeCall(node, place, attempt, attempt.inputs(answers), self._context, below, self._owner.state)
+            inputs = attempt.inputs(answers)
+            call = NodeCall(node, place, attempt, inputs, self._context, self._state, below, self._owner.state)
             result = await self._attempt(call, node, below)
             if not isinstance(result, _Raised):
                 return result
             classes = [each.__name__ for each in type(result.error).__mro__]
             again = self._following(place, node.retry_config, attempt, classes)
             self._log(node, result, again)
+            if again is None and result.is_told:
+                call.take_back()
             if again is None:
                 return NodeFailed(None if result.is_told else call.failed(result.failed), result.failed)
             event = call.try_again() if result.is_told else call.failed(result.failed, is_retried=True)
             stored = await self._context.emit(event)
+            self._state.note_stored(event, stored)
             await self._context.clock.sleep(again.delay_s)
             attempt = self._try_again(place.name, attempt, attempt.number + 1, stored.seq)
 
@@ -297,7 +305,8 @@ class NodeRuns:
         except NodeInterruptedError:
             await below.finish()
             return below.stopped or call.interrupted()
-        except FencedError:
+        except (FencedError, asyncio.CancelledError):
+            call.take_back()
             raise
         except Exception as error:
             await below.stop()
@@ -331,7 +340,7 @@ class NodeRuns:
         if node.require_confirmation:
             call_id = consent_id(place.info.path)
             if call_id not in attempt.asked:
-                return asked_consent(place, node, self._context.state)
+                return asked_consent(place, node, self._state.state_over({}, {}, {}))
             if call_id not in inputs:
                 return NodeEnd([], waits=[call_id])
             if not is_agreed(inputs.pop(call_id)):

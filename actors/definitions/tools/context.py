@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from actors.definitions.tools.no_mcp import NoMcp
-from actors.definitions.tools.state import State, StateOfCall, StepState
+from actors.definitions.tools.state import Sharing, State
 from actors.errors import NotEncodableError, UnknownAgentError
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
@@ -63,10 +63,10 @@ class Actions:
     """The actions of an event that is being made. It has attributes of EventActions, which may be set.
 
     Args:
-        shared: for one of several calls of a response: the state as all of them see it.
+        shared: for one of several functions that run at the same time: the state as all of them see it.
     """
 
-    def __init__(self, shared: StepState | None = None) -> None:
+    def __init__(self, shared: Sharing | None = None) -> None:
         self._shared = shared
         self._state_delta: StateDelta = {}
         self._states: list[State] = []
@@ -94,15 +94,18 @@ class Actions:
     def state_over(self, base: JsonMapping) -> State:
         """The state before these actions, as a State whose changes become part of them."""
         shared, delta = self._shared, self._state_delta
-        state = State(base, delta) if shared is None else StateOfCall(base, delta, shared, self._writes)
+        state = State(base, delta) if shared is None else shared.state_over(base, delta, self._writes)
         self._states.append(state)
         return state
 
-    def merge(self, later: Actions) -> None:
-        """Add the actions of another call of the same response.
+    def forget_state(self) -> None:
+        """Leave out what was written into the state: it is on its way to the log with an event."""
+        for state in self._states:
+            state.taken()
+        self._state_delta.clear()
 
-        Booleans are or-ed. Of the state the value that was written last wins, otherwise the later call of the response.
-        """
+    def merge(self, later: Actions) -> None:
+        """Add those of another call of the response: booleans are or-ed; what was written last counts, else the later call's."""
         for key, value in later.state_delta.items():
             write = later._writes.get(key, 0)
             if write >= self._writes.get(key, 0):

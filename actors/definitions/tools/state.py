@@ -1,8 +1,8 @@
 """Session state as user code reads and writes it, and as the calls of one model response share it.
 
-What one call writes, the others read. Sync tools run in threads, and each reads a value, makes a new one of it and writes that.
-So the first look at the state makes a function the only one that uses it, until the function returns: two calls that add to one
-list both do. A function that never looks at the state waits for none.
+What one call writes, the others read; and so it is with the functions that run in one graph. Sync functions run in threads, and
+each reads a value, makes a new one of it and writes that. So the first look at the state makes a function the only one that uses
+it, until the function returns: two that add to one list both do. A function that never looks at the state waits for none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from itertools import count
+from typing import Protocol
 
 from actors.errors.user_code import ThreadCall, call_of_thread
 from actors.messages.codec import plain
@@ -93,21 +94,35 @@ class State(MutableMapping[str, JsonValue]):
             if key not in self.delta and lent != before:
                 self.delta[key] = lent
 
+    def taken(self) -> None:
+        """Note that `delta` is on its way to the log: what is changed in place from now on is another write."""
+        for key in self._lent.keys() & self.delta.keys():
+            self._lent[key] = (plain(self._lent[key][1]), self._lent[key][1])
 
-class StepState:
-    """What the calls of one response have written and changed.
+
+class Sharing(Protocol):
+    """The state as several functions share it that run at the same time."""
+
+    def state_over(self, base: JsonMapping, delta: StateDelta, writes: dict[str, int]) -> State:
+        """The state as one of them has it.
+
+        Args:
+            base: as it was before them.
+            delta: where its changes go.
+            writes: where the number of the newest write of each key of `delta` goes, if they are numbered.
+        """
+        ...
+
+
+class ThreadTurns:
+    """Lets one function at a time use the state, of those that run in threads.
 
     Attributes:
-        values: the newest value of each key that a call has written.
-        lent: copies of the lists and dictionaries of the stored state that were read, one for all calls.
         waiting: how many functions wait until another one returns.
     """
 
     def __init__(self) -> None:
-        self.values: dict[str, JsonValue] = {}
-        self.lent: dict[str, JsonValue] = {}
         self.waiting = 0
-        self._numbers = count(1)
         self._changed = threading.Condition()
         self._user: ThreadCall | None = None
         self._tired: set[ThreadCall] = set()
@@ -127,7 +142,7 @@ class StepState:
             while self._user is not None and not self._is_over:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
-                    logger.warning("a tool has waited %.0f s for the state, which another call of the response uses", WAIT_S)
+                    logger.warning("a function has waited %.0f s for the state, which another one beside it uses", WAIT_S)
                     self._tired.add(call)
                     break
                 self._changed.wait(left_s)
@@ -145,6 +160,25 @@ class StepState:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+
+
+class StepState(ThreadTurns):
+    """What the calls of one response have written and changed.
+
+    Attributes:
+        values: the newest value of each key that a call has written.
+        lent: copies of the lists and dictionaries of the stored state that were read, one for all calls.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[str, JsonValue] = {}
+        self.lent: dict[str, JsonValue] = {}
+        self._numbers = count(1)
+
+    def state_over(self, base: JsonMapping, delta: StateDelta, writes: dict[str, int]) -> State:
+        """The state as one call has it: see Sharing."""
+        return StateOfCall(base, delta, self, writes)
 
     def write(self, key: str, value: JsonValue) -> int:
         """Set a key for all calls. Returns the number of the write: a later one has a higher number."""

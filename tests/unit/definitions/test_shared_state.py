@@ -128,7 +128,7 @@ async def test_a_function_that_waits_for_one_that_waits_for_it_goes_on_in_the_en
 
     assert all(await asyncio.gather(in_thread(first), in_thread(second)))
     assert one["n"] == 2
-    assert "another call of the response uses" in caplog.text
+    assert "which another one beside it uses" in caplog.text
 
 
 async def test_a_function_waits_no_longer_than_its_response_is_under_way() -> None:

@@ -43,6 +43,10 @@ ParallelWorkerNode = parallel_worker._ParallelWorker
 """ADK's node that runs another one for each item."""
 
 
+_INPUT = "node_input"
+"""The parameter that takes what the node before has given."""
+
+
 def function_node(node: Any, app_name: str, state_schema: Any) -> FunctionNode:
     """A node of ADK that is no agent."""
     made = FunctionNode(
@@ -102,14 +106,24 @@ class NodeCode:
             ctx.route = route
 
     async def _events(self, theirs: AdkNodeContext, given: Any) -> AsyncGenerator[AdkEvent, None]:
+        async def in_threads(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+            return await in_thread(self._called, theirs, given, function, arguments)
+
         async with aclosing(self.node.run(ctx=theirs, node_input=given)) as events:
             while True:
                 # Sync functions run in threads. The binding must not last while this generator is suspended.
-                with sync_runner._use_sync_callable_runner(_in_thread):
+                with sync_runner._use_sync_callable_runner(in_threads):
                     event = await anext(events, None)
                 if event is None:
                     return
                 yield event
+
+    def _called(self, theirs: AdkNodeContext, given: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        if function is getattr(self.node, "_func", None) and self.node._context_param_name in arguments:
+            # It may write: what it is given of the state is read where it runs, so that no other function writes that meanwhile.
+            kept = {name: arguments[name] for name in (_INPUT, self.node._context_param_name) if name in arguments}
+            arguments = {**self.node._bind_parameters(theirs, given), **kept}
+        return function(**arguments)
 
 
 class StreamCode(NodeCode):
@@ -138,10 +152,6 @@ def _gives_once(node: Any) -> bool:
         return False
     called = function if inspect.isroutine(function) else type(function).__call__
     return not (inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called))
-
-
-async def _in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    return await in_thread(function, **arguments)
 
 
 @contextmanager

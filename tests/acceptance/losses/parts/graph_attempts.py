@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
 from actors import (
     START,
     BaseAgent,
+    Content,
     FunctionNode,
     Graph,
     JoinNode,
     NodeContext,
+    Part,
     Placement,
     RequestInput,
     RetryConfig,
@@ -100,3 +105,28 @@ def tool_running_nodes() -> BaseAgent:
 def look() -> str:
     """Look it up."""
     return "seen"
+
+
+def functions_sharing_state() -> BaseAgent:
+    """Functions that each wait for what the other has written, and not stored; an agent reads both."""
+
+    async def seen(ctx: NodeContext, key: str) -> object:
+        async with asyncio.timeout(20):
+            while ctx.state.get(key) is None:  # noqa: ASYNC110 - written where no event can be set
+                await asyncio.sleep(0.001)
+        return ctx.state[key]
+
+    async def x(ctx: NodeContext) -> object:
+        ctx.state["x"] = ["from x"]
+        return await seen(ctx, "y")
+
+    async def y(ctx: NodeContext) -> AsyncIterator[object]:
+        ctx.state["temp:y"] = await seen(ctx, "x")
+        ctx.state["y"] = "from y"
+        yield Content(parts=[Part(text=f"y has {ctx.state['temp:y']}")])
+        yield await seen(ctx, "x")
+
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="h")
+
+    return Graph(name="h", edges=[(START, (x, y), JoinNode("all"), ask, counter("c"))])

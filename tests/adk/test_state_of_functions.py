@@ -1,0 +1,162 @@
+"""Functions of a Workflow that run at the same time have one state, as in google-adk: each Workflow runs there, and here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
+
+from google.adk.agents.context import Context
+from google.adk.events import Event
+from google.adk.runners import InMemoryRunner
+from google.adk.workflow import START, FunctionNode, JoinNode, Workflow
+from google.genai import types
+
+from runtime.adk import from_adk
+from tests.support.runtimes import Deploy, run_turn
+
+Told = tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any]]
+"""The outputs by path, what each node has written event by event, and the state in the end."""
+
+
+async def has(ctx: Context, key: str) -> Any:
+    """The value of a key, once another function has written it."""
+    async with asyncio.timeout(20):
+        while ctx.state.get(key) is None:  # noqa: ASYNC110 - written where no event can be set
+            await asyncio.sleep(0.001)
+    return ctx.state[key]
+
+
+def joined(*functions: Any) -> Workflow:
+    return Workflow(name="wf", edges=[(START, functions, JoinNode(name="all"))])
+
+
+def counting() -> Workflow:
+    def count(ctx: Context, n: int = 0) -> None:
+        ctx.state["n"] = n + 1
+
+    def count_too(ctx: Context) -> int:
+        ctx.state["n"] = ctx.state.get("n", 0) + 1
+        return 0
+
+    return joined(count, count_too)
+
+
+def seeing_each_other() -> Workflow:
+    async def ask(ctx: Context) -> Any:
+        ctx.state["temp:asked"] = ["how many?"]
+        return await has(ctx, "user:answer")
+
+    async def answer(ctx: Context) -> Any:
+        ctx.state["user:answer"] = len(await has(ctx, "temp:asked"))
+        return await has(ctx, "temp:asked")
+
+    return joined(ask, answer)
+
+
+def own_first() -> Workflow:
+    async def one(ctx: Context) -> AsyncGenerator[Any, None]:
+        ctx.state["n"] = 1
+        ctx.state["one"] = 1
+        await has(ctx, "two")
+        before = ctx.state["n"]
+        yield Event(state={"told": True})
+        await has(ctx, "three")
+        yield Event(output=[before, ctx.state["n"]])
+
+    async def two(ctx: Context) -> None:
+        await has(ctx, "one")
+        ctx.state["n"] = 5
+        ctx.state["two"] = 1
+        await has(ctx, "told")
+
+    async def three(ctx: Context) -> Any:
+        await has(ctx, "told")
+        # Both others have told what they have written.
+        await asyncio.sleep(0.2)
+        ctx.state["three"] = 1
+        return ctx.state["n"]
+
+    return joined(one, two, three)
+
+
+def written_again() -> Workflow:
+    async def one(ctx: Context) -> AsyncGenerator[Any, None]:
+        for text in ("first", "second", "third"):
+            if text != "third":
+                ctx.state["n"] = 1
+            yield Event(message=text)
+
+    return Workflow(name="wf", edges=[(START, one)])
+
+
+def changed_in_place() -> Workflow:
+    async def one(ctx: Context) -> list[str]:
+        ctx.state["cart"] = ["x"]
+        ctx.state["one"] = 1
+        await has(ctx, "two")
+        ctx.state["cart"].append("z")
+        ctx.state["three"] = 1
+        return list(ctx.state["cart"])
+
+    async def two(ctx: Context) -> None:
+        await has(ctx, "one")
+        ctx.state["cart"].append("y")
+        ctx.state["two"] = 1
+        await has(ctx, "three")
+
+    return joined(one, two)
+
+
+def below() -> Workflow:
+    async def item(ctx: Context, node_input: int) -> Any:
+        ctx.state["sum"] = ctx.state.get("sum", 0) + node_input
+        return ctx.state["sum"]
+
+    async def chief(ctx: Context) -> Any:
+        ctx.state["sum"] = 10
+        first = await ctx.run_node(item, 1)
+        return [first, await ctx.run_node(item, 2), ctx.state["sum"]]
+
+    return Workflow(name="wf", edges=[(START, FunctionNode(func=chief, rerun_on_resume=True))])
+
+
+WORKFLOWS = (counting, seeing_each_other, own_first, written_again, changed_in_place, below)
+
+
+def told(events: list[Any], state: dict[str, Any]) -> Told:
+    outputs: dict[str, Any] = {}
+    written: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        path = event.node_info.path if event.node_info is not None else ""
+        if event.output is not None:
+            outputs[path] = event.output
+        if event.actions.state_delta:
+            written.setdefault(path, []).append(dict(event.actions.state_delta))
+    return outputs, written, state
+
+
+async def by_adk(workflow: Workflow) -> Told:
+    runner = InMemoryRunner(node=workflow, app_name="test")
+    where = {"app_name": "test", "user_id": "ada", "session_id": "s1"}
+    await runner.session_service.create_session(**where)
+    message = types.Content(role="user", parts=[types.Part(text="go")])
+    # A list in an event of a session in memory is the one that functions change further.
+    events = [each.model_copy(deep=True) async for each in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
+    session = await runner.session_service.get_session(**where)
+    assert session is not None
+    return told(events, dict(session.state))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_functions_share_the_state_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
+    expected = asyncio.run(by_adk(workflow()))
+    with deploy(from_adk(workflow()).root_agent) as rt:
+        events = run_turn(rt, "go")
+        session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    assert told(events, dict(session.state)) == expected
