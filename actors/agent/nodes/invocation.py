@@ -56,10 +56,12 @@ class NodeInvocation(Invocation):
         if self.is_resumed:
             self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
             self.writer.recall(self.done)
-        await self._recall_message(since)
+        if self._task.is_root:
+            await self._recall_message(since)
         # A run that is known to have failed is not refused once more.
         has_failed = bool(self.done) and resumption.is_failure(self.done[-1])
-        asked = asked_of(self._task if has_failed else self._checked_task(), await self._words())
+        words = await self._words() if self._task.is_given_nothing else self.user_content
+        asked = asked_of(self._task if has_failed else self._checked_task(), words)
         self._seen.ask(asked)
         if not (self.done and any(self.user_content.function_responses())):
             self.user_content = asked
@@ -67,14 +69,12 @@ class NodeInvocation(Invocation):
 
     async def _words(self) -> Content:
         """The message that a node is asked which is given nothing: where the turn goes on with an answer, the one before."""
-        if not self._task.is_given_nothing or not any(self.user_content.function_responses()):
+        if not any(self.user_content.function_responses()):
             return self.user_content
         return await self._seen.words_of_turn() or self.user_content
 
     async def _recall_message(self, since: int) -> None:
         """Of a root that works on its message with the user: the turn may go on with a later one, which it sees, too."""
-        if not self._task.is_root:
-            return
         content: Content | None = self.user_content
         if self.is_resumed:
             async for event in self._seen.events(since - 1):

@@ -14,7 +14,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
@@ -77,7 +77,7 @@ class GraphProgress:
     def __init__(self, shape: Shape, branch: str | None, given: Given, max_running: int | None = None, *, since: int = 0) -> None:
         self._shape = shape
         self._max_running = max_running
-        self._numbers: Counter[str] = Counter()
+        self._numbers: defaultdict[str, int] = defaultdict(int)
         self._triggers: dict[str, deque[_Trigger]] = {}
         # The nodes that may begin, in order. A node that runs is not among them.
         self._ready: dict[str, None] = {}
@@ -180,7 +180,7 @@ class GraphProgress:
             if arrow.target in self._shape.joins:
                 self._arrive(arrow.target, node, given)
             else:
-                self._trigger(arrow.target, given._replace(branch=branch))
+                self._trigger(arrow.target, _Trigger(branch, given.given, given.seq))
 
     def _branches(self, arrows: Sequence[Arrow], branch: str | None) -> Iterator[str | None]:
         """The branch of each node that is led to: of its own where there are several."""
