@@ -14,7 +14,7 @@ MAY_SPEND = p.MaySpend()
 
 
 class LlmBudget:
-    """Counts calls out of the allowance that came with the run, or asks the Runner for each.
+    """Counts calls out of the allowance that came with the run, and may ask the Runner for each further one.
 
     Where the turn has a budget, it asks the Session actor as well, which knows what the turn has used.
 
@@ -65,12 +65,12 @@ class LlmBudget:
     async def _count(self) -> None:
         message = self._message
         self._counts["llm_calls"] += 1
-        if message.llm_calls is None:
-            await self._runner.take_llm_call(p.TakeLlmCall(turn=message.turn, agent=message.agent))
-        elif self.used >= message.llm_calls:
-            raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
-        else:
+        if self.used < message.llm_calls:
             self.used += 1
+        elif message.asks_for_more:
+            await self._runner.take_llm_call(p.TakeLlmCall(turn=message.turn, agent=message.agent))
+        else:
+            raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)
 
     def _reservation(self, request: LlmRequest, model: str, *, is_optional: bool = False) -> p.ReserveSpending:
         message = self._message

@@ -33,7 +33,8 @@ class Invoke(Message, frozen=True, kw_only=True):
         state_seq: the seq of the newest change of state that a run of this turn has reported to the Runner; with `state` of a run
             that asks, that up to which all changes are in it.
         config: the options of the turn.
-        llm_calls: model calls that this run may make by itself; None: it asks the Runner for each.
+        llm_calls: model calls that this run may make by itself.
+        asks_for_more: it asks the Runner for each further one; else it makes none.
         resume_at: where the run goes on after a pause: see Context.
         progress: what the agent stored last, if the run goes on after a pause or a loss; `noted_seq` is the seq of that event.
         resume: the run was begun before and was lost: it goes on from what the log has of it after `since`.
@@ -60,7 +61,8 @@ class Invoke(Message, frozen=True, kw_only=True):
     state: bytes = b""
     state_seq: int = 0
     config: RunConfig = DEFAULT_RUN_CONFIG
-    llm_calls: int | None = None
+    llm_calls: int = 0
+    asks_for_more: bool = True
     resume_at: tuple[str, ...] = ()
     progress: Progress = msgspec.field(default_factory=dict)
     noted_seq: int = 0

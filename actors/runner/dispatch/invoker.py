@@ -12,7 +12,7 @@ from actors.errors import ActorLostError, ClusterError, FencedError
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
 from actors.messages.flow import CONTROLLER, Work
-from actors.messages.topology import CUSTOM, GRAPH
+from actors.messages.topology import CUSTOM, GRAPH, AgentNode
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
 from actors.rules.routing.branches import tool_root
@@ -23,6 +23,12 @@ from actors.runner.running.runs import Run, numbers
 
 MAX_LOSSES = 3
 """An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""
+
+MANY_CALLS = 100
+"""While more model calls are left, the first one of a run that asks for each is counted before it begins: it need not ask.
+
+With fewer, one that is not made after all could have another refused.
+"""
 
 STOP_S = 0.8
 """An actor that takes longer to stop a run does not listen any more, and is replaced."""
@@ -35,13 +41,17 @@ class _Order(NamedTuple):
         resume: it was begun before and was lost: it goes on from what the log has of it.
         resume_at: where it goes on after a pause.
         work: the round of a flow that it does.
-        work_calls: model calls that were counted beforehand for that round.
+        counted: model calls that were counted beforehand: those that it does not make are given back.
     """
 
     resume: bool
     resume_at: tuple[str, ...]
     work: Work | None
-    work_calls: int
+    counted: int
+
+    def again(self) -> _Order:
+        """The order of the run by another actor. What the lost one was given may be used: only a round has no call but that."""
+        return self._replace(resume=True, counted=self.counted if self.work is not None else 0)
 
 
 class Invoker:
@@ -85,7 +95,7 @@ class Invoker:
 
     async def _outcome(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> p.AnyOutcome:
         order = self._order(turn, run, resume=resume, work=work)
-        turn.llm_calls += order.work_calls
+        turn.llm_calls += order.counted
         while True:
             try:
                 outcome = await self._run_once(turn, run, order)
@@ -100,13 +110,13 @@ class Invoker:
                     return p.Finished(agent=run.agent, closed=True)
                 if losses >= MAX_LOSSES:
                     return await self._events.fail(turn, run.agent, error, run.branch, run.node)
-                run, order = run.repeated(), order._replace(resume=True)
+                run, order = run.repeated(), order.again()
             except ClusterError as error:
                 turn.runs.end_runs([run])
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
                 turn.runs.end_runs([run])
-                turn.llm_calls += outcome.llm_calls - order.work_calls
+                turn.llm_calls += outcome.llm_calls - order.counted
                 turn.state_seq = max(turn.state_seq, outcome.state_seq)
                 return outcome
 
@@ -118,9 +128,11 @@ class Invoker:
         node = self._routing.topology[run.agent]
         goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
         resume = resume or (bool(resume_at) and goes_on)
-        # A round of a flow has one model call, which is counted beforehand; if the round does not make it, it is given back.
-        work_calls = min(1, turn.llm_calls_left()) if work is not None else 0
-        return _Order(resume, resume_at, work, work_calls)
+        left = turn.llm_calls_left()
+        if work is not None:
+            # A round of a flow has one model call.
+            return _Order(resume, resume_at, work, min(1, left))
+        return _Order(resume, resume_at, work, int(left > MANY_CALLS and not resume and node.is_llm and _asks(run, node)))
 
     async def _run_once(self, turn: RunningTurn, run: Run, order: _Order) -> p.AnyOutcome:
         turn.runs.begin_run(run)
@@ -152,6 +164,7 @@ class Invoker:
             state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
             config=turn.config,
             llm_calls=self._allowance(turn, run, order),
+            asks_for_more=order.work is None and _asks(run, node),
             resume_at=order.resume_at if is_custom or not order.resume else (),
             progress=progress,
             noted_seq=progress_seq,
@@ -166,14 +179,10 @@ class Invoker:
             first_seq=turn.progress.first_seq if turn.progress is not None else 0,
         )
 
-    def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int | None:
-        """Model calls that the run may make without asking; None when it has to ask for each."""
-        if order.work is not None:
-            return order.work_calls
-        node = self._routing.topology[run.agent]
-        if run.parent is not None or node.tool_agents or node.delegates:
-            # Nested runs, and runs that nest others, may go on side by side, so each of their calls is counted here.
-            return None
+    def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int:
+        """Model calls that the run may make without asking."""
+        if order.work is not None or _asks(run, self._routing.topology[run.agent]):
+            return order.counted
         return turn.llm_calls_left()
 
     async def _abandon(self, turn: RunningTurn, run: Run, reason: str) -> None:
@@ -210,3 +219,8 @@ class Invoker:
                     await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
             except TimeoutError:
                 self._directory.drop_link(agent, link)
+
+
+def _asks(run: Run, node: AgentNode) -> bool:
+    """True for nested runs, and runs that nest others: they may go on side by side, so their model calls are counted here."""
+    return run.parent is not None or bool(node.tool_agents or node.delegates)
