@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import OverloadedError
 from actors.rules.capacity.refusing.load_shedding import LoadShedding
+from runtime.frontends.web.pass_line import PassLine
 from runtime.frontends.web.problems import PROBLEM, Problem, problem_of, retry_after
-from runtime.frontends.web.unread_line import UnreadLine
 
 LOOK_S = 0.01
 """Seconds between two looks at the event loop."""
@@ -113,7 +113,7 @@ class Shedding:
     def __init__(self, refusal: AnyRefusal = no_refusal) -> None:
         self.refused = 0
         self.refused_by_lines = 0
-        self.line = UnreadLine()
+        self.line = PassLine()
         self._refusal = refusal
         self._rule = LoadShedding()
         self._timer: asyncio.TimerHandle | None = None

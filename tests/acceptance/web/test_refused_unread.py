@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -21,7 +22,9 @@ from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.rules.capacity.refusing.refused_lines import PROBE_S
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.frontends.web.api.waiting import result_of
 from runtime.frontends.web.connections import ConnectionLimits
+from runtime.frontends.web.pass_line import AT_ONCE, PassLines
 from runtime.frontends.web.serving import ACCEPTED_AT_ONCE, WebServer
 from runtime.frontends.web.shedding import RESPONSE, Shedding, body_to_come
 from runtime.settings import Settings
@@ -238,7 +241,7 @@ def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_j
         assert len(rt.turns.list("ada", "s", limit=100)) == 3
 
 
-AT_ONCE, MAY_WAIT = 80, 10
+CALLERS, MAY_WAIT = 80, 10
 
 
 def test_a_server_lets_no_more_turns_through_at_once_than_may_wait(tmp_path: Path) -> None:
@@ -247,8 +250,8 @@ def test_a_server_lets_no_more_turns_through_at_once_than_may_wait(tmp_path: Pat
     root = LlmAgent(name="root", model=PatternModel([], default="ok"))
 
     async def ask(url: str) -> list[tuple[int, bytes]]:
-        callers = [await Caller.to(url) for _ in range(AT_ONCE)]
-        paths = [turns_of(f"s{number}") for number in range(AT_ONCE)]
+        callers = [await Caller.to(url) for _ in range(CALLERS)]
+        paths = [turns_of(f"s{number}") for number in range(CALLERS)]
         answers = await asyncio.gather(
             *(caller.exchange(turn_request(path, "hi")) for caller, path in zip(callers, paths, strict=True))
         )
@@ -266,8 +269,8 @@ def test_a_server_lets_no_more_turns_through_at_once_than_may_wait(tmp_path: Pat
             answers = asyncio.run(ask(url))
             took_s = time.monotonic() - began_s
     refused = [body for status, body in answers if status == 429]
-    assert len(refused) + sum(status == 200 for status, _ in answers) == AT_ONCE
-    assert len(refused) > AT_ONCE / 4
+    assert len(refused) + sum(status == 200 for status, _ in answers) == CALLERS
+    assert len(refused) > CALLERS / 4
     in_vain = sum(b"as many turns wait as may" not in body for body in refused)
     assert in_vain <= 1 + took_s / PROBE_S
 
@@ -318,6 +321,19 @@ def test_connections_that_come_at_once_are_taken_by_few_passes_of_the_loop(rt: R
         return found
 
     assert uvloop.run(passes(WebServer(app_for(rt), "127.0.0.1", 0))) < ACCEPTED_AT_ONCE / 2
+
+
+async def test_turns_that_end_at_once_are_answered_a_few_in_each_pass_of_the_loop(rt: Runtime) -> None:
+    call = SimpleNamespace(served=SimpleNamespace(lines=PassLines()))
+    turns = [rt.run(user_id="ada", session_id=f"ends-{number}", message="hi") for number in range(3 * AT_ONCE)]
+    await asyncio.gather(*turns)
+    answers = [asyncio.create_task(result_of(call, turn)) for turn in turns]  # type: ignore[arg-type]
+    before = 0
+    while before < len(turns):
+        await asyncio.sleep(0)
+        done = sum(answer.done() for answer in answers)
+        assert done <= before + AT_ONCE
+        before = done
 
 
 def test_the_bytes_that_stand_ready_are_a_response() -> None:

@@ -17,7 +17,7 @@ from runtime.frontends.web.adk.checkpoints import Checkpoints
 from runtime.frontends.web.adk.events import AdkEvents, adk_events, answered, frames_of, has_answers
 from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
-from runtime.frontends.web.api.waiting import started_id, unless_left
+from runtime.frontends.web.api.waiting import result_of, started_id, unless_left
 from runtime.frontends.web.operations.call import Call, json_response
 from runtime.frontends.web.operations.operation import CLIENT_LEFT, HttpOperation
 from runtime.frontends.web.problems import HttpError, problem_of
@@ -31,7 +31,7 @@ async def run(call: Call) -> Response:
     given = await body_of(call, RunAgentRequest)
     with call.slot():
         turn = await _turn(call, given, streams=False)
-        result = await unless_left(call, turn.result_async())
+        result = await unless_left(call, result_of(call, turn))
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
@@ -47,7 +47,7 @@ async def run_sse(call: Call) -> Response:
     given = await body_of(call, RunAgentRequest)
     with call.slot() as slot:
         turn = await _turn(call, given, streams=given.streaming)
-        await started_id(turn)
+        await started_id(call, turn)
         frames = _frames(call, given, turn)
         return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s)
 

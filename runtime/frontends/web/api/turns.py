@@ -36,7 +36,7 @@ from runtime.frontends.web.api.turn_forms import (
     WaitQuery,
 )
 from runtime.frontends.web.api.turn_options import run_config
-from runtime.frontends.web.api.waiting import accepted_id, started_id, unless_left
+from runtime.frontends.web.api.waiting import accepted_id, result_of, started_id, unless_left
 from runtime.frontends.web.auth.principal import responses_in
 from runtime.frontends.web.ids import ID
 from runtime.frontends.web.operations.call import Call, json_response
@@ -144,7 +144,7 @@ async def _followed(call: Call, start: Callable[[], Turn], partials: bool, *, an
         if call.wants_stream():
             frames = turn_frames(turn, after_seq=call.last_event_id(), partials=partials, for_operator=for_operator)
             return EventStream(frames, call.served.slots, slot, keep_alive_s=call.served.keep_alive_s, headers=headers)
-        result = await unless_left(call, _result(turn, for_operator=for_operator))
+        result = await unless_left(call, _result(call, turn, for_operator=for_operator))
     if result is None:
         turn.detach()
         return Response(status_code=CLIENT_LEFT)
@@ -154,7 +154,7 @@ async def _followed(call: Call, start: Callable[[], Turn], partials: bool, *, an
 async def _begun(call: Call, turn: Turn) -> tuple[str, dict[str, str]]:
     """The id of a turn that was started, and the headers that say where it is. Raises why it could not start."""
     # An answer that waits in the line of its session continues the turn in the path.
-    invocation_id = await started_id(turn) or (call.invocation_id if _has_turn(call) else turn.invocation_id)
+    invocation_id = await started_id(call, turn) or (call.invocation_id if _has_turn(call) else turn.invocation_id)
     return invocation_id, _headers(call, invocation_id)
 
 
@@ -177,10 +177,10 @@ def _has_turn(call: Call) -> bool:
     return "turn" in call.request.path_params
 
 
-async def _result(turn: Turn, *, for_operator: bool) -> TurnResultView:
+async def _result(call: Call, turn: Turn, *, for_operator: bool) -> TurnResultView:
     """Wait for the end of a turn. Raises why it could not start."""
     try:
-        result = await turn.result_async()
+        result = await result_of(call, turn)
     except TurnError as error:
         end = failed_end(turn.invocation_id, error, for_operator=for_operator)
         return TurnResultView(invocation_id=end.invocation_id, state=end.state, agent=turn.agent, error=end.error)
@@ -245,7 +245,7 @@ async def get_result(call: Call) -> Response:
         with call.slot(), suppress(TimeoutError):
             turn = attached(call)
             async with asyncio.timeout(query.wait if is_under_way else None):
-                result = await unless_left(call, _result(turn, for_operator=call.principal.is_admin))
+                result = await unless_left(call, _result(call, turn, for_operator=call.principal.is_admin))
             if result is None:
                 return Response(status_code=CLIENT_LEFT)
             return json_response(msgspec.structs.replace(result, agent=result.agent or info.agent))

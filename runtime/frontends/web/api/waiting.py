@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from runtime.driver.turns.turn import Turn
+from runtime.driver.turns.turn import Turn, TurnResult
 from runtime.frontends.web.operations.call import Call
 from runtime.frontends.web.problems import HttpError
 
@@ -20,14 +20,25 @@ MOST_IN_LINE = 1_000
 """Turns of a session among which one that waits is looked for."""
 
 
-async def started_id(turn: Turn) -> str | None:
+async def started_id(call: Call, turn: Turn) -> str | None:
     """The id of a turn that has begun; None of one that waits. Raises why it could not start."""
-    starting = asyncio.ensure_future(turn.started_async())
-    await asyncio.wait((starting,), timeout=START_S)
-    if starting.done():
-        return starting.result()
-    starting.cancel()
-    return None
+    try:
+        async with asyncio.timeout(START_S) as waiting:
+            invocation_id = await turn.started_async()
+    except TimeoutError:
+        if not waiting.expired():
+            raise
+        return None
+    await call.served.lines.come_up()
+    return invocation_id
+
+
+async def result_of(call: Call, turn: Turn) -> TurnResult:
+    """Wait for the end of a turn. Raises why it has failed, or could not start."""
+    # It waits for the turn's end.
+    await turn.aio.is_repeated()
+    await call.served.lines.come_up()
+    return await turn.result_async()
 
 
 async def accepted_id(call: Call, turn: Turn, key: tuple[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from actors.messages.config import RunConfig
 from runtime.driver.runtime import Runtime
 from runtime.frontends.web.auth.principal import Auth
 from runtime.frontends.web.bodies import Bodies
+from runtime.frontends.web.pass_line import PassLines
 from runtime.frontends.web.problems import NotFoundError
 from runtime.frontends.web.readiness import Readiness
 from runtime.frontends.web.recent import RecentFigures
@@ -35,6 +36,7 @@ class Served:
         readiness: whether the apps answer.
         recent: their figures over the last minutes.
         shedding: which new turns are refused unread.
+        lines: of turns that have begun or ended, until the answers to their requests go on.
 
     Raises:
         DefinitionError: there is no app, or two of the same name.
@@ -64,6 +66,7 @@ class Served:
         self.readiness = Readiness(self.runtimes)
         self.recent = RecentFigures(self.runtimes)
         self.shedding = Shedding(self._refusal)
+        self.lines = PassLines()
 
     def _refusal(self, *, again: bool, unread: int) -> OverloadedError | None:
         """The error that any new turn would get, of whichever app; None when one of them is to be asked, or cannot be."""
