@@ -43,6 +43,7 @@ class NodeInvocation(Invocation):
         self._task: NodeTask = message.node
         super().__init__(spec, message, environment, view, counts)
         self._spec = spec
+        self._has_said = False
         self.repeat = self._seen.take_answer
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
@@ -56,6 +57,8 @@ class NodeInvocation(Invocation):
         if self.is_resumed:
             self.done = resumption.without_retried(await self._seen.recall(since), self.retried_seq)
             self.writer.recall(self.done)
+            asked_seq = self.user_seq
+            self._has_said = any(event.author == self.agent_name and event.seq > asked_seq for event in self.done)
         if self._task.is_root:
             await self._recall_message(since)
         # A run that is known to have failed is not refused once more.
@@ -86,7 +89,7 @@ class NodeInvocation(Invocation):
         """The task, with data in the form of the agent's input_schema. Raises ValidationError (pydantic)."""
         schema = getattr(self._spec.definition, "input_schema", None)
         task = self._task
-        if schema is None or task.part:
+        if schema is None or task.part or (task.content is None and task.data is None):
             return task
         given = as_class(schema, task.data if task.content is None else task.content)
         return msgspec.structs.replace(task, content=None, data=given.model_dump(mode="json"))
@@ -102,6 +105,7 @@ class NodeInvocation(Invocation):
         # Of a run that a tool has asked for, what is said is that run's.
         if schema is not None and event.node_info is None and event.text and not event.partial and event.is_final_response():
             event = msgspec.structs.replace(event, output=output_type(schema).value_of(event.text))
+        self._has_said = True
         return await super().emit(event, is_last=is_last)
 
     async def run_child(
@@ -119,8 +123,8 @@ class NodeInvocation(Invocation):
         await super().note({**progress, **self._output.noted()}, custom_metadata)
 
     def told_by(self, failure: Event) -> Event:
-        """The event of the run's failure: the graph is its author, as of those of functions; of a part the agent itself."""
-        return msgspec.structs.replace(failure, author=self._task.graph)
+        """The event of the run's failure: its author is the agent, where it has said something before, and else the graph."""
+        return failure if self._has_said else msgspec.structs.replace(failure, author=self._task.graph)
 
     def output_of(self, outcome: p.Finished) -> JsonValue:
         """The output for the nodes after it: that of its last final response, or the text; of a chat nothing."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from actors.behaviours.graph.input_check import misfit
 from actors.behaviours.graph.results import (
     EndedBelow,
     NodeEnd,
@@ -52,7 +53,7 @@ class DynamicRuns:
     Attributes:
         waits: for what of the user these runs wait.
         stopped: the outcome of an agent with which the graph ends.
-        failed: the run that has failed last.
+        failed: the runs that have failed.
         output: of the run that was asked for as the function's own output; None without one.
     """
 
@@ -67,7 +68,7 @@ class DynamicRuns:
         self.waits = Waits()
         self.stopped: AnyOutcome | None = None
         self.output: EndedBelow | None = None
-        self.failed: FailedBelow | None = None
+        self.failed: list[FailedBelow] = []
 
     async def run(
         self,
@@ -87,12 +88,14 @@ class DynamicRuns:
         if use_as_output and self.output is not None:
             raise ValueError(f"{self._caller.info.path} already has a use_as_output delegate: its output is that of one run")
         place = self._place(self._node(node), node_input, run_id, use_sub_branch, override_branch, use_as_output)
-        ended = self._runs.ended_below(place.name)
+        if (misfitting := misfit(place.node, node_input)) is not None:
+            raise misfitting
+        ended = self._runs.known(place.name).end
         if ended is None or _is_awaited(place.node, ended):
             ended = await self._ended(place)
         if ended.failed is not None:
             error = DynamicNodeFailError(place.info.path, ended.failed.error_message)
-            self.failed = FailedBelow(error, ended.failed)
+            self.failed.append(FailedBelow(error, ended.failed))
             raise error from error_of(ended.failed)
         if use_as_output:
             self.output = ended

@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
 from actors.behaviours.graph.dynamic import DynamicRuns
+from actors.behaviours.graph.input_check import checked_route
 from actors.behaviours.graph.node_attempt import NodeAttempt, routes, routes_of
 from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.behaviours.lifecycle import facts_for_user_code
@@ -118,17 +120,17 @@ class NodeCall:
             case "async generator":
                 async for given in self._called():
                     await self._store(given)
-                return self._end(None)
+                return await self._ended(None)
             case "generator":
                 for given in self._called():
                     await self._store(given)
-                return self._end(None)
+                return await self._ended(None)
             case "coroutine":
-                return self._end(await self._called())
+                return await self._ended(await self._called())
         # One that may write has its arguments read where it runs: until it returns, no other function in a thread writes them.
         arguments = self._arguments() if self._node.context_parameter is None else None
         result = await in_thread(self._called, arguments)
-        return self._end(await result if inspect.isawaitable(result) else result)
+        return await self._ended(await result if inspect.isawaitable(result) else result)
 
     def _called(self, arguments: Mapping[str, Any] | None = None) -> Any:
         return self._node.func(**(self._arguments() if arguments is None else arguments))
@@ -200,6 +202,8 @@ class NodeCall:
         if event.output is not None:
             event = self._with_output(event, event.output)
         if event.actions.route is not None:
+            route = checked_route(event.actions.route)
+            event = msgspec.structs.replace(event, actions=msgspec.structs.replace(event.actions, route=route))
             self._routes = routes_of(event)
         # A node may move itself, and all that comes after it, to another branch.
         self.branch = event.branch or self.branch
@@ -241,6 +245,16 @@ class NodeCall:
         )
         made.artifact_delta = {}
         return msgspec.structs.replace(event, actions=actions)
+
+    async def _ended(self, returned: object) -> NodeEnd:
+        if self._of_node.route is not None:
+            try:
+                self._of_node.route = checked_route(self._of_node.route)
+            except ValidationError:
+                # What it returns is said before its route.
+                await self._store(returned)
+                raise
+        return self._end(returned)
 
     def _end(self, returned: object) -> NodeEnd:
         """All that is left to store, in the order in which it is shown: output, route, and what the function has written."""

@@ -1,27 +1,26 @@
-"""Checks the input of a run against the class that its node wants, before the run begins (semantics.md section 8)."""
+"""Checks what runs are given and say: an input against the class that its node wants, and routes (semantics.md section 8)."""
 
 from __future__ import annotations
 
 import pydantic
 
-from actors.behaviours.graph.results import NodePlace
-from actors.definitions.graphs.edges import AgentName
+from actors.definitions.graphs.edges import AgentName, GraphNode
 from actors.definitions.graphs.nodes import FunctionNode
 from actors.messages.content import Content
+from actors.messages.graph import Route
 from actors.rules.graph.progress import Given
 
 
-def misfit(place: NodePlace) -> pydantic.ValidationError | None:
-    """The reason why the input of a run of the graph itself does not fit; None: it does, or the run checks it.
+def misfit(node: GraphNode, given: Given) -> pydantic.ValidationError | None:
+    """The reason why an input does not fit a node, before its run begins; None: it does, or the run checks it itself.
 
-    Only a run of the graph is refused before it begins, with an event of the graph: what a function asks for is that function's.
+    Nothing is no input: what takes none runs without.
     """
-    node = place.node
-    wanted = node.input_class if isinstance(node, AgentName | FunctionNode) and "/" not in place.name else None
-    if wanted is None:
+    wanted = node.input_class if isinstance(node, AgentName | FunctionNode) else None
+    if wanted is None or given is None:
         return None
     try:
-        as_class(wanted, place.given)
+        as_class(wanted, given)
     except pydantic.ValidationError as error:
         return error
     return None
@@ -30,3 +29,11 @@ def misfit(place: NodePlace) -> pydantic.ValidationError | None:
 def as_class(wanted: type[pydantic.BaseModel], given: Given) -> pydantic.BaseModel:
     """The input as the class that a node wants: the user's message is read as JSON. Raises ValidationError (pydantic)."""
     return wanted.model_validate_json(given.text) if isinstance(given, Content) else wanted.model_validate(given)
+
+
+_ROUTE: pydantic.TypeAdapter[Route | list[Route]] = pydantic.TypeAdapter(Route | list[Route])
+
+
+def checked_route(route: object) -> Route | list[Route]:
+    """A route that a function has said. Raises ValidationError (pydantic) for what can be none."""
+    return _ROUTE.validate_python(route)

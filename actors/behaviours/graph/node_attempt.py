@@ -35,6 +35,7 @@ class NodeAttempt:
         waits: the questions that it has asked since then, with their arguments.
         has_paused: a run below it has interrupted it, and all that it had written is stored.
         waits_below: those of runs below it, with their places.
+        answered_below: those of runs below it that have been answered.
         last_seq: the place of its last event.
     """
 
@@ -46,6 +47,7 @@ class NodeAttempt:
         self.branch: str | None = None
         self.last_seq = 0
         self.waits_below: dict[str, int] = {}
+        self.answered_below: set[str] = set()
 
     def begin_again(self) -> None:
         """The function is called again: nothing that it has said before counts."""
@@ -74,6 +76,7 @@ class NodeAttempt:
         self._begin_again_if_answered(event.seq, answers)
         self.last_seq = event.seq
         self.waits_below.update(dict.fromkeys(event.long_running_tool_ids, event.seq))
+        self.answered_below.difference_update(event.long_running_tool_ids)
 
     def unanswered_below(self, answers: UserAnswers) -> list[str]:
         """The questions of runs below it that wait for their answers."""
@@ -83,15 +86,27 @@ class NodeAttempt:
         if not self.is_answered(answers, seq):
             return
         self.begin_again()
-        found = {call_id: answers.after(call_id, asked) for call_id, asked in self.waits_below.items()}
-        for call_id, answer in found.items():
-            if answer is not None and answer.seq < seq:
-                del self.waits_below[call_id]
+        for call_id in self._answered_below(answers, seq):
+            del self.waits_below[call_id]
+            self.answered_below.add(call_id)
+
+    def _answered_below(self, answers: UserAnswers, before_seq: float) -> list[str]:
+        return [call_id for call_id, asked in self.waits_below.items() if answers.has_between(call_id, asked, before_seq)]
 
     def is_answered(self, answers: UserAnswers, before_seq: float = inf) -> bool:
-        """True when the user has answered one of its questions since its last event, and before a place."""
-        found = (answers.after(call_id, self.last_seq) for call_id in (*self.waits, *self.waits_below))
-        return any(answer is not None and answer.seq < before_seq for answer in found)
+        """True when the function is to be called again, for what the user has said since its last event, and before a place.
+
+        That is an answer to one of its questions, or anything that lets the graph go on while it has some of its answers only.
+        """
+        if any(answers.has_between(call_id, self.last_seq, before_seq) for call_id in (*self.waits, *self.waits_below)):
+            return True
+        is_waiting = bool(self.waits or self.waits_below)
+        return is_waiting and answers.goes_on_between(self.last_seq, before_seq) and self._has_some(answers, before_seq)
+
+    def _has_some(self, answers: UserAnswers, before_seq: float) -> bool:
+        """True when some of its questions, or of those of runs below it, have answers."""
+        own = any(answers.has_between(call_id, asked.seq, before_seq) for call_id, asked in self.asked.items())
+        return own or bool(self.answered_below or self._answered_below(answers, before_seq))
 
     def inputs(self, answers: UserAnswers) -> dict[str, JsonValue]:
         """All answers to the questions of the run."""

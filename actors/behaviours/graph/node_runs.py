@@ -17,7 +17,7 @@ from actors.behaviours.graph.function_node import NodeCall, ended
 from actors.behaviours.graph.input_check import misfit
 from actors.behaviours.graph.node_attempt import NodeAttempt, next_attempt, repeated
 from actors.behaviours.graph.parallel import ParallelRun
-from actors.behaviours.graph.results import EndedBelow, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
+from actors.behaviours.graph.results import EndedBelow, KnownRun, NodeEnd, NodeFailed, NodeInterruptedError, NodePlace, NodeResult
 from actors.behaviours.lifecycle import stored_failure
 from actors.definitions.graphs.edges import AgentName, GraphNode
 from actors.definitions.graphs.nodes import FunctionNode, RetryConfig
@@ -80,6 +80,8 @@ class NodeRuns:
         self._attempts: dict[str, NodeAttempt] = defaultdict(NodeAttempt)
         # By the run of the graph that they are below.
         self._below: dict[str, dict[str, EndedBelow]] = defaultdict(dict)
+        # Where those have said something that counts, or asked.
+        self._said: dict[str, int] = {}
         self.may_have_begun: Collection[str] = ()
         self.stored_seq = context.begun_seq
 
@@ -99,6 +101,8 @@ class NodeRuns:
             self._try_again(name, attempt, info.attempt + 1, event.seq)
             return None
         attempt.add(event, answers)
+        if name != top and (event.output is not None or event.long_running_tool_ids):
+            self._said[name] = event.seq
         if not info.has_ended:
             return None
         del self._attempts[name]
@@ -112,8 +116,9 @@ class NodeRuns:
 
     async def run(self, place: NodePlace) -> NodeResult:
         """Run a node. Raises FencedError."""
-        if (error := misfit(place)) is not None:
-            return self._refused(place, error)
+        # What a function runs, or a parallel worker, they check themselves.
+        if "/" not in place.name and (error := misfit(place.node, place.given)) is not None:
+            return self.refused(place, error)
         match place.node:
             case AgentName():
                 return await self._run_agent(place, place.node)
@@ -130,15 +135,20 @@ class NodeRuns:
             }
         return NodeEnd([ended(Event(branch=place.branch, node_info=place.info, output=output))], output)
 
-    def _refused(self, place: NodePlace, error: Exception) -> NodeFailed:
+    def refused(self, place: NodePlace, error: Exception) -> NodeFailed:
+        """The failure of what is around a run, because of its input: see RunsBelow."""
         log_failure(logger, logging.ERROR, f"the input of {place.node.name!r} in {self._owner.name!r}", self._context, error, "")
         failed = failure(error)
         info = NodeInfo(path=place.info.path.rpartition("/")[0])
         return NodeFailed(msgspec.structs.replace(failure_event(failed, self._context.branch), node_info=info), failed)
 
-    def ended_below(self, name: str) -> EndedBelow | None:
-        """The end of a run that is over, as the log has it: see RunsBelow."""
-        return self._below[_top(name)].get(name)
+    def known(self, name: str) -> KnownRun:
+        """A run below another, as the log has it: see RunsBelow."""
+        seq, end, answers = self._said.get(name, 0), self._below[_top(name)].get(name), self._context.answers
+        attempt = self._attempts.get(name)
+        if end is not None or attempt is None or not attempt.waits or attempt.is_answered(answers):
+            return KnownRun(seq, end)
+        return KnownRun(seq, waits=[each for each in attempt.waits if each not in attempt.inputs(answers)])
 
     async def run_below(self, place: NodePlace) -> NodeResult:
         """Run a node, and store its end: see RunsBelow."""
@@ -311,9 +321,8 @@ class NodeRuns:
         except Exception as error:
             await below.stop()
             traceback = whole_traceback(error)
-            is_told = below.failed is not None and below.failed.error is error
-            failed = below.failed.failed if is_told and below.failed else failure(error, traceback)
-            return _Raised(error, failed, traceback, is_told)
+            told = next((each.failed for each in below.failed if each.error is error), None)
+            return _Raised(error, told or failure(error, traceback), traceback, told is not None)
         finally:
             below.cancel()
 

@@ -106,15 +106,40 @@ class NodeInterruptedError(BaseException):
     """
 
 
+class KnownRun(NamedTuple):
+    """A run below another one, as the log has it.
+
+    Attributes:
+        seq: the place of its output, or of its latest question; 0 without one.
+        end: what it has given; None: it is not over.
+        waits: the questions of which it still waits for the answers, and for nothing else.
+    """
+
+    seq: int = 0
+    end: EndedBelow | None = None
+    waits: Sequence[str] = ()
+
+    @property
+    def result(self) -> NodeResult | None:
+        """The result, if nothing of it has to be run; None: it has to be run."""
+        if self.end is None:
+            return NodeEnd([], waits=self.waits) if self.waits else None
+        return NodeFailed(None, self.end.failed) if self.end.failed is not None else NodeEnd([], self.end.output)
+
+
 class RunsBelow(Protocol):
     """Runs nodes below others, whose ends the graph does not follow."""
 
-    def ended_below(self, name: str) -> EndedBelow | None:
-        """The end of a run that is over, as the log has it; None: it is not."""
+    def known(self, name: str) -> KnownRun:
+        """A run, as the log has it."""
         ...
 
     async def run_below(self, place: NodePlace) -> NodeResult:
         """Run a node, and store its end. Raises FencedError."""
+        ...
+
+    def refused(self, place: NodePlace, error: Exception) -> NodeFailed:
+        """The failure of what is around a run, because the input of that does not fit."""
         ...
 
     async def stop(self, node: GraphNode) -> None:

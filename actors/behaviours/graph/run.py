@@ -39,7 +39,7 @@ class GraphRun:
         given = context.user_content if task is None else task.data if task.content is None else task.content
         self._path = context.path
         self._output_for = (self._path, *task.output_for) if task is not None else (self._path,)
-        if self._graph.input_type is not None:
+        if self._graph.input_type is not None and given is not None:
             given = (
                 self._graph.input_type.of_user(given.text)
                 if isinstance(given, Content)

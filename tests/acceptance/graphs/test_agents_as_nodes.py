@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors import START, Graph, LlmAgent, RequestInput
+from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored
@@ -77,3 +80,20 @@ def test_what_is_said_beside_calls_is_kept_until_the_final_response(deploy: Depl
     with deploy(Graph(name="wf", edges=[(START, desk)])) as rt:
         said = [event.actions.state_delta.get("said") for event in run_turn(rt, "go") if event.text]
         assert said == ["Wait. ", "Wait. Nearly. ", "Done."]
+
+
+def test_the_failure_of_an_agent_that_has_said_something_is_its_own(deploy: Deploy) -> None:
+    def good() -> str:
+        """Works."""
+        return "g"
+
+    said = LlmAgent(name="said", model=ScriptedModel([{"call": "good"}, ValueError("bad")]), tools=[good])
+    silent = LlmAgent(name="silent", model=ScriptedModel([ValueError("bad")]))
+    for agent, author in ((said, "said"), (silent, "wf")):
+        with deploy(Graph(name="wf", edges=[(START, agent)])) as rt:
+            with pytest.raises(AgentFailedError, match="bad"):
+                run_turn(rt, "go")
+            failed = stored(rt)[-1]
+        assert (failed.author, failed.error_code) == (author, "ValueError")
+        assert failed.node_info is not None
+        assert failed.node_info.path == f"wf@1/{agent.name}@1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from actors import (
     START,
@@ -21,6 +21,7 @@ from actors import (
     NodeContext,
     Part,
     ToolContext,
+    node,
 )
 from actors.errors import (
     AgentFailedError,
@@ -30,7 +31,8 @@ from actors.errors import (
     StateSchemaError,
     WorkflowConfigurationError,
 )
-from actors.testing import PatternModel
+from actors.testing import PatternModel, ScriptedModel
+from runtime import Runtime
 from tests.support.graphs import ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -177,6 +179,97 @@ def test_an_input_that_does_not_fit_fails_the_graph_before_the_node_runs(deploy:
                 run_turn(rt, "go", session_id="s1")
             failed = stored(rt)[-1]
             assert (failed.error_code, failed.node_info and failed.node_info.path) == ("ValidationError", "wf@1")
+
+
+@node
+def place(node_input: Point) -> int:
+    return node_input.x
+
+
+def failures(rt: Runtime) -> list[tuple[str, str | None, str | None]]:
+    return [
+        (event.author, event.error_code, event.node_info.path if event.node_info else None)
+        for event in stored(rt)
+        if event.error_code
+    ]
+
+
+def test_an_input_that_fits_no_node_is_an_error_of_the_function_that_gave_it(deploy: Deploy) -> None:
+    never = LlmAgent(name="never", model=ScriptedModel([]), input_schema=Point)
+    below = Graph(name="below", input_schema=Point, edges=[(START, named_node("last"))])
+
+    @node(rerun_on_resume=True)
+    async def careful(ctx: NodeContext, node_input: Any) -> list[str]:
+        caught = []
+        for each in (place, never, below):
+            try:
+                await ctx.run_node(each, {"y": 1})
+            except ValidationError as error:
+                caught.append(type(error).__name__)
+        return caught
+
+    @node(rerun_on_resume=True)
+    async def careless(ctx: NodeContext, node_input: Any) -> Any:
+        return await ctx.run_node(place, {"y": 1})
+
+    with deploy(Graph(name="wf", edges=[(START, careful, careless)], sub_agents=[never, below])) as rt:
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, "go")
+        assert ends(stored(rt))["wf@1/careful@1"] == ["ValidationError"] * 3
+        assert failures(rt) == [("wf", "ValidationError", "wf@1/careless@1")]
+
+
+def test_an_item_that_fits_no_node_is_an_error_of_the_worker(deploy: Deploy) -> None:
+    def items() -> list[Any]:
+        return [{"y": 1}]
+
+    with deploy(Graph(name="wf", edges=[(START, items, node(place, parallel_worker=True))])) as rt:
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, "go")
+        assert failures(rt) == [("wf", "ValidationError", "wf@1/place@1")]
+
+
+def test_with_partial_results_it_is_the_error_of_its_item(local: Deploy) -> None:
+    def items() -> list[Any]:
+        return [{"y": 1}, {"x": 2}]
+
+    worker = node(place, parallel_worker=True, partial_results=True)
+    with local(Graph(name="wf", edges=[(START, items, worker)])) as rt:
+        found = ends(run_turn(rt, "go"))["wf@1/place@1"]
+    assert (found["results"], found["errors"][0]["index"]) == ([None, 2], 0)
+
+
+def nothing() -> None:
+    """Gives nothing."""
+
+
+def test_what_is_given_nothing_runs_whatever_input_it_wants(deploy: Deploy) -> None:
+    model = ScriptedModel(["fine"])
+    asked = LlmAgent(name="asked", model=model, input_schema=Point)
+    below = Graph(name="below", input_schema=Point, edges=[(START, named_node("last"))])
+    with deploy(Graph(name="wf", edges=[(START, nothing, asked), (asked, named_node("then"))])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/then@1"] == "then(fine)"
+    with deploy(Graph(name="wf", edges=[(START, nothing, below)])) as rt:
+        assert ends(run_turn(rt, "go"))["wf@1/below@1/last@1"] == "last(None)"
+    with deploy(Graph(name="wf", edges=[(START, nothing, place)])) as rt:
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, "go")
+        # A function that can do nothing with nothing says so itself.
+        assert failures(rt)[-1] == ("wf", "ValidationError", "wf@1/place@1")
+
+
+@pytest.mark.parametrize("wrong", [{"x": 1}, 1.5, [["a"]]])
+def test_a_route_that_is_none_fails_its_node(wrong: Any, deploy: Deploy) -> None:
+    def choose(ctx: NodeContext) -> str:
+        ctx.route = wrong
+        return "chosen"
+
+    with deploy(Graph(name="wf", edges=[(START, choose), (choose, {"a": named_node("a")})])) as rt:
+        with pytest.raises(AgentFailedError, match="ValidationError"):
+            run_turn(rt, "go")
+        # What it returns is said before its route.
+        assert ends(stored(rt)) == {"wf@1/choose@1": "chosen"}
+        assert failures(rt) == [("wf", "ValidationError", "wf@1/choose@1")]
 
 
 def test_the_parts_of_a_join_fit_its_schema(deploy: Deploy) -> None:

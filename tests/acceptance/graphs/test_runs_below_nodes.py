@@ -299,3 +299,25 @@ def test_agents_that_fail_cost_the_others_nothing(deploy: Deploy) -> None:
 def test_partial_results_are_for_lists() -> None:
     with pytest.raises(WorkflowConfigurationError, match="partial_results is for"):
         node(double, partial_results=True)
+
+
+def test_of_two_runs_that_fail_side_by_side_each_says_so_once(deploy: Deploy) -> None:
+    @node
+    def fails(node_input: str) -> None:
+        raise ValueError(node_input)
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        return await asyncio.gather(ctx.run_node(fails, "one"), ctx.run_node(fails, "two"), return_exceptions=False)
+
+    @node(rerun_on_resume=True)
+    async def late(ctx: NodeContext) -> Any:
+        found = await asyncio.gather(ctx.run_node(fails, "one"), ctx.run_node(fails, "two"), return_exceptions=True)
+        raise found[0]
+
+    for each in (chief, late):
+        with deploy(Graph(name="wf", edges=[(START, each)])) as rt:
+            with pytest.raises(AgentFailedError, match="ValueError: one"):
+                run_turn(rt, "go", session_id=each.name)
+            paths = [event.node_info.path for event in stored(rt, each.name) if event.error_code and event.node_info]
+            assert set(paths) <= {f"wf@1/{each.name}@1/fails@{number}" for number in (1, 2)}
