@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from google.adk.agents.context import Context
 from google.adk.events import Event
 from google.adk.runners import InMemoryRunner
+from google.adk.sessions.state import StateSchemaError
 from google.adk.workflow import START, FunctionNode, JoinNode, Workflow
 from google.genai import types
+from pydantic import BaseModel
 
 from runtime.adk import from_adk
 from tests.support.runtimes import Deploy, run_turn
 
-Told = tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any]]
+Seen = tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any]]
 """The outputs by path, what each node has written event by event, and the state in the end."""
 
 
@@ -76,8 +79,10 @@ def own_first() -> Workflow:
 
     async def three(ctx: Context) -> Any:
         await has(ctx, "told")
-        # Both others have told what they have written.
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(20):
+            # Told after the first function has told its own.
+            while ctx.state["n"] != 5:  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.001)
         ctx.state["three"] = 1
         return ctx.state["n"]
 
@@ -128,7 +133,7 @@ def below() -> Workflow:
 WORKFLOWS = (counting, seeing_each_other, own_first, written_again, changed_in_place, below)
 
 
-def told(events: list[Any], state: dict[str, Any]) -> Told:
+def told(events: list[Any], state: dict[str, Any]) -> Seen:
     outputs: dict[str, Any] = {}
     written: dict[str, list[dict[str, Any]]] = {}
     for event in events:
@@ -140,7 +145,7 @@ def told(events: list[Any], state: dict[str, Any]) -> Told:
     return outputs, written, state
 
 
-async def by_adk(workflow: Workflow) -> Told:
+async def by_adk(workflow: Workflow) -> Seen:
     runner = InMemoryRunner(node=workflow, app_name="test")
     where = {"app_name": "test", "user_id": "ada", "session_id": "s1"}
     await runner.session_service.create_session(**where)
@@ -154,6 +159,52 @@ async def by_adk(workflow: Workflow) -> Told:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_functions_share_the_state_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
+    expected = asyncio.run(by_adk(workflow()))
+    with deploy(from_adk(workflow()).root_agent) as rt:
+        events = run_turn(rt, "go")
+        session = rt.sessions.get("ada", "s1")
+    assert session is not None
+    assert told(events, dict(session.state)) == expected
+
+
+class Counted(BaseModel):
+    """What one graph writes."""
+
+    n: int = 0
+
+
+class Told(BaseModel):
+    """What another graph writes."""
+
+    text: str = ""
+
+
+async def refused(ctx: Context) -> list[str]:
+    """The keys that it may not write."""
+    found = []
+    for key, value in (("n", 1), ("text", "x"), ("user:any", 1)):
+        try:
+            ctx.state[key] = value
+        except StateSchemaError:
+            found.append(key)
+    return found
+
+
+def run_below() -> Workflow:
+    async def chief(ctx: Context) -> Any:
+        return [await refused(ctx), await ctx.run_node(refused)]
+
+    function = FunctionNode(func=chief, rerun_on_resume=True, state_schema=Told)
+    return Workflow(name="wf", edges=[(START, function)], state_schema=Counted)
+
+
+def nested(**fields: Any) -> Workflow:
+    lowest = Workflow(name="lowest", edges=[(START, refused)])
+    return Workflow(name="wf", edges=[(START, Workflow(name="below", edges=[(START, lowest)], **fields))], state_schema=Counted)
+
+
+@pytest.mark.parametrize("workflow", [run_below, nested, partial(nested, state_schema=Told)])
+def test_a_state_schema_binds_what_is_below_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
     expected = asyncio.run(by_adk(workflow()))
     with deploy(from_adk(workflow()).root_agent) as rt:
         events = run_turn(rt, "go")

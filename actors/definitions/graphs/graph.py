@@ -42,7 +42,8 @@ class Graph(BaseAgent):
         input_schema: a type that the input has to fit, see LlmAgent's output_schema; the user's message is read as JSON. Default
             None.
         output_schema: a type that the output has to fit; default None.
-        state_schema: a pydantic model of the state: its functions read and write no other key; default None.
+        state_schema: a pydantic model of the state: its functions read and write no other key, nor do those of graphs in it that
+            have none; default None.
         one_output: it fails with a SeveralOutputsError when several of its terminal nodes have given one, as a Workflow of
             google-adk does; default False: the last one counts.
         retry_config: tries it again when it fails: what has ended stays so; default None.
@@ -149,6 +150,12 @@ class Graph(BaseAgent):
     def nodes(self) -> Mapping[str, Any]:
         """The nodes by name."""
         return {each.name: each for each in _distinct(self.edges)}
+
+    def with_state_schema(self, state_schema: Any) -> Graph:
+        """The same definition with another `state_schema`."""
+        changed = self.unchecked_copy(state_schema=state_schema)
+        changed.__dict__.pop("state", None)
+        return changed
 
     def alone(self) -> BaseAgent:
         """The same definition with its agents by name only, as it is sent to the graph's actor."""

@@ -70,6 +70,7 @@ class AgentTree:
         self.compaction = with_model_of(root, compaction)
         self.is_resumable = is_resumable
         self._index = AgentIndex(root)
+        self._with_schema: dict[str, BaseAgent] = {}
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
         self.topology = Topology.of(self._node(agent) for agent in self)
@@ -160,14 +161,14 @@ class AgentTree:
     @cached_property
     def version(self) -> TreeVersion:
         """The fingerprints that tell this tree from others. Raises DefinitionError when an LLM agent has no model."""
-        agents = (Defined(agent, self.model(agent.name), self.global_instruction(agent.name)) for agent in self)
+        agents = (Defined(self.whole(agent), self.model(agent.name), self.global_instruction(agent.name)) for agent in self)
         return version_of(self.topology, agents, self.plugins, self.recording, self.limits)
 
     def spec(self, name: str) -> AgentSpec:
         """All that the actor of that agent is given."""
         node = self.topology[name]
         return AgentSpec(
-            definition=self._index.agents[name].alone(),
+            definition=self.whole(self._index.agents[name]).alone(),
             children=node.children,
             targets=transfer_targets(self.topology, name),
             tool_agents=node.tool_agents,
@@ -178,6 +179,16 @@ class AgentTree:
             recording=self.recording,
             compaction=self.compaction if self.compaction is not None and summarises(self.topology, name) else None,
         )
+
+    def whole(self, agent: BaseAgent) -> BaseAgent:
+        """The definition of an agent; that of a graph with the `state_schema` of a graph around it, if it has none itself."""
+        around: BaseAgent | None = agent
+        while isinstance(around, Graph) and around.state_schema is None:
+            around = self.find(self._index.parents[around.name] or "")
+        if around is agent or not (isinstance(agent, Graph) and isinstance(around, Graph)):
+            return agent
+        # One object each time: packers tell definitions apart by their ids.
+        return self._with_schema.setdefault(agent.name, agent.with_state_schema(around.state_schema))
 
     def global_instruction(self, name: str) -> Instruction:
         """The root's `global_instruction`; for an agent beside the tree, that of the tool agent which it is or stands below."""

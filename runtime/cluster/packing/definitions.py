@@ -191,7 +191,7 @@ def pack_tree(tree: AgentTree, replace_model: Callable[[str | Model], str | Mode
     """
     packer = _Packer(tree, replace_model)
     # In the order of the topology's nodes.
-    rows = CompressedStrings.of(encode(packer.row(agent)) for agent in tree)
+    rows = CompressedStrings.of(encode(packer.row(tree.whole(agent))) for agent in tree)
     codes = packer.codes
     code_of, models = array(_NUMBERS, (code for code, _ in packer.models)), [model for _, model in packer.models]
     # A tree of many models has few codes, so they are not looked through for each model.

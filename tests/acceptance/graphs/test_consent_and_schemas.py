@@ -20,6 +20,7 @@ from actors import (
     LongRunningFunctionTool,
     NodeContext,
     Part,
+    Placement,
     ToolContext,
     node,
 )
@@ -332,6 +333,32 @@ def test_functions_use_what_the_state_schema_has_and_nothing_else(deploy: Deploy
 
     with pytest.raises(StateSchemaError, match="'q'"):
         Graph(name="wf", state_schema=Point, edges=[(START, takes)])
+
+
+@pytest.mark.parametrize("placement", [None, Placement(num_cpus=0.01)])
+def test_graphs_in_a_graph_have_its_state_schema_unless_they_have_one(deploy: Deploy, placement: Placement | None) -> None:
+    def write(ctx: NodeContext, q: int = 0) -> int:
+        # What a function takes is checked where the schema stands alone.
+        ctx.state["x"] = 1
+        ctx.state["q"] = 1
+        return q
+
+    class Other(BaseModel):
+        x: int
+        q: int
+
+    def tree(**fields: Any) -> Graph:
+        writing = FunctionNode(write, placement=placement)
+        below = Graph(name="below", edges=[(START, Graph(name="lowest", edges=[(START, writing)]))], **fields)
+        return Graph(name="wf", state_schema=Point, edges=[(START, below)])
+
+    with deploy(tree()) as rt, pytest.raises(StateSchemaError, match="'q'"):
+        run_turn(rt, "go")
+    with deploy(tree(state_schema=Other)) as rt:
+        run_turn(rt, "go", session_id="s2")
+        session = rt.sessions.get("ada", "s2")
+        assert session is not None
+        assert dict(session.state) == {"x": 1, "q": 1}
 
 
 def test_a_run_without_output_leads_on_only_where_that_is_not_waited_for(deploy: Deploy) -> None:

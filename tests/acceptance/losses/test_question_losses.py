@@ -1,21 +1,26 @@
-"""Questions about budgets are asked once and answered once, whichever actor is lost."""
+"""Questions about budgets are asked once and answered once, whichever actor is lost; so are those of graphs that have failed."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors import Event, LlmAgent, ParallelAgent, SequentialAgent
-from actors.errors import RaygroveError
+from actors import START, Event, FunctionNode, Graph, LlmAgent, NodeContext, ParallelAgent, RequestInput, SequentialAgent
+from actors.errors import AgentFailedError, RaygroveError
 from actors.messages.config import run_config_of
+from tests.acceptance.graphs.test_graph_pauses import answers
+from tests.acceptance.losses.parts.agents import talker
 from tests.acceptance.losses.test_budget_losses import Counting, look
+from tests.acceptance.losses.test_losses import told
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
+from tests.support.graphs import named_node
 from tests.support.machine.folders import quick_folder
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import run_turn, stored
@@ -107,3 +112,92 @@ def check_from(start: int, who: Victim, field: str, *, step: int) -> int:
 @given(st.lists(LOSSES, min_size=1, max_size=4), st.sampled_from(list(LIMITS)))
 def test_whatever_is_lost_it_is_asked_and_answered_once(losses: list[Loss], field: str) -> None:
     check(losses, field)
+
+
+class Answered(NamedTuple):
+    """What the log has, notes aside; what was called; the messages until the answer, and all; what was lost."""
+
+    said: object
+    called: Counter[str]
+    until_answer: int
+    messages: int
+    lost: Sequence[str]
+
+
+def counted(name: str, calls: Counter[str]) -> FunctionNode:
+    called = named_node(name).func
+
+    def call(node_input: object) -> object:
+        calls[name] += 1
+        return called(node_input)
+
+    return FunctionNode(call, name=name)
+
+
+def shaky_node(is_well: Callable[[], bool], calls: Counter[str]) -> FunctionNode:
+    """A node that fails until it is well, once the question and the answer of the agent beside it are in the log."""
+
+    async def shaky(ctx: NodeContext) -> str:
+        calls["shaky"] += 1
+        if is_well():
+            return "well"
+        async with asyncio.timeout(20):
+            while True:
+                events = await ctx.session.read_events()
+                if {"q", "a"} <= {event.node_info.path.split("/")[-1][0] for event in events if event.node_info is not None}:
+                    break
+                await asyncio.sleep(0.001)
+        raise ValueError("not now")
+
+    return FunctionNode(shaky)
+
+
+def answered_late(*losses: Loss) -> Answered:
+    calls: Counter[str] = Counter()
+    well: list[bool] = []
+
+    def question() -> RequestInput:
+        return RequestInput(interrupt_id="q")
+
+    fan = (FunctionNode(question, name="q"), shaky_node(lambda: bool(well), calls), talker("a"))
+    after, last = counted("after", calls), counted("last", calls)
+    below = Graph(name="below", edges=[(START, counted("first", calls), fan), (fan[0], after), (fan[1], last)])
+    root = Graph(name="wf", edges=[(START, below)])
+    with quick_folder() as folder:
+        rt, engine = lossy_runtime(root, Path(folder), losses)
+        with rt:
+            with pytest.raises(AgentFailedError, match="not now"):
+                run_turn(rt, "go")
+            until_answer = engine.messages
+            well.append(True)
+            run_turn(rt, answers(q=1))
+            assert [turn.state for turn in rt.turns.list()] == ["finished"]
+            log = [event for event in stored(rt) if event.node_info is None or not event.node_info.is_note]
+        return Answered(told(log), calls, until_answer, engine.messages, engine.lost)
+
+
+def check_late_from(start: int, who: Victim, *, step: int) -> int:
+    """Lose an actor at messages of the answer, from one on, each nth. Returns how many were lost."""
+    expected, lost = answered_late(), 0
+    for at in range(expected.until_answer + start, expected.messages, step):
+        for before in (True, False):
+            found = answered_late(Loss(at, who, before))
+            lost += len(found.lost)
+            assert found.said == expected.said, (at, before, found.lost)
+            # A function that is under way when its graph is lost begins again; none begins again that has ended.
+            for name, times in expected.called.items():
+                assert times <= found.called[name] <= times + (name != "first"), (name, at, before, found.lost)
+    return lost
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_whoever_is_lost_at_some_messages_of_the_answer_it_is_a_retry(who: Victim) -> None:
+    assert check_late_from(get_args(Victim).index(who), who, step=12)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("who", get_args(Victim))
+def test_answers_to_failed_turns_at_every_message(who: Victim) -> None:
+    assert check_late_from(0, who, step=1)

@@ -83,7 +83,7 @@ class NodeCode:
     Args:
         node: ADK's.
         app_name: its app.
-        state_schema: of the state, as its graph has it; None for one that has none.
+        state_schema: of the state, as its graph has it, or one around that; None where none has one.
     """
 
     def __init__(self, node: Any, app_name: str, state_schema: Any) -> None:
@@ -190,7 +190,8 @@ class AdkNodeContext(AdkContext):
             attempt_count=ours.attempt_count,
         )
         self._ours = ours
-        self._runs = NodesBelow(self, ours, app_name, state_schema)
+        # What it runs has the schema of the node itself, if that has one.
+        self._runs = NodesBelow(self, ours, app_name, self.state._schema)
         self._has_said: set[str] = set()
         self._output_value: Any = None
         self._route_value: Any = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Annotated, Any
 
 from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
@@ -22,6 +23,9 @@ from actors.definitions.graphs.nodes import TriedAgent
 from actors.definitions.graphs.parallel_worker import ParallelWorker
 from actors.errors import DefinitionError
 from runtime.integrations.adk.graphs.code import ParallelWorkerNode, function_node, own_retry, with_worker
+
+_around: ContextVar[Any] = ContextVar("_around", default=None)
+"""The `state_schema` of the Workflow whose agents and Workflows are being made."""
 
 
 def is_graph(agent: Any) -> bool:
@@ -40,6 +44,8 @@ class GraphReader:
 
     def __init__(self, workflow: Any, app_name: str, convert: Callable[[Any], BaseAgent]) -> None:
         self._workflow = workflow
+        # ADK looks for it in the contexts around that of a node.
+        self._state_schema = workflow.state_schema or _around.get()
         self._app_name = app_name
         self._convert = convert
         self._nodes: dict[int, Any] = {}
@@ -86,10 +92,15 @@ class GraphReader:
             return agent if retry is None and timeout is None else TriedAgent(agent, retry_config=retry, timeout=timeout)
         if type(node) is AdkJoinNode:
             return JoinNode(node.name, input_schema=node.input_schema)
-        return function_node(node, self._app_name, self._workflow.state_schema)
+        return function_node(node, self._app_name, self._state_schema)
 
     def _agent(self, given: Any) -> BaseAgent:
-        self._agents[given.name] = agent = self._convert(given)
+        # Those that are no Workflow have contexts without one.
+        around = _around.set(self._state_schema if is_graph(given) else None)
+        try:
+            self._agents[given.name] = agent = self._convert(given)
+        finally:
+            _around.reset(around)
         return agent
 
 
