@@ -21,7 +21,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
-from actors.messages.graph import NodeTask, is_of_tool, root_path
+from actors.messages.graph import NodeTask, is_of_tool, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
 from actors.refs.schedules import UserSchedules
@@ -92,6 +92,7 @@ class Invocation:
         self.retried_seq = message.retried_seq
         self.resume_at = message.resume_at
         self.node_path = message.node.path if message.node is not None else ""
+        self._unstored = message.node.unstored if message.node is not None else {}
         self.done: Sequence[Event] = ()
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
@@ -157,7 +158,7 @@ class Invocation:
     @property
     def state(self) -> JsonMapping:
         """Session state by prefixed keys, as of the last event."""
-        return self.reader.state
+        return with_unstored(self.reader.state, self._unstored) if self._unstored else self.reader.state
 
     async def view(self) -> History:
         """Return the log as the agent sees it: see Context."""

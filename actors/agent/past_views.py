@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from actors.behaviours.graph.input_check import as_class
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
-from actors.messages.graph import NodeTask, Seen
+from actors.messages.graph import NodeTask, Seen, Unstored
 from actors.messages.json_types import JsonValue
 from actors.messages.topology import CHAT
 from actors.rules.graph import sight
@@ -23,6 +24,7 @@ from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
 
 EARLIER_RELEASE = "it was stored by a release that did not keep what a node or a round is shown"
+UNKNOWN_STATE = "functions had written more of the state that was not stored than the log keeps"
 UNKNOWN_QUESTION = "what the node was asked was long, and the log does not have it: a function has made it"
 
 
@@ -34,12 +36,14 @@ class Sight(NamedTuple):
         state_seq: it knew the state as of this place.
         own: its events after that, whose changes of state it knew as well.
         changed: names of the state of which it is not known whether it had seen the last change.
+        unstored: what of the state functions had written and not stored; None: that is not known.
     """
 
     history: History
     state_seq: int
     own: Sequence[Event] = ()
     changed: frozenset[str] = frozenset()
+    unstored: Mapping[str, Unstored] | None = MappingProxyType({})
 
 
 class ConversationView:
@@ -106,7 +110,8 @@ def node_sight(spec: AgentSpec, event: Event, seen: Sequence[Event]) -> Sight | 
     for each in (*_recalled(event, seen, path, first), *own):
         if (shown := sight.shown(each, path)) is not None:
             history.add(shown)
-    return Sight(history, last.state_seq, [each for each in own if each.seq > last.state_seq])
+    newest = [each for each in own if each.seq > last.state_seq]
+    return Sight(history, last.state_seq, newest, unstored=first.unstored)
 
 
 def _is_of(event: Event, spec: AgentSpec, answer: Event) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from actors.agent.past_views import ConversationView, Sight, node_sight, round_sight
+from actors.agent.past_views import UNKNOWN_STATE, ConversationView, Sight, node_sight, round_sight
 from actors.behaviours.flow.controller import DEFINITION, RUN
 from actors.behaviours.flow.rebuilding import PastRound
 from actors.behaviours.llm.rebuilding import PastRun, inexact_because, names_in_instructions, rebuilt_request
@@ -16,8 +16,8 @@ from actors.errors import ActorLostError, FlowNotFoundError, NotEncodableError, 
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
 from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, Event
-from actors.messages.graph import root_path
-from actors.messages.json_types import JsonObject
+from actors.messages.graph import root_path, with_unstored
+from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.topology import TASK
@@ -114,6 +114,8 @@ class RequestRebuilding:
         names = [*names_in_instructions(spec), *(worked.names() if worked is not None else ())]
         if name := next((name for name in names if name in found.changed), ""):
             return f"another branch changed {name!r} of the state meanwhile"
+        if names and found.unstored is None:
+            return UNKNOWN_STATE
         state = await self._state(message, found) if names else {}
         past = PastRun(spec, RemoteLog(message.key, _no_events), event.invocation_id, event.branch, found.history, state)
         try:
@@ -121,12 +123,12 @@ class RequestRebuilding:
         except TemplateError as error:
             return str(error)
 
-    async def _state(self, message: p.RebuildRequests, found: Sight) -> JsonObject:
+    async def _state(self, message: p.RebuildRequests, found: Sight) -> JsonMapping:
         reply = await self._session.get_state_before(p.GetStateBefore(key=message.key, seq=found.state_seq + 1))
         state: JsonObject = decode(reply.state, dict)
         for event in found.own:
             state.update(event.actions.state_delta)
-        return state
+        return with_unstored(state, found.unstored or {})
 
     async def _round(self, event: Event, history: History, seen: Sequence[Event]) -> PastRound | str:
         """The round of a flow in which an answer was given, or why it is not known."""

@@ -6,13 +6,13 @@ begins again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from actors.messages.content import Content
-from actors.messages.json_types import JsonValue
+from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.shown import Shown
 
 Route = bool | int | str
@@ -83,6 +83,38 @@ class EdgeReason(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel
     seq: int = 0
 
 
+class Unstored(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A value of the state that functions of a graph have written and not stored, as agents see it that run meanwhile.
+
+    Attributes:
+        value: it.
+        before: what the log had of the key when it was written: once the log has another, that is newer.
+        is_new: the log had none.
+    """
+
+    value: JsonValue = None
+    before: JsonValue = None
+    is_new: bool = False
+
+    def holds(self, state: JsonMapping, key: str) -> bool:
+        """True while the log has nothing newer.
+
+        Args:
+            state: as the log has it.
+        """
+        return key not in state if self.is_new else key in state and state[key] == self.before
+
+
+def with_unstored(state: JsonMapping, unstored: Mapping[str, Unstored]) -> JsonMapping:
+    """Return the state with what is not stored, as far as the log has nothing newer.
+
+    Args:
+        state: as the log has it. It is not changed.
+    """
+    held = {key: each.value for key, each in unstored.items() if each.holds(state, key)}
+    return {**state, **held} if held else state
+
+
 class Seen(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What the run of an agent was shown when its model was asked, as far as the rest of the log does not say it.
 
@@ -98,6 +130,7 @@ class Seen(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         recalled_seq: what it was shown of others it had read up to this place; 0: nothing.
         is_part: it was part of the run of a node, and saw what others in that had said.
         sees_conversation: it saw what the user has said in the session, too.
+        unstored: what of the state functions had written and not stored, by keys; None: more than the log keeps.
     """
 
     state_seq: int = 0
@@ -108,6 +141,7 @@ class Seen(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     recalled_seq: int = 0
     is_part: bool = False
     sees_conversation: bool = False
+    unstored: Mapping[str, Unstored] | None = msgspec.field(default_factory=dict)
 
 
 class NodeInfo(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -217,6 +251,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
         is_delegated: an agent has asked it, for a call, and no graph.
         is_root: it is the root of the tree, and is asked the message with which the turn began.
         again: the node is tried again when the run fails; None: it is not.
+        unstored: what of the state functions of the graph have written and not stored: it sees that, too.
     """
 
     path: str
@@ -231,6 +266,7 @@ class NodeTask(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     is_delegated: bool = False
     is_root: bool = False
     again: NextAttempt | None = None
+    unstored: Mapping[str, Unstored] = msgspec.field(default_factory=dict)
 
     @property
     def is_given_nothing(self) -> bool:

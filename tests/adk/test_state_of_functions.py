@@ -11,15 +11,18 @@ import pytest
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
+from google.adk.agents import LlmAgent
 from google.adk.agents.context import Context
 from google.adk.events import Event
 from google.adk.runners import InMemoryRunner
 from google.adk.sessions.state import StateSchemaError
+from google.adk.tools import ToolContext
 from google.adk.workflow import START, FunctionNode, JoinNode, Workflow
 from google.genai import types
 from pydantic import BaseModel
 
 from runtime.adk import from_adk
+from tests.adk.programs import Scripted
 from tests.support.runtimes import Deploy, run_turn
 
 Seen = tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, Any]]
@@ -130,7 +133,35 @@ def below() -> Workflow:
     return Workflow(name="wf", edges=[(START, FunctionNode(func=chief, rerun_on_resume=True))])
 
 
-WORKFLOWS = (counting, seeing_each_other, own_first, written_again, changed_in_place, below)
+def lent_to_agents() -> Workflow:
+    def look(tool_context: ToolContext) -> dict[str, Any]:
+        """Look."""
+        return {"topic": tool_context.state.get("topic"), "more": tool_context.state.get("temp:more")}
+
+    def listens(ctx: Context) -> str:
+        return f"{ctx.state['topic']} {ctx.state['last']}"
+
+    async def chief(ctx: Context) -> Any:
+        ctx.state["topic"] = "cats"
+        ctx.state["temp:more"] = ["dogs"]
+        said = await ctx.run_node(talker, "go")
+        ctx.state["last"] = said
+        return [said, await ctx.run_node(inner, "go"), ctx.state["answer"]]
+
+    steps: list[Any] = [("look", {}), "show:last"]
+    talker = LlmAgent(
+        name="talker",
+        model=Scripted(steps=steps),
+        instruction="Of {topic}.",
+        tools=[look],
+        output_key="answer",
+        mode="single_turn",
+    )
+    inner = Workflow(name="inner", edges=[(START, listens)])
+    return Workflow(name="wf", edges=[(START, FunctionNode(func=chief, rerun_on_resume=True))])
+
+
+WORKFLOWS = (counting, seeing_each_other, own_first, written_again, changed_in_place, below, lent_to_agents)
 
 
 def told(events: list[Any], state: dict[str, Any]) -> Seen:

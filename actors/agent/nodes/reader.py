@@ -10,13 +10,18 @@ import msgspec
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.content import Content
 from actors.messages.event import USER, Event
 from actors.messages.graph import NodeTask, Seen
 from actors.messages.json_types import JsonValue, StateDelta
 from actors.refs.session import SessionRef
+from actors.rules.checks.state import TEMP
 from actors.rules.graph import sight
 from actors.rules.prompt.history import History
+
+MAX_UNSTORED = 4_096
+"""Bytes of what functions have written and not stored that the log keeps of a run, for its requests to be built again."""
 
 
 class NodeReader(SessionReader):
@@ -130,8 +135,11 @@ class NodeReader(SessionReader):
             return Seen(state_seq=self.state_seq)
         self._has_told = True
         question, digest = sight.noted(self._asked.content or Content()) if self._is_asked else ("", "")
+        # No event has what is for one turn.
+        unstored = {key: each for key, each in self._task.unstored.items() if not key.startswith(TEMP)}
         return Seen(
             state_seq=self.state_seq,
+            unstored=unstored if not unstored or len(encode(unstored)) <= MAX_UNSTORED else None,
             begins=True,
             question=question,
             digest=digest,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import msgspec
@@ -29,7 +30,7 @@ from actors.errors.tracebacks import whole_traceback
 from actors.interfaces.context import Context
 from actors.messages.content import Content
 from actors.messages.event import NO_ACTIONS, Event, EventActions
-from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route
+from actors.messages.graph import NextAttempt, NodeInfo, NodeTask, Route, Unstored
 from actors.messages.json_types import JsonMapping, JsonValue
 from actors.messages.protocol.outcomes import Failed, Finished, Paused
 from actors.rules.recovery.failures import classes_of, failure, failure_event
@@ -52,11 +53,13 @@ class RunsOwner(NamedTuple):
     Attributes:
         agents: that may be run, by name.
         state: the keys of the state that functions may use; None: all.
+        unstored: what of the state the functions around it have written, and not stored.
     """
 
     name: str
     agents: Mapping[str, AgentName]
     state: StateSchema | None = None
+    unstored: Mapping[str, Unstored] = MappingProxyType({})
 
 
 class NodeRuns:
@@ -250,6 +253,7 @@ class NodeRuns:
             since=since,
             sees_conversation=agent.sees_conversation,
             again=self._next(place, agent.retry_config, attempt),
+            unstored=self._state.unstored(self._owner.unstored),
         )
         is_first = place.is_first and attempt.number == 1
         asked = self._context.run_node(agent.name, task, branch=place.branch, resume=resume, is_first=is_first)

@@ -48,7 +48,8 @@ class GraphRun:
         self._progress = GraphProgress(
             self._graph.shape, context.branch, given, self._graph.max_concurrency, since=context.begun_seq
         )
-        self._runs = NodeRuns(RunsOwner(self._graph.name, self._graph.agents, self._graph.state), context)
+        around = task.unstored if task is not None else {}
+        self._runs = NodeRuns(RunsOwner(self._graph.name, self._graph.agents, self._graph.state, around), context)
         self._tasks: dict[asyncio.Task[NodeResult], NodePlace] = {}
         self._done: list[asyncio.Task[NodeResult]] = []
         self._has_done = asyncio.Event()

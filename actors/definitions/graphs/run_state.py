@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
+
+import msgspec
 
 from actors.definitions.tools.state import State, ThreadTurns
 from actors.messages.codec import plain
 from actors.messages.event import Event
+from actors.messages.graph import Unstored
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
 from actors.rules.checks.state_values import check_value
 
@@ -90,6 +93,27 @@ class RunState(ThreadTurns):
                 self._entries[key] = entry = _Entry(value, plain(value))
                 return entry.lent
             return value
+
+    def unstored(self, around: Mapping[str, Unstored]) -> dict[str, Unstored]:
+        """Return what is written and not stored, as agents are given it that begin now.
+
+        Args:
+            around: what the functions of graphs around this one have written so: `stored` has it, too.
+        """
+        found = dict(around)
+        with self._lock:
+            for key in list(self._entries):
+                entry = self._current(key)
+                if entry is None or entry.value == entry.stored:
+                    continue
+                value = plain(entry.value)
+                if key in around and entry.stored is around[key].value:
+                    found[key] = msgspec.structs.replace(around[key], value=value)
+                elif entry.stored is _MISSING:
+                    found[key] = Unstored(value=value, is_new=True)
+                else:
+                    found[key] = Unstored(value=value, before=cast(JsonValue, entry.stored))
+        return found
 
     def has(self, key: object) -> bool:
         """True for a key of the state."""

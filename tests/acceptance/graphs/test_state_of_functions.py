@@ -8,8 +8,21 @@ from typing import Any
 
 import pytest
 
-from actors import START, Event, FunctionNode, Graph, JoinNode, NodeContext, RetryConfig, node
+from actors import (
+    START,
+    Event,
+    FunctionNode,
+    Graph,
+    JoinNode,
+    LlmAgent,
+    NodeContext,
+    RetryConfig,
+    SequentialAgent,
+    ToolContext,
+    node,
+)
 from actors.errors import AgentFailedError, DynamicNodeFailError
+from actors.testing import ScriptedModel
 from tests.support.graphs import ends
 from tests.support.runtimes import Deploy, run_turn
 
@@ -190,3 +203,126 @@ def test_a_turn_that_fails_leaves_only_what_was_stored(deploy: Deploy) -> None:
         with pytest.raises(AgentFailedError):
             run_turn(rt, "go")
         assert state_of(rt) == {"kept": 1}
+
+
+class Looking:
+    """Agents that read keys of the state by a tool, and what each has read."""
+
+    def __init__(self, *keys: str) -> None:
+        self._keys = keys
+
+    def agent(self, name: str, **fields: Any) -> LlmAgent:
+        keys = self._keys
+
+        def look(tool_context: ToolContext) -> dict[str, Any]:
+            """Look."""
+            return {key: tool_context.state.get(key) for key in keys}
+
+        return LlmAgent(name=name, model=ScriptedModel([{"call": "look"}, f"{name} has looked"]), tools=[look], **fields)
+
+
+def looked(events: list[Event]) -> dict[str, dict[str, Any]]:
+    """What each agent has read."""
+    return {event.author: dict(answer.response) for event in events for answer in event.function_responses()}
+
+
+def test_an_agent_that_a_function_runs_sees_what_that_has_not_stored(deploy: Deploy) -> None:
+    reader = Looking("topic", "temp:more", "old", "gone").agent("reader", instruction="Talk of {topic}, {old}.")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        ctx.state["topic"] = "cats"
+        ctx.state["temp:more"] = ["and"]
+        ctx.state["temp:more"].append("dogs")
+        ctx.state["old"] = 2
+        ctx.state["gone"] = None
+        return await ctx.run_node(reader, "go")
+
+    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[reader])) as rt:
+        rt.sessions.create("ada", "s1", state={"old": 1, "gone": 1})
+        events = run_turn(rt, "go")
+        [turn] = rt.turns.list()
+        asked = [call.request for call in rt.turns.requests("ada", "s1", turn.invocation_id)]
+        assert state_of(rt) == {"topic": "cats", "old": 2, "gone": None}
+    assert looked(events) == {"reader": {"topic": "cats", "temp:more": ["and", "dogs"], "old": 2, "gone": None}}
+    # The events of the agent have none of it, and its requests can be built again.
+    assert written(events) == {"wf@1/chief@1": [{"topic": "cats", "old": 2, "gone": None}]}
+    assert [each and each.system_instruction.partition("\n")[0] for each in asked] == ["Talk of cats, 2."] * 2
+    kept = [event.node_info.seen.unstored for event in events if event.node_info and event.node_info.seen]
+    assert [sorted(each or ()) for each in kept] == [["gone", "old", "topic"], []]
+
+
+def test_what_is_stored_meanwhile_is_newer_for_agents_as_well(deploy: Deploy) -> None:
+    looking = Looking("n")
+    writer = LlmAgent(name="writer", model=ScriptedModel(["written"]), output_key="n")
+    steps = SequentialAgent(name="steps", sub_agents=[looking.agent("before"), writer, looking.agent("after")])
+    own = looking.agent("own", output_key="n")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        ctx.state["n"] = 1
+        await ctx.run_node(steps, "go")
+        await ctx.run_node(own, "go")
+        ctx.state["n"] = 2
+        return await ctx.run_node(last, "go")
+
+    last = looking.agent("last")
+    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[steps, own, last])) as rt:
+        events = run_turn(rt, "go")
+        assert state_of(rt) == {"n": 2}
+    assert looked(events) == {"before": {"n": 1}, "after": {"n": "written"}, "own": {"n": "written"}, "last": {"n": 2}}
+
+
+def test_agents_and_functions_of_a_graph_in_it_see_what_the_functions_around_have_not_stored(deploy: Deploy) -> None:
+    looking = Looking("outer", "inner", "both")
+
+    def middle(ctx: NodeContext) -> Any:
+        return [ctx.state["outer"], ctx.state["both"]]
+
+    @node(rerun_on_resume=True)
+    async def below(ctx: NodeContext) -> Any:
+        ctx.state["inner"] = "new"
+        ctx.state["both"] += 1
+        return await ctx.run_node(reader, "go")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        ctx.state["outer"], ctx.state["both"] = "old", 1
+        return await ctx.run_node(inner, "go")
+
+    reader = looking.agent("reader")
+    inner = Graph(name="inner", edges=[(START, middle, below)], sub_agents=[reader])
+    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[inner])) as rt:
+        events = run_turn(rt, "go")
+    assert ends(events)["wf@1/chief@1/inner@1/middle@1"] == ["old", 1]
+    assert looked(events) == {"reader": {"outer": "old", "inner": "new", "both": 2}}
+
+
+def test_an_agent_along_an_edge_sees_what_a_function_beside_it_has_not_stored(deploy: Deploy) -> None:
+    reader = Looking("x").agent("reader")
+
+    async def slow(ctx: NodeContext) -> None:
+        ctx.state["x"] = 1
+        await asyncio.sleep(0.3)
+
+    async def soon() -> None:
+        await asyncio.sleep(0.05)
+
+    with deploy(Graph(name="wf", edges=[(START, (slow, soon)), (soon, reader)])) as rt:
+        assert looked(run_turn(rt, "go")) == {"reader": {"x": 1}}
+
+
+def test_more_than_the_log_keeps_is_seen_and_the_request_left_out_with_the_reason(deploy: Deploy) -> None:
+    reader = Looking("text").agent("reader", instruction="{text}")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> Any:
+        ctx.state["text"] = "long " * 1_000
+        return await ctx.run_node(reader, "go")
+
+    with deploy(Graph(name="wf", edges=[(START, chief)], sub_agents=[reader])) as rt:
+        assert looked(run_turn(rt, "go")) == {"reader": {"text": "long " * 1_000}}
+        [turn] = rt.turns.list()
+        calls = rt.turns.requests("ada", "s1", turn.invocation_id)
+    assert [call.request for call in calls] == [None, None]
+    assert {call.omitted for call in calls} == {"functions had written more of the state that was not stored than the log keeps"}

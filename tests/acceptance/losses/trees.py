@@ -32,6 +32,7 @@ from actors.errors import DynamicNodeFailError
 from tests.acceptance.losses.parts.agents import ask, count, counter, talker
 from tests.acceptance.losses.parts.graph_attempts import (
     fan_of_agents,
+    functions_lending_state,
     functions_sharing_state,
     graph_attempts,
     placed_functions,
@@ -363,6 +364,7 @@ TREES: dict[str, Tree] = {
         graph_attempts,
         fan_of_agents,
         functions_sharing_state,
+        functions_lending_state,
         task_root,
         placed_functions,
         tool_running_nodes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -50,7 +50,7 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.builds(RunConfig, streaming=st.sampled_from(["none", "sse"]), max_llm_calls=st.integers(-5, 5))
     if origin is typing.Literal:
         return st.sampled_from(args)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return st.dictionaries(texts, values(args[1]), max_size=2)
     if origin is tuple and args[-1] is not Ellipsis:
         return st.tuples(*map(values, args))

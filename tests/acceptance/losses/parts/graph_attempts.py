@@ -17,6 +17,7 @@ from actors import (
     Placement,
     RequestInput,
     RetryConfig,
+    SequentialAgent,
     ToolContext,
     node,
 )
@@ -130,3 +131,34 @@ def functions_sharing_state() -> BaseAgent:
         return RequestInput(interrupt_id="h")
 
     return Graph(name="h", edges=[(START, (x, y), JoinNode("all"), ask, counter("c"))])
+
+
+def functions_lending_state() -> BaseAgent:
+    """A function writes what agents read that it runs, before it is stored: one alone, one in a sequence, one in a graph."""
+
+    def look(tool_context: ToolContext) -> dict[str, object]:
+        """Look."""
+        return {key: tool_context.state.get(key) for key in ("x", "y", "temp:z")}
+
+    def reading(name: str) -> BaseAgent:
+        steps = [("tool:", f"{name} has looked"), (".*", {"call": "look"})]
+        return talker(name, *steps, tools=[look], instruction="{x?} {y?}")
+
+    def seen(ctx: NodeContext) -> str:
+        ctx.state["temp:seen"] = [ctx.state["y"]]
+        return f"seen {ctx.state['x']} {ctx.state['y']}"
+
+    async def chief(ctx: NodeContext) -> object:
+        ctx.state["x"] = "one"
+        ctx.state["temp:z"] = ["z"]
+        first = await ctx.run_node(alone, "go")
+        await ctx.run_node(ask)
+        ctx.state["y"] = "two"
+        return [first, await ctx.run_node(steps, "go"), await ctx.run_node(inner, "go")]
+
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="h")
+
+    alone, steps = reading("alone"), SequentialAgent(name="steps", sub_agents=[counter("c"), reading("after")])
+    inner = Graph(name="inner", edges=[(START, seen, reading("last"))])
+    return Graph(name="h", edges=[(START, FunctionNode(chief, rerun_on_resume=True))], sub_agents=[alone, steps, inner])
