@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from actors.errors import StoreError
 from actors.interfaces.store_abilities.placing import MovesUsers
 from actors.interfaces.store_abilities.schedules import KeepsSchedules
@@ -31,6 +33,8 @@ class UserMoves:
         self._memory = memory
         self._placements = placements
         self._batches = batches
+        # A program that moves a user asks to admit them, and so do all requests that find the user arriving: it is done once.
+        self._settling = asyncio.Lock()
 
     def _store(self) -> MovesUsers:
         store = self._access.store
@@ -86,12 +90,13 @@ class UserMoves:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
         app, user = message.app, message.user
         store = self._store()
-        if user in {each.user for each in await self._access.read(store.arrivals, app)}:
-            for name, row in await self._access.read(store.staged, app, user, message.token):
-                if name == MEMORY:
-                    entries = [decode(raw, MemoryEntry) for raw in row["entries"]]
-                    await self._memory.take_over(SessionKey(app, user, row["session"]), entries)
-            await self._access.write(store.admit, app, user, message.token)
+        async with self._settling:
+            if user in {each.user for each in await self._access.read(store.arrivals, app)}:
+                for name, row in await self._access.read(store.staged, app, user, message.token):
+                    if name == MEMORY:
+                        entries = [decode(raw, MemoryEntry) for raw in row["entries"]]
+                        await self._memory.take_over(SessionKey(app, user, row["session"]), entries)
+                await self._access.write(store.admit, app, user, message.token)
         self._parts.shared.mark_stale(SessionKey(app, user, ""))
         self._parts.admission.forget_state(SessionKey(app, user, ""))
         self._placements.note_arrived(app, user, is_here=True)
@@ -104,7 +109,8 @@ class UserMoves:
         """Forget what is kept of a user who is in another store. Raises StoreError."""
         if message.with_batches and (writes := self._batches.forgetting_user(message.app, message.user)):
             await self._access.commits.submit(SessionKey(message.app, message.user, ""), writes)
-        await self._access.write(self._store().drop_arrival, message.app, message.user)
+        async with self._settling:
+            await self._access.write(self._store().drop_arrival, message.app, message.user)
         self._placements.note_arrived(message.app, message.user, is_here=False)
         return p.Ack()
 

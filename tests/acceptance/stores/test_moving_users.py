@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,6 +18,7 @@ from actors.errors import RequestError, StoreError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import Message
 from actors.refs.base import Ref
+from actors.session.store.access import StoreAccess
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.stores.sql import schema
@@ -182,6 +183,39 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
     assert (again.before, again.now) == (int(has_left), 1)
     assert len(seen(rt)["sessions"]) == 4
     rt.close()
+
+
+def test_a_user_who_is_admitted_by_two_at_once_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that moves the user asks for it, and so does a request that finds the user arriving."""
+    urls = store_files(tmp_path, 2)
+    read, ask, reads, done = StoreAccess.read, Ref._ask, count(), asyncio.Event()
+
+    async def late(access: StoreAccess, function: Callable[..., Any], *args: Any) -> Any:
+        found = await read(access, function, *args)
+        if function.__name__ == "arrivals" and next(reads) == 1:
+            # The second has seen that the user arrives when the first has finished.
+            async with asyncio.timeout(5):
+                await done.wait()
+        return found
+
+    async def first(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        reply = await ask(ref, message, *args, **options)
+        done.set()
+        return reply
+
+    async def twice(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        if not isinstance(message, p.AdmitUser):
+            return await ask(ref, message, *args, **options)
+        with monkeypatch.context() as patched:
+            patched.setattr(StoreAccess, "read", late)
+            return (await asyncio.gather(*(each(ref, message, *args, **options) for each in (first, ask))))[1]
+
+    with Deploy("local", tmp_path)(desk(), session_store=urls) as rt:
+        fill(rt)
+        before = seen(rt)
+        monkeypatch.setattr(Ref, "_ask", twice)
+        assert rt.users.move(USER, urls[1]).now == 1
+        assert seen(rt) == before
 
 
 class KillingMove:

@@ -18,7 +18,7 @@ PART = 20
 
 FIRST = {
     "released_permits_are_forgotten": 14,
-    "calls_that_lost_their_place_are_refused": 16,
+    "calls_that_lost_their_place_are_refused": 202,
     "a_stopped_actor_ends_all_leases": 1840,
     "changes_are_lost_with_the_actor": 11,
     "changes_at_once_overwrite_each_other": 123,
