@@ -188,14 +188,17 @@ async def by_adk(workflow: Workflow) -> Seen:
     return told(events, dict(session.state))
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_functions_share_the_state_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
-    expected = asyncio.run(by_adk(workflow()))
-    with deploy(from_adk(workflow()).root_agent) as rt:
+def by_runtime(workflow: Workflow, deploy: Deploy) -> Seen:
+    with deploy(from_adk(workflow).root_agent) as rt:
         events = run_turn(rt, "go")
         session = rt.sessions.get("ada", "s1")
     assert session is not None
-    assert told(events, dict(session.state)) == expected
+    return told(events, dict(session.state))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_functions_share_the_state_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
+    assert by_runtime(workflow(), deploy) == asyncio.run(by_adk(workflow()))
 
 
 class Counted(BaseModel):
@@ -236,9 +239,4 @@ def nested(**fields: Any) -> Workflow:
 
 @pytest.mark.parametrize("workflow", [run_below, nested, partial(nested, state_schema=Told)])
 def test_a_state_schema_binds_what_is_below_as_in_adk(workflow: Callable[[], Workflow], deploy: Deploy) -> None:
-    expected = asyncio.run(by_adk(workflow()))
-    with deploy(from_adk(workflow()).root_agent) as rt:
-        events = run_turn(rt, "go")
-        session = rt.sessions.get("ada", "s1")
-    assert session is not None
-    assert told(events, dict(session.state)) == expected
+    assert by_runtime(workflow(), deploy) == asyncio.run(by_adk(workflow()))

@@ -16,7 +16,7 @@ from actors.messages.event import USER, Event
 from actors.messages.graph import NodeTask, Seen
 from actors.messages.json_types import JsonValue, StateDelta
 from actors.refs.session import SessionRef
-from actors.rules.checks.state import TEMP
+from actors.rules.checks.state import without_temp
 from actors.rules.graph import sight
 from actors.rules.prompt.history import History
 
@@ -136,7 +136,7 @@ class NodeReader(SessionReader):
         self._has_told = True
         question, digest = sight.noted(self._asked.content or Content()) if self._is_asked else ("", "")
         # No event has what is for one turn.
-        unstored = {key: each for key, each in self._task.unstored.items() if not key.startswith(TEMP)}
+        unstored = without_temp(self._task.unstored)
         return Seen(
             state_seq=self.state_seq,
             unstored=unstored if not unstored or len(encode(unstored)) <= MAX_UNSTORED else None,

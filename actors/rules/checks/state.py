@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from actors.errors import InvalidIdError, NotEncodableError
 from actors.messages.codec import flaw
-from actors.messages.json_types import JsonMapping, JsonObject, JsonValue, StateDelta
+from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
 from actors.rules.checks.ids import MAX_ID, is_readable, printable
+
+T = TypeVar("T")
 
 APP = "app:"
 USER = "user:"
@@ -70,8 +72,8 @@ def merge(scopes: Scopes) -> JsonObject:
     return merged
 
 
-def without_temp(delta: JsonMapping) -> StateDelta:
-    """The part of a delta that events store: everything but `temp:` keys."""
+def without_temp(delta: Mapping[str, T]) -> dict[str, T]:
+    """The part of a delta, or of what is said of its keys, that events store: everything but `temp:` keys."""
     return {key: value for key, value in delta.items() if not key.startswith(TEMP)}
 
 
