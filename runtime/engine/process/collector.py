@@ -24,21 +24,51 @@ def look_less_often() -> None:
     _set_objects(OBJECTS)
 
 
+class Existing:
+    """What exists when the first of the blocks begins that run at once, in any thread: left out until the last of them ends."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._is_left_alone = False
+
+    def leave_out(self) -> None:
+        """A block begins."""
+        with self._lock:
+            self._blocks += 1
+            if self._blocks > 1:
+                return
+            # Python counts what is frozen one by one, a tenth of a second for a million objects: of a program that has frozen
+            # some, once.
+            self._is_left_alone = self._is_left_alone or gc.get_freeze_count() > 0
+            if not self._is_left_alone:
+                gc.freeze()
+
+    def look_again(self) -> None:
+        """A block has ended."""
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0 and not self._is_left_alone:
+                gc.unfreeze()
+
+
+EXISTING = Existing()
+"""Of this program."""
+
+
 @contextmanager
 def existing_left_out() -> Iterator[None]:
     """Have Python look for garbage only among what is made in the block, in all threads.
 
     A tree of a hundred thousand agents is millions of objects, and to check and pack it makes as many: three looks through all
-    that existed before took a quarter of the CPU of a start. A program that has frozen objects by itself is left alone.
+    that existed before took a quarter of the CPU of a start. A program that has frozen objects by itself is left alone, from
+    the first block on that sees it.
     """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
+    EXISTING.leave_out()
     try:
         yield
     finally:
-        gc.unfreeze()
+        EXISTING.look_again()
 
 
 class RareCollection:

@@ -14,6 +14,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.updates import trees
 from runtime.engine.local import LocalEngine
+from runtime.engine.process import collector
 from runtime.engine.process.collector import OBJECTS, existing_left_out
 
 
@@ -59,8 +60,9 @@ def test_what_a_program_sets_meanwhile_stands(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def nothing_frozen() -> Iterator[None]:
+def nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a program that has frozen nothing: what runs these tests has."""
+    monkeypatch.setattr(collector, "EXISTING", collector.Existing())
     has_frozen = gc.get_freeze_count() > 0
     gc.unfreeze()
     yield
@@ -95,6 +97,38 @@ def test_objects_that_a_program_has_frozen_stay_so(tmp_path: Path) -> None:
     with runtime(tmp_path), existing_left_out():
         assert gc.get_freeze_count() > len(kept)
     assert gc.get_freeze_count() > len(kept)
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_of_what_a_program_has_frozen_a_start_counts_nothing_but_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gc.freeze()
+    counted: list[int] = []
+
+    def count() -> int:
+        counted.append(len(counted))
+        return 1
+
+    monkeypatch.setattr(collector.gc, "get_freeze_count", count)
+    for name in "abc":
+        with runtime(tmp_path / name):
+            pass
+    assert counted == [0]
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_blocks_that_overlap_leave_out_what_existed_until_the_last_of_them_ends() -> None:
+    first, second = existing_left_out(), existing_left_out()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_freeze_count() > 0
+    second.__exit__(None, None, None)
+    assert gc.get_freeze_count() == 0
+    with existing_left_out():
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.usefixtures("nothing_frozen")
