@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import ClassVar
 
 import msgspec
@@ -77,12 +78,17 @@ def _items(begin: str, items: Iterable[str], end: str, count: int) -> str:
 
 
 def _changed(value: Shown) -> list[tuple[str, object]]:
-    fields = msgspec.structs.fields(type(value))  # type: ignore[arg-type]
     return [
         (field.name, each)
-        for field in fields
+        for field in _fields(type(value))
         if field.name not in value.unshown and not _is_default(field, each := getattr(value, field.name))
     ]
+
+
+@lru_cache(maxsize=1024)
+def _fields(kind: type[Shown]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a struct. msgspec evaluates the annotations of all of them each time, which takes a millisecond."""
+    return msgspec.structs.fields(kind)  # type: ignore[arg-type]
 
 
 def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:

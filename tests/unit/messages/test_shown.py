@@ -109,3 +109,10 @@ def test_what_users_get_as_an_outcome_holds_nothing_of_the_actors() -> None:
 def test_what_is_stored_is_as_before() -> None:
     assert msgspec.json.encode(Finished(agent="a", llm_calls=1)) == b'{"type":"Finished","agent":"a","llm_calls":1}'
     assert msgspec.json.encode(Content.of_text("hi")) == b'{"role":"user","parts":[{"text":"hi"}]}'
+
+
+def test_what_fields_a_value_has_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # msgspec evaluates the annotations of all fields each time.
+    first = repr(Session(app_name="app", user_id="ada", id="s1"))
+    monkeypatch.setattr(msgspec.structs, "fields", lambda kind: pytest.fail(f"{kind} once more"))
+    assert repr(Session(app_name="app", user_id="ada", id="s1")) == first
