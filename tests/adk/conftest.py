@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.adk.notes import log
 from tests.support.runtimes import Deploy
 
-# Set before anything starts Ray, whose processes inherit it: programs note what they do in the file, and those that kill their
-# process must not kill this one.
-FOLDER = Path(tempfile.mkdtemp(prefix="raygrove-adk-"))
-os.environ["ADK_TEST_LOG"] = str(FOLDER / "log")
+# Set before anything starts Ray, whose processes inherit it: programs note what they do in files of this folder, which all
+# processes of a distributed run share, and those that kill their process must not kill this one.
+IS_FIRST = "ADK_TEST_LOGS" not in os.environ
+if IS_FIRST:
+    os.environ["ADK_TEST_LOGS"] = tempfile.mkdtemp(prefix="raygrove-adk-")
 os.environ["ADK_TEST_PID"] = str(os.getpid())
 
 
 def pytest_sessionfinish() -> None:
     """Leave nothing in the temporary folder."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    if IS_FIRST:
+        shutil.rmtree(os.environ["ADK_TEST_LOGS"], ignore_errors=True)
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def local(tmp_path: Path) -> Deploy:
 @pytest.fixture(params=["local", "ray"])
 def deploy(request: pytest.FixtureRequest, tmp_path: Path) -> Deploy:
     """Makes Runtimes on each of both engines, with nothing noted yet."""
-    Path(os.environ["ADK_TEST_LOG"]).unlink(missing_ok=True)
+    log().unlink(missing_ok=True)
     if request.param == "ray":
         request.getfixturevalue("local_ray")
     return Deploy(request.param, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
 from typing import Any
 
 from google.adk.agents import Agent, BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
@@ -19,6 +18,8 @@ from google.adk.workflow import Workflow
 from google.genai import types
 from pydantic import BaseModel
 
+from tests.adk.notes import log, noted
+
 
 class Scripted(BaseLlm):  # type: ignore[misc]
     """A model without a network: its n-th step comes after the n-th tool response. It may show what it was sent.
@@ -28,13 +29,13 @@ class Scripted(BaseLlm):  # type: ignore[misc]
 
     model: str = "scripted"
     steps: Sequence[Any] = ("ok",)
-    log: str = ""
+    is_noted: bool = False
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
         responses = [part for content in llm_request.contents for part in content.parts or () if part.function_response]
         step = self.steps[min(len(responses), len(self.steps) - 1)]
-        if self.log:
-            noted(self.log, f"model {len(responses)}")
+        if self.is_noted:
+            noted(f"model {len(responses)}")
         if isinstance(step, list):
             calls = [types.Part(function_call=types.FunctionCall(name=name, args=args)) for name, args in step]
             yield LlmResponse(content=types.Content(role="model", parts=calls))
@@ -68,16 +69,6 @@ class Scripted(BaseLlm):  # type: ignore[misc]
                     names += [name for name in ("google_search", "code_execution", "url_context") if getattr(tool, name)]
                 return " ".join(names)
         raise ValueError(step)
-
-
-def noted(log: str, line: str) -> None:
-    with Path(log).open("a") as file:
-        file.write(line + "\n")
-
-
-def noted_lines() -> list[str]:
-    """What programs have noted in the log of the tests."""
-    return Path(os.environ["ADK_TEST_LOG"]).read_text().splitlines()
 
 
 def agent(name: str, *steps: Any, **fields: Any) -> LlmAgent:
@@ -173,7 +164,7 @@ class Drawer(BaseToolset):  # type: ignore[misc]
         llm_request.append_instructions(["There is a drawer."])
 
     async def close(self) -> None:
-        noted(os.environ["ADK_TEST_LOG"], "drawer closed")
+        noted("drawer closed")
 
 
 PETS = {
@@ -397,31 +388,23 @@ checked = LoopAgent(name="checked", max_iterations=5, sub_agents=[agent("work", 
 
 def first_tool(tool_context: Any) -> str:
     """The tool that finishes."""
-    noted(os.environ["ADK_TEST_LOG"], "first")
+    noted("first")
     return "one"
 
 
 def deadly_tool() -> str:
     """The tool in which the process dies."""
-    log = os.environ["ADK_TEST_LOG"]
-    died = Path(log + ".died")
-    noted(log, "deadly")
+    died = log().with_suffix(".died")
+    noted("deadly")
     if not died.exists() and os.environ["ADK_TEST_PID"] != str(os.getpid()):
         died.touch()
         os._exit(1)
     return "two"
 
 
-class Logged(Scripted):
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        self.log = os.environ["ADK_TEST_LOG"]
-        async for response in super().generate_content_async(llm_request, stream):
-            yield response
-
-
 mortal = Agent(
     name="mortal",
-    model=Logged(steps=[("first_tool", {}), ("deadly_tool", {}), "survived"]),
+    model=Scripted(is_noted=True, steps=[("first_tool", {}), ("deadly_tool", {}), "survived"]),
     tools=[first_tool, deadly_tool],
 )
 

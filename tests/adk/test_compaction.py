@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +24,7 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools import AgentTool, LongRunningFunctionTool
 from google.genai import types
 
-from tests.adk.programs import noted
+from tests.adk.notes import log, noted, noted_lines
 from tests.support.runtimes import Deploy, run_turn, stored
 
 FRAME = re.compile(r"\n?<<<BEGIN_QUOTED_AGENT_CONTENT>>>\n(.*?)\n<<<END_QUOTED_AGENT_CONTENT>>>", re.DOTALL)
@@ -43,7 +41,7 @@ class Noting(BaseLlm):  # type: ignore[misc]
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
         shown = [plain(content) for content in llm_request.contents]
         texts = [part.get("text", "") for content in shown for part in content.get("parts", ())]
-        noted(os.environ["ADK_TEST_LOG"], json.dumps([self.says, shown]))
+        noted(json.dumps([self.says, shown]))
         newest = llm_request.contents[-1].parts[-1]
         if any(SUMMARY in text for text in texts):
             part = types.Part(text=f"summary of {sum(map(len, texts)) % 97}")
@@ -149,9 +147,8 @@ CASES: dict[str, tuple[Any, EventsCompactionConfig, Sequence[str]]] = {
 
 def requests() -> list[Any]:
     """The requests since this was called last."""
-    log = Path(os.environ["ADK_TEST_LOG"])
-    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    log.unlink(missing_ok=True)
+    lines = [json.loads(line) for line in noted_lines()] if log().exists() else []
+    log().unlink(missing_ok=True)
     return lines
 
 

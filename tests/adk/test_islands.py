@@ -22,16 +22,14 @@ from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
-from tests.adk.programs import noted
+from tests.adk.notes import log, noted, noted_lines
 from tests.support.runtimes import Deploy, author_texts, run_turn
-
-LOG = "ADK_TEST_LOG"
 
 
 def dies_once(name: str) -> None:
     """Kill the process, once, unless it is the one of the tests."""
-    noted(os.environ[LOG], name)
-    mark = Path(f"{os.environ[LOG]}.{name}.died")
+    noted(name)
+    mark = log().with_suffix(f".{name}.died")
     if os.environ["ADK_TEST_PID"] != str(os.getpid()) and not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -41,7 +39,7 @@ def dies_once(name: str) -> None:
 
 
 def draft(node_input: Any) -> str:
-    noted(os.environ[LOG], "draft")
+    noted("draft")
     text = node_input if isinstance(node_input, str) else node_input.parts[0].text
     return f"draft of {text}"
 
@@ -64,7 +62,7 @@ graph = programs.OwnWorkflow(name="graph", edges=[(START, draft, ask, send)])
 
 def first_tool() -> str:
     """The tool that finishes."""
-    noted(os.environ[LOG], "first")
+    noted("first")
     return "one"
 
 
@@ -84,7 +82,7 @@ class Fancy(LlmAgent):  # type: ignore[misc]
 
 fancy = Fancy(
     name="fancy",
-    model=programs.Logged(steps=[("first_tool", {}), ("second_tool", {}), "survived"]),
+    model=programs.Scripted(is_noted=True, steps=[("first_tool", {}), ("second_tool", {}), "survived"]),
     tools=[first_tool, second_tool],
     output_key="said",
 )
@@ -110,17 +108,19 @@ class Pair(BaseAgent):  # type: ignore[misc]
 
 def look_up(key: str) -> str:
     """Look something up."""
-    noted(os.environ[LOG], f"look up {key}")
+    noted(f"look up {key}")
     return f"the value of {key}"
 
 
 seeker = LlmAgent(
     name="seeker",
-    model=programs.Logged(steps=[("look_up", {"key": "a"}), "I have a"]),
+    model=programs.Scripted(is_noted=True, steps=[("look_up", {"key": "a"}), "I have a"]),
     tools=[look_up],
     output_key="found",
 )
-writer = LlmAgent(name="writer", model=programs.Logged(steps=[("look_up", {"key": "b"}), "I have b"]), tools=[look_up])
+writer = LlmAgent(
+    name="writer", model=programs.Scripted(is_noted=True, steps=[("look_up", {"key": "b"}), "I have b"]), tools=[look_up]
+)
 pair = Pair(name="pair", sub_agents=[seeker, writer])
 
 
@@ -139,7 +139,7 @@ router = Router(name="router", sub_agents=[fancy, chief, pair])
 
 @pytest.fixture(scope="module", params=["local", "ray"])
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    Path(os.environ[LOG]).unlink(missing_ok=True)
+    log().unlink(missing_ok=True)
     if request.param == "ray":
         request.getfixturevalue("local_ray")
     adapted = from_adk(router, islands=True)
@@ -157,9 +157,9 @@ def is_killed(rt: Runtime, agent: str) -> bool:
 def test_an_llm_agent_of_another_class_goes_on_after_a_loss_where_it_was(rt: Runtime) -> None:
     events = run_turn(rt, "fancy: hi")
     assert author_texts(events)[-1] == ("fancy", "survived")
-    assert [line for line in programs.noted_lines() if line.startswith("model")] == ["model 0", "model 1", "model 2"]
-    assert programs.noted_lines().count("first") == 1
-    assert programs.noted_lines().count("second") == 1 + is_killed(rt, "fancy")
+    assert [line for line in noted_lines() if line.startswith("model")] == ["model 0", "model 1", "model 2"]
+    assert noted_lines().count("first") == 1
+    assert noted_lines().count("second") == 1 + is_killed(rt, "fancy")
     session = rt.sessions.get("ada", "s1")
     assert session is not None
     assert session.state == {"said": "survived"}
@@ -169,13 +169,13 @@ def test_an_llm_agent_of_another_class_goes_on_after_a_loss_where_it_was(rt: Run
 
 
 def test_an_agent_with_children_goes_on_after_a_loss_and_repeats_no_child(rt: Runtime) -> None:
-    Path(os.environ[LOG]).write_text("")
+    log().write_text("")
     events = run_turn(rt, "pair: hi", session_id="s3")
     assert [(author, text) for author, text in author_texts(events) if text] == [("seeker", "I have a"), ("writer", "I have b")]
-    assert [line for line in programs.noted_lines() if line.startswith("look up")] == ["look up a", "look up b"]
-    assert len([line for line in programs.noted_lines() if line.startswith("model")]) == 4
+    assert [line for line in noted_lines() if line.startswith("look up")] == ["look up a", "look up b"]
+    assert len([line for line in noted_lines() if line.startswith("model")]) == 4
     # It is killed after each of them, and begins again with what they have said.
-    ends = [programs.noted_lines().count(f"after {child}") for child in ("seeker", "writer")]
+    ends = [noted_lines().count(f"after {child}") for child in ("seeker", "writer")]
     assert ends == ([3, 2] if is_killed(rt, "pair") else [1, 1])
     session = rt.sessions.get("ada", "s3")
     assert session is not None
@@ -190,7 +190,7 @@ def test_an_agent_delegates(rt: Runtime) -> None:
 
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    Path(os.environ[LOG]).unlink(missing_ok=True)
+    log().unlink(missing_ok=True)
     if engine == "ray":
         request.getfixturevalue("local_ray")
     adapted = from_adk(graph, islands=True)
@@ -205,11 +205,11 @@ def test_a_graph_asks_a_person_and_goes_on_with_the_answer(engine: str, tmp_path
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state == {"sent": True}
-        assert programs.noted_lines().count("draft") == 1
-        assert programs.noted_lines().count("send") == 1 + is_killed(rt, "graph")
+        assert noted_lines().count("draft") == 1
+        assert noted_lines().count("send") == 1 + is_killed(rt, "graph")
         # A second turn begins the graph anew.
         assert next(call for event in run_turn(rt, "the other") for call in event.function_calls()).name == call.name
-        assert programs.noted_lines().count("draft") == 2
+        assert noted_lines().count("draft") == 2
 
 
 def test_without_islands_it_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from actors import Content, Event, FunctionResponse, Part, RunConfig
 from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
-from tests.adk.programs import noted
+from tests.adk.notes import log, noted, noted_lines
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
 from tests.support.runtimes import run_turn
@@ -31,13 +30,9 @@ PLACES = 4
 """How many messages of each tree each of the other actors is lost at. Agents are lost at every message."""
 
 
-def note(line: str) -> None:
-    noted(os.environ["ADK_TEST_LOG"], line)
-
-
 def count(key: str, tool_context: Any) -> str:
     """Count in the session's state."""
-    note(f"tool {key}")
+    noted(f"tool {key}")
     tool_context.state[key] = tool_context.state.get(key, 0) + 1
     return f"{key} {tool_context.state[key]}"
 
@@ -67,7 +62,7 @@ def ended(callback_context: Any) -> types.Content:
 
 
 def talker(name: str, *steps: Any, **fields: Any) -> LlmAgent:
-    return LlmAgent(name=name, model=programs.Logged(steps=list(steps)), **fields)
+    return LlmAgent(name=name, model=programs.Scripted(is_noted=True, steps=list(steps)), **fields)
 
 
 def worker(name: str) -> LlmAgent:
@@ -114,7 +109,7 @@ def ask_boss(amount: int) -> None:
 
 def pay(amount: int) -> str:
     """Pay."""
-    note("tool pay")
+    noted("tool pay")
     return f"paid {amount}"
 
 
@@ -133,12 +128,18 @@ class Fancy(LlmAgent):  # type: ignore[misc]
 
 def island() -> BaseAgent:
     steps = [("count", {"key": "a"}), ("count", {"key": "b"}), "done"]
-    fancy = Fancy(name="fancy", model=programs.Logged(steps=steps), tools=[count], before_agent_callback=began, output_key="said")
+    fancy = Fancy(
+        name="fancy",
+        model=programs.Scripted(is_noted=True, steps=steps),
+        tools=[count],
+        before_agent_callback=began,
+        output_key="said",
+    )
     return SequentialAgent(name="root", sub_agents=[fancy, talker("last", "show:last")])
 
 
 def draft(node_input: Any) -> str:
-    note("tool draft")
+    noted("tool draft")
     return "a draft"
 
 
@@ -147,7 +148,7 @@ def ask(node_input: str) -> Any:
 
 
 def send(node_input: Any) -> str:
-    note("tool send")
+    noted("tool send")
     return f"sent {node_input}"
 
 
@@ -162,8 +163,7 @@ TREES: dict[str, Callable[[], Any]] = {
 
 def play(name: str, losses: list[Loss]) -> tuple[list[str], Counter[str], LossyEngine]:
     """Two turns: what the log says, what was done, and the engine."""
-    path = Path(os.environ["ADK_TEST_LOG"])
-    path.unlink(missing_ok=True)
+    log().unlink(missing_ok=True)
     with quick_folder() as folder:
         rt, engine = lossy_runtime(from_adk(TREES[name](), islands=True).root_agent, Path(folder), losses)
         with rt:
@@ -173,7 +173,7 @@ def play(name: str, losses: list[Loss]) -> tuple[list[str], Counter[str], LossyE
             session = rt.sessions.get("ada", "s1")
             assert session is not None
             said = [told(event) for event in session.events if event.actions.agent_state is None]
-    return said, Counter(path.read_text().splitlines()), engine
+    return said, Counter(noted_lines()), engine
 
 
 def _next_message(rt: Runtime) -> Any:

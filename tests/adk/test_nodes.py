@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,31 +25,30 @@ from actors.errors import DefinitionError
 from runtime import Runtime
 from runtime.adk import from_adk
 from tests.adk import programs
+from tests.adk.notes import noted, noted_lines
 from tests.support.runtimes import Deploy, author_texts, run_turn
-
-LOG = "ADK_TEST_LOG"
 
 
 class Noting(BasePlugin):  # type: ignore[misc]
     """Notes each point that it hears of, with what it is given."""
 
     async def on_user_message_callback(self, *, invocation_context: Any, user_message: Any) -> Any:
-        programs.noted(os.environ[LOG], f"message {invocation_context.agent.name}")
+        noted(f"message {invocation_context.agent.name}")
 
     async def before_run_callback(self, *, invocation_context: Any) -> Any:
-        programs.noted(os.environ[LOG], f"before run {invocation_context.agent.name}")
+        noted(f"before run {invocation_context.agent.name}")
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        programs.noted(os.environ[LOG], f"event {invocation_context.agent.name}")
+        noted(f"event {invocation_context.agent.name}")
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        programs.noted(os.environ[LOG], f"after run {invocation_context.agent.name}")
+        noted(f"after run {invocation_context.agent.name}")
 
     async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> Any:
-        programs.noted(os.environ[LOG], f"before agent {agent.name}")
+        noted(f"before agent {agent.name}")
 
     async def after_agent_callback(self, *, agent: Any, callback_context: Any) -> Any:
-        programs.noted(os.environ[LOG], f"after agent {agent.name}")
+        noted(f"after agent {agent.name}")
 
 
 def greet(node_input: Any) -> Event:
@@ -65,7 +63,7 @@ def test_plugins_are_called_around_a_graph(deploy: Deploy, capfd: pytest.Capture
     with deploy(app, islands=True) as rt:
         assert author_texts(run_turn(rt, "hi"))[-1] == ("greeting", "hello")
     points = ["message", "before run", "before agent", "event", "after agent", "after run"]
-    assert list(dict.fromkeys(programs.noted_lines())) == [f"{point} greeting" for point in points]
+    assert list(dict.fromkeys(noted_lines())) == [f"{point} greeting" for point in points]
     if deploy.engine == "local":
         assert "[logging_plugin]" in capfd.readouterr().out
 
@@ -97,7 +95,7 @@ class Customer(BaseModel):
 
 
 def find(node_input: Customer) -> dict[str, str]:
-    programs.noted(os.environ[LOG], "find")
+    noted("find")
     return {"user": node_input.user_id, "tier": "VIP"}
 
 
@@ -131,7 +129,7 @@ def test_a_graph_and_a_node_are_tools_that_may_ask_a_person(deploy: Deploy) -> N
         answer = FunctionResponse(id=waiting[0].call_id, name="adk_request_input", response={"result": "yes"})
         answered = run_turn(rt, Content(role="user", parts=[Part(function_response=answer)]))
         assert [text for _, text in author_texts(answered) if text] == ["{'result': '20% off: yes'}"]
-        assert programs.noted_lines().count("find") == 1
+        assert noted_lines().count("find") == 1
 
 
 class Nodes(BaseToolset):  # type: ignore[misc]
@@ -151,7 +149,7 @@ def test_a_graph_is_a_tool_of_actors(tool: Any, deploy: Deploy) -> None:
         events = run_turn(rt, "hi")
         assert author_texts(events)[-1] == ("shop", "{'user': 'ada', 'tier': 'VIP'}")
         assert [below.name for below in rt.tree().children] == ["lookup"]
-        assert programs.noted_lines().count("find") == 1
+        assert noted_lines().count("find") == 1
 
 
 @pytest.mark.parametrize("held", [lookup, find], ids=["graph", "function"])

@@ -41,7 +41,8 @@ class Spy(BasePlugin):  # type: ignore[misc]
         self.log = log
 
     def noted(self, point: str, agent: Any = None) -> None:
-        programs.noted(self.log, f"{point} {agent.name}" if agent else point)
+        with Path(self.log).open("a") as file:
+            file.write(f"{point} {agent.name}\n" if agent else f"{point}\n")
 
     async def on_user_message_callback(self, *, invocation_context: Any, user_message: Any) -> Any:
         self.noted("user_message", invocation_context.agent)

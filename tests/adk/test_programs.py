@@ -6,7 +6,6 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,10 +15,7 @@ pytest.importorskip("google.adk", reason="google-adk has an environment of its o
 from actors import Content, Event, FunctionResponse, Part, RunConfig, Session
 from runtime import Runtime
 from tests.adk import programs
-
-
-def log() -> Path:
-    return Path(os.environ["ADK_TEST_LOG"])
+from tests.adk.notes import log
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])

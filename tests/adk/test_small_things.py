@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -26,9 +25,8 @@ from actors.errors import DefinitionError, OutputSchemaError
 from runtime.adk import from_adk
 from runtime.integrations.adk.contents import adk_event
 from tests.adk import programs
+from tests.adk.notes import noted, noted_lines
 from tests.support.runtimes import Deploy, author_texts, run_turn
-
-LOG = "ADK_TEST_LOG"
 
 
 class Sure(programs.Scripted):
@@ -55,16 +53,16 @@ class Naming(BasePlugin):  # type: ignore[misc]
     """Notes the agents of which it hears."""
 
     async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> Any:
-        programs.noted(os.environ[LOG], f"agent {agent.name}")
+        noted(f"agent {agent.name}")
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
-        programs.noted(os.environ[LOG], f"model {callback_context.agent_name}")
+        noted(f"model {callback_context.agent_name}")
 
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
-        programs.noted(os.environ[LOG], f"tool {tool.name}")
+        noted(f"tool {tool.name}")
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        programs.noted(os.environ[LOG], f"event {event.author}")
+        noted(f"event {event.author}")
 
 
 def test_plugins_hear_nothing_of_a_tools_agent_without_include_plugins(deploy: Deploy) -> None:
@@ -80,9 +78,9 @@ def test_plugins_hear_nothing_of_a_tools_agent_without_include_plugins(deploy: D
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert "hidden" in {event.author for event in session.events}
-    heard = {line.partition(" ")[2] for line in programs.noted_lines() if not line.startswith("tool")}
+    heard = {line.partition(" ")[2] for line in noted_lines() if not line.startswith("tool")}
     assert heard == {"root", "shown"}
-    assert [line for line in programs.noted_lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
+    assert [line for line in noted_lines() if line.startswith("tool")] == ["tool hidden", "tool shown"]
 
 
 def test_one_agent_is_not_a_tool_with_and_without_plugins() -> None:
