@@ -82,7 +82,7 @@ test-browser: $(ADK_READY) $(UI_READY)
 	@$(ADK)/pytest -m browser tests/adk
 
 test-extras: $(EXTRAS_READY)
-	@$(EXTRAS)/pytest tests/extras
+	@$(EXTRAS)/pytest -n 3 --dist worksteal tests/extras
 
 # The ordinary set and the full one.
 BOTH_SETS := -m 'not soak and not browser and not conformance'

@@ -23,7 +23,7 @@ from tests.support.machine.folders import place_of_folders
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.stores.shared_dialect import share_compiled_queries
-from tests.support.tries import IS_FULL, tries
+from tests.support.tries import tries
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile(
@@ -53,9 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
     os.environ[NICENESS] = "0"
-    if not IS_FULL:
-        # The full set has stores as programs have them.
-        share_compiled_queries()
+    # Stores in Ray's processes, and of programs that tests start, are as everywhere else.
+    share_compiled_queries()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place_of_folders()))
     worker = getattr(config, "workerinput", None)
     if worker is not None:
