@@ -92,14 +92,15 @@ test-plain: TESTS = tests/cluster tests/acceptance tests/chaos
 test-plain: $(READY)
 	@RAYGROVE_LOCAL_RAY=plain $(BIN)/pytest -n 2 --dist worksteal $(BOTH_SETS) $(TESTS)
 
-# On the lowest and the newest version of Ray, light and plain. Older ones leave files of their own open.
+# On the lowest and the newest version of Ray (RAYS=.venv/bin: on the newest one), light and plain. Older ones leave files open.
 RAYS_OWN := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 # What asserts that nothing is on the standard error is left out: older ones write there that they collect no metrics.
 test-rays: TESTS = tests/unit/cluster tests/acceptance/sessions/test_conversations.py $(addprefix tests/cluster/, \
   $(addprefix deployments/test_,connect.py where_ray_is.py) $(addprefix processes/test_,forks.py pool_on_ray.py without_private_names.py) \
   behaviour/test_telemetry_on_ray.py)
+test-rays: RAYS = $(LOWEST_RAY) $(BIN)
 test-rays: $(READY) $(LOWEST_RAY_READY)
-	@set -e; for bin in $(LOWEST_RAY) $(BIN); do for kind in light plain; do \
+	@set -e; for bin in $(RAYS); do for kind in light plain; do \
 	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
 	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(BOTH_SETS) $(RAYS_OWN) $(TESTS); done; done
 
@@ -168,17 +169,17 @@ define make_environment
 endef
 define install
 @{ [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python --no-deps --require-hashes -r $(2); } \
-  || $(1)/bin/$(PIP) --require-hashes -r $(2)
+  || $(1)/bin/$(PIP) --no-deps --require-hashes -r $(2)
 endef
-PIP := pip install --quiet --disable-pip-version-check --no-deps
-ITSELF := $(PIP) --no-build-isolation --editable .
+PIP := pip install --quiet --disable-pip-version-check
+ITSELF := $(PIP) --no-deps --no-build-isolation --editable .
 
 # A stamp named after the checksum of the lock and pyproject.toml: only when one of them changes does .venv have to be made anew.
 $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(call make_environment,.venv)
 	@sed -n '/^uv==/,/^ *#/p' requirements-dev.lock > .venv/uv.lock
-	@$(BIN)/$(PIP) --require-hashes -r .venv/uv.lock
+	@$(BIN)/$(PIP) --no-deps --require-hashes -r .venv/uv.lock
 	$(call install,.venv,requirements-dev.lock)
 	@$(BIN)/$(ITSELF)
 	@touch $@
