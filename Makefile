@@ -81,8 +81,9 @@ test-browser: $(ADK_READY) $(UI_READY)
 	@$(BIN)/pytest -m browser tests/browser
 	@$(ADK)/pytest -m browser tests/adk
 
+# A file is run by one process: that of the OpenAPI document counts what it has asked, and clusters are started one after the other.
 test-extras: $(EXTRAS_READY)
-	@$(EXTRAS)/pytest -n 3 --dist worksteal tests/extras
+	@$(EXTRAS)/pytest -n 2 --dist loadfile tests/extras
 
 # The ordinary set and the full one.
 BOTH_SETS := -m 'not soak and not browser and not conformance'

@@ -80,13 +80,13 @@ def _items(begin: str, items: Iterable[str], end: str, count: int) -> str:
 def _changed(value: Shown) -> list[tuple[str, object]]:
     return [
         (field.name, each)
-        for field in _fields(type(value))
+        for field in _fields(type(value))  # type: ignore[arg-type]
         if field.name not in value.unshown and not _is_default(field, each := getattr(value, field.name))
     ]
 
 
 @lru_cache(maxsize=1024)
-def _fields(kind: type[Shown]) -> tuple[msgspec.structs.FieldInfo, ...]:
+def _fields(kind: type[object]) -> tuple[msgspec.structs.FieldInfo, ...]:
     """The fields of a struct. msgspec evaluates the annotations of all of them each time, which takes a millisecond."""
     return msgspec.structs.fields(kind)  # type: ignore[arg-type]
 

@@ -110,7 +110,7 @@ def test_of_what_a_program_has_frozen_a_start_counts_nothing_but_the_first(
         counted.append(len(counted))
         return 1
 
-    monkeypatch.setattr(collector.gc, "get_freeze_count", count)
+    monkeypatch.setattr(gc, "get_freeze_count", count)
     for name in "abc":
         with runtime(tmp_path / name):
             pass
