@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import BigInteger, Boolean, Double, Integer, LargeBinary, Text
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError, StoreUnavailableError
 from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey, SessionPlace
 from runtime.stores.sql import queries, schema
+from runtime.stores.sql.postgres.arrays import array_of, register_arrays
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
 from tests.support.polling import until
@@ -24,6 +27,16 @@ from tests.support.stores.batches.conformance import BatchConformance
 from tests.support.stores.model_call_conformance import ModelCallConformance
 from tests.support.stores.session_store_conformance import LastingStoreConformance
 from tests.support.stores.store_writes import APP, S1, S2, event, fill_sessions, seqs, turn
+
+VALUES: Sequence[tuple[TypeEngine[Any], object, object]] = (
+    (BigInteger(), 2**40, -1),
+    (Integer(), 7, -7),
+    (Double(), 0.5, 0.0),
+    (Boolean(), True, False),
+    (LargeBinary(), b"\x00\xff", b""),
+    (Text(), "späť", ""),
+)
+"""Two values of each type of column."""
 
 pytestmark = pytest.mark.sampled(3, of="module")
 
@@ -158,6 +171,16 @@ def test_a_read_leaves_no_transaction_open(store: SqlSessionStore, url: str) -> 
             "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchall()
     assert states == [("idle",)]
+
+
+def test_a_column_is_read_as_it_was_sent_also_where_all_values_are_the_same_or_none(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        register_arrays(connection)
+        for kind, one, other in VALUES:
+            columns = ([one], [None], [one] * 3, [other] * 2, [None] * 2, [one, other], [one, one, None], [other, one, one])
+            for values in columns:
+                found = connection.execute("SELECT * FROM unnest(%s)", [array_of(kind)(values)], binary=True)
+                assert [value for (value,) in found] == values
 
 
 def test_a_text_with_a_null_character_is_a_store_error(store: SqlSessionStore) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Table
@@ -63,6 +64,7 @@ _IS_DUE = " AND ".join(
     [*(f'there."{column}" = given."{column}"' for column in ("app", "user", "name", "id")), "there.due_s <= given.last_s"]
 )
 _OF_SCHEDULES = (AddSchedule, AdvanceSchedule)
+_SIMPLE = frozenset({CreateSession, AddEvent, PutTurn, PutState, AddModelCall, AddSchedule})
 
 
 class _NotAtOnceError(Exception):
@@ -189,8 +191,7 @@ class OneStatementCommits:
 
 
 def _may_be_at_once(write: Write) -> bool:
-    is_simple = isinstance(write, CreateSession | AddEvent | PutTurn | PutState | AddModelCall | AddSchedule)
-    return is_simple or (isinstance(write, AdvanceSchedule) and not write.error)
+    return type(write) in _SIMPLE or (isinstance(write, AdvanceSchedule) and not write.error)
 
 
 def _name_of(write: AddSchedule | AdvanceSchedule) -> str:
@@ -288,12 +289,18 @@ _PARTS = {
 def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[object]]:
     """The SQL of a commit, and its values after those of the claim."""
     by_part = {name: given for name, given in _by_part(rows).items() if given}
-    values = [
-        array_of(_PARTS[name].table.c[column].type)([row[column] for row in given])
-        for name, given in by_part.items()
-        for column in _PARTS[name].columns
-    ]
+    values: list[object] = []
+    for name, given in by_part.items():
+        values_of, arrays = _columns(name)
+        values += [array(column) for array, column in zip(arrays, zip(*map(values_of, given), strict=True), strict=True)]
     return _sql(tuple(by_part), is_claimed), values
+
+
+@cache
+def _columns(name: str) -> tuple[Callable[[Row], tuple[Any, ...]], Sequence[Callable[[Sequence[Any]], object]]]:
+    """Functions of a part: one takes the values of its columns from a row, the others make an array of each column."""
+    part = _PARTS[name]
+    return itemgetter(*part.columns), [array_of(part.table.c[column].type) for column in part.columns]
 
 
 def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:

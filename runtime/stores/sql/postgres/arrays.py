@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from psycopg.adapt import Dumper
@@ -35,8 +36,13 @@ class _Array:
     element_oid: int
 
     def __init__(self, values: Sequence[Any]) -> None:
-        items = [_NULL if value is None else self._item(value) for value in values]
-        self.data = b"".join((_HEADER(1, _NULL in items, self.element_oid, len(items), 1), *items))
+        count = len(values)
+        if count > 1 and values.count(values[0]) == count:
+            # The agent, the version and the state of all turns are often the same.
+            items = [_NULL if values[0] is None else self._item(values[0])] * count
+        else:
+            items = [_NULL if value is None else self._item(value) for value in values]
+        self.data = b"".join((_HEADER(1, _NULL in items, self.element_oid, count, 1), *items))
 
     @staticmethod
     def _item(value: Any) -> bytes:
@@ -110,6 +116,7 @@ _KINDS: Sequence[tuple[type[TypeEngine[Any]], type[_Array]]] = (
 """The first that fits a column's type: a BigInteger is an Integer."""
 
 
+@cache
 def array_of(kind: TypeEngine[Any]) -> Callable[[Sequence[Any]], object]:
     """A function that makes an array of a column's values, of which some may be None."""
     return next(array for known, array in _KINDS if isinstance(kind, known))
