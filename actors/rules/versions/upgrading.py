@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from actors.errors.listing import some_of
 from actors.messages.operating.upgrades import UpgradeReport
 
 SHOWN = 3
@@ -51,7 +52,7 @@ def _of_nodes(found: UpgradeReport) -> UpgradeRefusal | None:
     others = [node for node in found.nodes if not node.is_new]
     if not others:
         return None
-    named = _named([f"{node.node} ({node.release})" for node in others])
+    named = some_of([f"{node.node} ({node.release})" for node in others], SHOWN)
     return UpgradeRefusal(
         f"its processes would not have {found.release_after} on {'this node' if len(others) == 1 else 'these nodes'}: {named}",
         "Install it on all nodes, where their Ray finds it, or upgrade from an environment that they have",
@@ -63,7 +64,7 @@ def _of_programs(found: UpgradeReport) -> UpgradeRefusal | None:
     if not strangers:
         return None
     return UpgradeRefusal(
-        f"programs have joined that cannot speak with {found.release_after}: {_named(strangers)}",
+        f"programs have joined that cannot speak with {found.release_after}: {some_of(strangers, SHOWN)}",
         "End them first, or force it: they get errors until they are started with that release",
     )
 
@@ -72,11 +73,6 @@ def _of_turns(found: UpgradeReport) -> UpgradeRefusal | None:
     if not found.given_up:
         return None
     return UpgradeRefusal(
-        f"turns are open or paused by versions of its tree that cannot be kept: {_named(list(found.given_up))}",
+        f"turns are open or paused by versions of its tree that cannot be kept: {some_of(list(found.given_up), SHOWN)}",
         "`raygrove turns` with --version tells which: have them end first, or force it: they go on with the new tree",
     )
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
+from actors.errors.listing import some_of
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
 from runtime.cluster.logs.process import name_output
@@ -145,10 +146,8 @@ class AgentHost:
 
         Ray does that when a call of its own ends, with the name from when the call began; so the next message corrects it.
         """
-        first, *others = list(self._names.values()) or ["no agent"]
-        shown = ", ".join([first, *others[: SHOWN_NAMES - 1]])
-        more = f" and {len(others) + 1 - SHOWN_NAMES} more" if len(others) >= SHOWN_NAMES else ""
-        type(self).__name__ = f"{AgentHost.__name__}[{shown}{more}]"
+        names = list(self._names.values()) or ["no agent"]
+        type(self).__name__ = f"{AgentHost.__name__}[{some_of(names, SHOWN_NAMES)}]"
         self._actors.title = f"ray::{type(self).__name__}"
 
     def _ask_for_replacement(self) -> None:

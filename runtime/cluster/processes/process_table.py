@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from actors.definitions.tree.process_groups import Replica
+from actors.errors.listing import some_of
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
@@ -190,8 +191,7 @@ class ProcessTable:
 
 def _tell_lost(worker: WorkerProcess) -> None:
     names = sorted({replica.agent for replica in worker.agents})
-    more = f" and {len(names) - TOLD_AGENTS} more" if len(names) > TOLD_AGENTS else ""
-    lived = ", ".join(names[:TOLD_AGENTS]) + more
+    lived = some_of(names, TOLD_AGENTS)
     tell_event("process lost", "%s is gone, or does not answer, and is ended; agents in it: %s", _name(worker), lived)
 
 

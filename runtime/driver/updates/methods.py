@@ -20,6 +20,7 @@ from actors.definitions.tree.adapted import Adapted
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.errors import ClusterError, RequestError, UpdateConflictError, UpdateRefusedError
 from actors.errors.calls import explains_all_wrong_calls
+from actors.errors.listing import some_of
 from actors.messages.event import now_s
 from actors.messages.operating.versions import (
     KeptVersion,
@@ -276,9 +277,8 @@ def _refuse_changed_flows(app: str, before: TreeVersion, after: TreeVersion, dif
 
 
 def _still_asked(app: str, calls: Sequence[PendingCall]) -> UpdateRefusedError:
-    named = ", ".join(f"{call.call_id!r} of {call.name} of agent {call.agent!r}" for call in calls[:SHOWN])
-    more = f" and {len(calls) - SHOWN} more" if len(calls) > SHOWN else ""
-    reason = f"calls wait for an answer whose agents are not in the new tree: {named}{more}"
+    named = some_of([f"{call.call_id!r} of {call.name} of agent {call.agent!r}" for call in calls], SHOWN)
+    reason = f"calls wait for an answer whose agents are not in the new tree: {named}"
     return UpdateRefusedError(
         app, reason, "Answer them, leave the agents in the tree, or update with force, which answers with an error"
     )

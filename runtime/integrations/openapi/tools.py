@@ -17,6 +17,7 @@ from actors.definitions.tools.function import without_unknown
 from actors.definitions.tools.toolset import Toolset
 from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
+from actors.errors.listing import some_of
 from actors.errors.suggestions import did_you_mean
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from runtime.integrations.openapi.client import Client
 
 MAX_PREFIX = 32
+MAX_NAMED = 20
+"""Operations that an error names."""
+
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 Confirm = bool | str | Sequence[str] | Callable[[Tool, JsonObject, ToolContext], Any]
@@ -273,8 +277,6 @@ def _matching(found: Sequence[Operation], patterns: Sequence[str], option: str) 
     names = [each.name for each in found]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-            raise DefinitionError(
-                f"{option}: no operation is called {pattern!r}.{did_you_mean(pattern, names)} There are: {shown}"
-            )
+            near = did_you_mean(pattern, names)
+            raise DefinitionError(f"{option}: no operation is called {pattern!r}.{near} There are: {some_of(names, MAX_NAMED)}")
     return [each for each in found if any(fnmatchcase(each.name, pattern) for pattern in patterns)]

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
+from actors.errors.listing import some_of
 from actors.errors.suggestions import did_you_mean
 from actors.messages.json_types import JsonObject
 from runtime.integrations.skills.folders import Skill
@@ -49,6 +50,4 @@ def path_in(skill: Skill, path: str) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - MAX_NAMED} more" if len(every) > MAX_NAMED else ""
-    return ", ".join(every[:MAX_NAMED]) + more or "none"
+    return some_of(list(names), MAX_NAMED) or "none"

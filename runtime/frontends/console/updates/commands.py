@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from actors.errors.listing import some_of
 from runtime.frontends.console.apps import options
 from runtime.frontends.console.deployments.options import Address, Name
 from runtime.frontends.console.options import Json
@@ -111,9 +111,4 @@ def _lines(report: UpdateReport) -> list[str]:
         ("defined as before, with others around them", difference.touched),
         ("answered with an error", report.answered),
     )
-    return [f"  {what}: {_named(names)}" for what, names in lists if names]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return [f"  {what}: {some_of(names, SHOWN)}" for what, names in lists if names]
