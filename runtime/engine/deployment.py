@@ -103,7 +103,8 @@ def _distinct_models(tree: AgentTree) -> Iterable[tuple[str, str | Model]]:
     """Every model once, with the first agent that has it: most agents of a large tree share one."""
     found: dict[object, tuple[str, str | Model]] = {}
     for agent, model in tree.models.items():
-        found.setdefault(_identity(model), (agent, model))
+        if (key := _identity(model)) not in found:
+            found[key] = agent, model
     return found.values()
 
 

@@ -183,7 +183,8 @@ class BaseAgent(ShownByChanges, BaseModel):
     @property
     def children(self) -> Sequence[BaseAgent]:
         """The agents right below it: its sub_agents, and graphs to which it delegates."""
-        return (*self.sub_agents, *(each for each in self.delegates if each not in self.sub_agents))
+        delegates = self.delegates
+        return (*self.sub_agents, *(each for each in delegates if each not in self.sub_agents)) if delegates else self.sub_agents
 
     def alone(self) -> BaseAgent:
         """The same definition without its children, as it is sent to the agent's actor."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
@@ -104,13 +104,13 @@ class Fingerprints:
         return {kind: self.of(kind)} if _is_plain(kind) and kind is value.__class__ else {}
 
 
-def combined(parts: Iterable[bytes]) -> bytes:
+def combined(parts: Sequence[bytes]) -> bytes:
     """The fingerprint of several in their order."""
-    return _hashed(*parts)
+    return blake2b(_encode(parts), digest_size=PRINT_BYTES).digest()
 
 
 def _hashed(*parts: bytes) -> bytes:
-    return blake2b(_encode(parts), digest_size=PRINT_BYTES).digest()
+    return combined(parts)
 
 
 _NOTHING = _hashed(b"dict")

@@ -161,7 +161,8 @@ class AgentTree:
     @cached_property
     def version(self) -> TreeVersion:
         """The fingerprints that tell this tree from others. Raises DefinitionError when an LLM agent has no model."""
-        agents = (Defined(self.whole(agent), self.model(agent.name), self.global_instruction(agent.name)) for agent in self)
+        models = self.models
+        agents = (Defined(self.whole(each), models.get(each.name, ""), self.global_instruction(each.name)) for each in self)
         return version_of(self.topology, agents, self.plugins, self.recording, self.limits)
 
     def spec(self, name: str) -> AgentSpec:

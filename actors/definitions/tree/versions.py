@@ -22,6 +22,8 @@ from actors.messages.operating.release import this_version
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import AgentNode, Topology
 
+_NO_MENU = combined(())
+
 ID_LETTERS = 8
 """Of a version's name: two of a million differ but once in four thousand times, and a deployment has a few."""
 
@@ -46,7 +48,7 @@ def version_of(
     prints, nodes = Fingerprints(), list(topology.nodes)
     shared = combined([prints.of(plugins), prints.of(recording.mask)])
     faces = {node.name: combined([node.name.encode(), node.description.encode(errors="surrogatepass")]) for node in nodes}
-    menus = {node.name: combined(faces[child] for child in node.children) for node in nodes}
+    menus = {node.name: combined([faces[child] for child in node.children]) if node.children else _NO_MENU for node in nodes}
     definitions: list[bytes] = []
     actors: list[bytes] = []
     for node, defined in zip(nodes, agents, strict=True):
@@ -62,9 +64,10 @@ def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> b
     """The fingerprint of an agent without the agents below it."""
     agent = defined.agent
     values, parts = agent.__dict__, [prints.of(type(agent)), (node.parent or "").encode(), prints.of(defined.model)]
-    for name, default in _fields(type(agent)).changed(values):
-        if not _is_copy(value := values[name], default):
-            parts += [name.encode(), prints.of(value)]
+    for name, value, default in _fields(type(agent)).changed(values):
+        # Ten thousand agents have ten thousand copies of some defaults: pydantic copies models.
+        if default is None or type(value) is not type(default) or value.__dict__ != default.__dict__:
+            parts += (name, prints.of(value))
     for more in (agent.__pydantic_extra__, agent.__pydantic_private__):
         if more:
             parts.append(prints.of(more))
@@ -80,23 +83,24 @@ def _neighbours(node: AgentNode, faces: dict[str, bytes], menus: dict[str, bytes
     return [names, menus[node.name], *above]
 
 
-def _is_copy(value: object, default: object) -> bool:
-    """True for a default that pydantic has copied. Ten thousand agents have ten thousand copies of some."""
-    return type(value) is type(default) and isinstance(value, BaseModel) and value.__dict__ == default.__dict__
-
-
 class _Fields:
     """The fields of a class of definitions with their defaults, without those that stand elsewhere."""
 
     def __init__(self, kind: type[BaseAgent]) -> None:
         left_out = {"name", "sub_agents"} | ({"model"} if issubclass(kind, LlmAgent) else set())
         found = {name: field.default for name, field in kind.model_fields.items() if name not in left_out}
-        self._defaults = {name: None if default is PydanticUndefined else default for name, default in found.items()}
-        self._values = itemgetter(*self._defaults)
+        self._defaults = [None if default is PydanticUndefined else default for default in found.values()]
+        self._names = [name.encode() for name in found]
+        self._models = [default if isinstance(default, BaseModel) else None for default in self._defaults]
+        self._values = itemgetter(*found)
 
-    def changed(self, values: Mapping[str, object]) -> Iterable[tuple[str, object]]:
-        """The fields whose value is not the default object itself, with their defaults. Its loop is in C: agents are many."""
-        return compress(self._defaults.items(), map(is_not, self._values(values), self._defaults.values()))
+    def changed(self, values: Mapping[str, object]) -> Iterable[tuple[bytes, object, BaseModel | None]]:
+        """The fields whose value is not the default object itself: their names, values, and defaults that are models.
+
+        Its loop is in C: agents are many.
+        """
+        given = self._values(values)
+        return compress(zip(self._names, given, self._models, strict=True), map(is_not, given, self._defaults))
 
 
 _fields = cache(_Fields)
