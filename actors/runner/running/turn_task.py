@@ -22,6 +22,7 @@ class TurnTask:
     def start(self, turn: Coroutine[None, None, None]) -> None:
         """Run the turn."""
         self._task = asyncio.get_running_loop().create_task(turn)
+        self._task.add_done_callback(self._forget)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""
@@ -54,6 +55,10 @@ class TurnTask:
         """Wait until the task has ended."""
         if self._task is not None:
             await asyncio.wait([self._task])
+
+    def _forget(self, _: asyncio.Task[None]) -> None:
+        # On the local engine its context knows the turn: each turn would leave garbage for the collector.
+        self._task = None
 
     def _happen(self, happening: Happening) -> None:
         self.life, interrupts = self.life.after(happening)

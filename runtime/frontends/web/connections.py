@@ -187,13 +187,8 @@ class HttpConnection(H11Protocol):
         self._limits = connections.limits
         self.is_known = False
         self.looks = 0
-        served: Callable[..., Awaitable[None]] = self.app
-
-        async def serve(scope: dict[str, Any], receive: object, send: object) -> None:
-            more = {CONNECTION: self, UNREAD: True} if self._was_let_through else {CONNECTION: self}
-            await served({**scope, **more}, receive, send)
-
-        self.app = serve
+        self._served: Callable[..., Awaitable[None]] = self.app
+        self.app = self._serve
         self._was_let_through = False
         self._waiting = b""
         self._skipped = 0
@@ -264,6 +259,10 @@ class HttpConnection(H11Protocol):
                 self.transport.abort()
             self._unread = None
 
+    async def _serve(self, scope: dict[str, Any], receive: object, send: object) -> None:
+        more = {CONNECTION: self, UNREAD: True} if self._was_let_through else {CONNECTION: self}
+        await self._served({**scope, **more}, receive, send)
+
     # What asyncio and uvicorn call.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -275,6 +274,8 @@ class HttpConnection(H11Protocol):
         """End."""
         self._connections.discard(self)
         super().connection_lost(exc)
+        # It and what it has would hold each other, and each connection would leave garbage for the collector.
+        self.app = self._served
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request."""

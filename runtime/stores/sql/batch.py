@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, cast
 
@@ -124,6 +124,20 @@ Sids = LruDict[SessionKey, int]
 """The sids of the sessions that were used last, which saves a query in each commit."""
 
 
+def _sid_of(connection: Connection, sids: Sids, key: SessionKey) -> int:
+    """The sid of a session. Raises StoreConflictError when it is not there."""
+    sid = sids.get(key)
+    if sid is not None:
+        return sid
+    found: int | None = connection.execute(
+        queries.SID, {"app": key.app, "user": key.user, "session": key.session}
+    ).scalar_one_or_none()
+    if found is None:
+        raise StoreConflictError(key.session, GONE)
+    sids[key] = found
+    return found
+
+
 class Batch:
     """Collects writes and sends them in a transaction that the caller begins and ends.
 
@@ -137,6 +151,8 @@ class Batch:
         self._connection = connection
         self._dialect = connection.dialect.name
         self._sids = sids
+        # No method of this object: the two would hold each other, and each commit would leave garbage for the collector.
+        self._sid = partial(_sid_of, connection, sids)
         self._rows = CollectedRows(self._sid)
 
     def write(self, writes: Sequence[Write]) -> None:
@@ -212,18 +228,6 @@ class Batch:
     def _change_schedule(self, write: ScheduleWrite) -> None:
         # Of no session: a schedule outlives those that are deleted.
         change_schedule(self._connection, write)
-
-    def _sid(self, key: SessionKey) -> int:
-        sid = self._sids.get(key)
-        if sid is not None:
-            return sid
-        found: int | None = self._connection.execute(
-            queries.SID, {"app": key.app, "user": key.user, "session": key.session}
-        ).scalar_one_or_none()
-        if found is None:
-            raise StoreConflictError(key.session, GONE)
-        self._sids[key] = found
-        return found
 
     def _flush(self) -> None:
         rows = self._rows

@@ -1,0 +1,65 @@
+"""Turns and connections leave nothing that only Python's collector of garbage finds: while it looks, a server answers nobody."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from runtime import Runtime
+from tests.support.servers.web_load import address_of, request, turn_request
+from tests.support.servers.web_server import TIMEOUT_S
+
+TIMES = 20
+MOST_EACH = 2
+"""Objects: what else goes on in the process may leave some."""
+
+
+@pytest.fixture(autouse=True)
+def no_collector() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    yield
+    if was_on:
+        gc.enable()
+
+
+def ask(url: str, request: bytes) -> None:
+    """Send a request over a connection of its own, and read until the server closes it."""
+    with socket.create_connection(address_of(url), TIMEOUT_S) as connection:
+        connection.sendall(request)
+        while connection.recv(65_536):
+            pass
+
+
+def run(rt: Runtime, url: str, user: str, number: int) -> None:
+    assert list(rt.run(user_id=user, session_id=f"s{number}", message="hi"))
+
+
+def post(rt: Runtime, url: str, user: str, number: int) -> None:
+    asked = turn_request(f"/v1/apps/desk/sessions/p{number}/turns?user={user}", "hi")
+    ask(url, asked.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+
+
+def stream(rt: Runtime, url: str, user: str, number: int) -> None:
+    path = f"/v1/apps/desk/sessions/t{number}/turns?user={user}"
+    ask(url, request("POST", path, b'{"message": "hi"}', Accept="text/event-stream", Connection="close"))
+
+
+def get(rt: Runtime, url: str, user: str, number: int) -> None:
+    ask(url, request("GET", f"/v1/apps/desk/sessions/none?user={user}", Connection="close"))
+
+
+@pytest.mark.parametrize("do", [run, post, stream, get], ids=lambda each: each.__name__)
+def test_nothing_is_left_for_the_collector(rt: Runtime, url: str, user: str, do: object) -> None:
+    assert callable(do)
+    for number in range(2):
+        do(rt, url, user, number)
+    gc.collect()
+    for number in range(TIMES):
+        do(rt, url, user, number)
+    # The end of the last connection.
+    do(rt, url, user, TIMES)
+    assert gc.collect() < TIMES * MOST_EACH
