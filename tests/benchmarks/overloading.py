@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +10,8 @@ from tests.benchmarks.figures import Figure, percentile
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.web import server
 from tests.benchmarks.workloads import APP, runtime
-from tests.support.overload import Ask, Connections, Tally, bears_per_s, looking_agent, of_runtime, of_server, overload
+from tests.support.load.overload import Load, RuntimeLoad, clients_of, looking_agent
+from tests.support.load.tally import Tally
 
 NAME = "overload"
 
@@ -28,25 +28,29 @@ def measure(plan: Plan) -> list[Figure]:
 
 async def _measure(plan: Plan, folder: Path) -> list[Figure]:
     async with runtime(plan, looking_agent(), folder, max_waiting_turns=WAITING) as rt:
-        figures = await _asked(plan, "rt.run", of_runtime(rt))
-        with server(plan, rt) as (_, url), closing(Connections(url)) as connections:
-            figures += await _asked(plan, "HTTP", of_server(connections, APP))
+        figures = await _asked(plan, "rt.run", RuntimeLoad(rt))
+        with server(plan, rt) as (_, url), clients_of(url, APP) as clients:
+            figures += await _asked(plan, "HTTP", clients)
     return figures
 
 
-async def _asked(plan: Plan, way: str, ask: Ask) -> list[Figure]:
+async def _asked(plan: Plan, way: str, load: Load) -> list[Figure]:
     usual, much = Tally(), Tally()
-    await bears_per_s(ask, plan.overload_s / 4, usual)
-    bears = await bears_per_s(ask, plan.overload_s / 4, usual)
-    await overload(ask, TIMES * bears, plan.overload_s, much)
-    again = await bears_per_s(ask, plan.overload_s / 4, usual)
+    await load.bears_per_s(plan.overload_s / 4, usual)
+    bears = await load.bears_per_s(plan.overload_s / 4, usual)
+    await load.overload(TIMES * bears, plan.overload_s, much)
+    again = await load.bears_per_s(plan.overload_s / 4, usual)
     assert not much.errors, much.errors
-    refused_ms = much.refused_ms or much.answered_ms
+    refused = f"{way}: {TIMES} times as many, refused"
+    took_ms = {"": much.refused_ms or much.answered_ms}
+    if much.refused_sent_ms:
+        took_ms[" of what was sent"] = much.refused_sent_ms
     return [
         Figure(benchmark=NAME, name=f"{way}: turns that it bears", value=bears, unit="turns/s"),
-        Figure(
-            benchmark=NAME, name=f"{way}: {TIMES} times as many, refused: median", value=percentile(refused_ms, 50), unit="ms"
+        Figure(benchmark=NAME, name=f"{refused}: median", value=percentile(took_ms[""], 50), unit="ms"),
+        *(
+            Figure(benchmark=NAME, name=f"{refused}: p99{of}", value=percentile(took, 99), unit="ms")
+            for of, took in took_ms.items()
         ),
-        Figure(benchmark=NAME, name=f"{way}: {TIMES} times as many, refused: p99", value=percentile(refused_ms, 99), unit="ms"),
         Figure(benchmark=NAME, name=f"{way}: afterwards", value=again, unit="turns/s", reference=bears, reference_name="before"),
     ]

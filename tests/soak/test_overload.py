@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.benchmarks.figures import percentile
+from tests.support.load.overload import Load, RuntimeLoad, clients_of, looking_agent
+from tests.support.load.tally import Tally
 from tests.support.machine.load import is_within
 from tests.support.machine.process_use import MB, sample
-from tests.support.overload import Ask, Connections, Tally, bears_per_s, looking_agent, of_runtime, of_server, overload
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving_process
 
@@ -34,13 +35,13 @@ MOST_MB = 20
 """By how much a process may grow in the second half of the time."""
 
 
-@asynccontextmanager
-async def _asked(way: str, rt: Runtime, address: str) -> AsyncIterator[Ask]:
+@contextmanager
+def _asked(way: str, rt: Runtime, address: str) -> Iterator[Load]:
     if way != "http":
-        yield of_runtime(rt)
+        yield RuntimeLoad(rt)
         return
-    with serving_process("overloaded", address) as (_, url), closing(Connections(url)) as connections:
-        yield of_server(connections, "overloaded")
+    with serving_process("overloaded", address) as (_, url), clients_of(url, "overloaded") as clients:
+        yield clients
 
 
 @pytest.mark.soak
@@ -54,17 +55,15 @@ async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwa
     settings = Settings(max_waiting_turns=WAITING, max_cache_bytes=CACHE_MB * MB)
     deploy = Deploy("local" if way == "local" else "ray", tmp_path)
     usual, much = Tally(), Tally()
-    async with (
-        deploy(agent, app_name="overloaded", session_store=f"sqlite:///{store}", settings=settings) as rt,
-        _asked(way, rt, local_ray) as ask,
-    ):
-        await bears_per_s(ask, BEARS_S / 2, usual)
-        bears = await bears_per_s(ask, BEARS_S, usual)
-        await overload(ask, TIMES * bears, SECONDS / 2, much)
-        half = await sample(rt, much.answered)
-        await overload(ask, TIMES * bears, SECONDS / 2, much)
-        whole = await sample(rt, much.answered)
-        again = await bears_per_s(ask, BEARS_S, usual)
+    async with deploy(agent, app_name="overloaded", session_store=f"sqlite:///{store}", settings=settings) as rt:
+        with _asked(way, rt, local_ray) as load:
+            await load.bears_per_s(BEARS_S / 2, usual)
+            bears = await load.bears_per_s(BEARS_S, usual)
+            await load.overload(TIMES * bears, SECONDS / 2, much)
+            half = await sample(rt, much.answered)
+            await load.overload(TIMES * bears, SECONDS / 2, much)
+            whole = await sample(rt, much.answered)
+            again = await load.bears_per_s(BEARS_S, usual)
     grown = {name: (use.memory - half.of[name].memory) / MB for name, use in whole.of.items() if name in half.of}
     with capsys.disabled():
         print(f"\n{way}: bears {bears:.0f} turns/s, {again:.0f} afterwards; {TIMES} times as many for {SECONDS} s: {much}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import socket
@@ -19,6 +20,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
+from runtime.engine.process.collector import OF_A_SERVER
 from runtime.frontends.console import cli
 from runtime.frontends.web.serving import WebServer
 from runtime.web import app_for
@@ -113,6 +115,18 @@ def test_a_port_in_use_is_told_with_ways_out_before_anything_starts(app: str, ho
         with pytest.raises(DefinitionError, match=f"port {port} of {host} is in use.* --port {port + 1}, .* --port 0"):
             invoke(app, "--host", host, "--port", str(port))
     assert not Path(".raygrove").exists()
+
+
+def test_while_it_serves_python_looks_for_garbage_rarely(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, was_frozen, serving = gc.get_threshold(), gc.get_freeze_count() > 0, list[int]()
+    monkeypatch.setattr(WebServer, "run", lambda server: serving.append(gc.get_threshold()[0]))
+    try:
+        assert invoke(app, "--port", "0").exit_code == 0
+    finally:
+        gc.set_threshold(*before)
+        if not was_frozen:
+            gc.unfreeze()
+    assert serving == [OF_A_SERVER]
 
 
 def test_a_server_whose_port_is_taken_while_its_apps_start_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from runtime import Runtime
 from runtime.driver.updates import trees
 from runtime.engine.local import LocalEngine
 from runtime.engine.process import collector
-from runtime.engine.process.collector import OBJECTS, existing_left_out
+from runtime.engine.process.collector import OBJECTS, existing_left_out, look_less_often
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +141,12 @@ def test_what_existed_is_looked_at_again_after_a_failure() -> None:
     with pytest.raises(ValueError, match="it fails"):
         fail()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+@pytest.mark.parametrize("objects", [OBJECTS, 4 * OBJECTS])
+def test_a_process_looks_less_often_and_a_program_in_it_leaves_that(tmp_path: Path, objects: int) -> None:
+    look_less_often(objects)
+    with runtime(tmp_path):
+        assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((objects, 10, 10), True)
+    assert gc.get_threshold()[0] == objects
