@@ -73,7 +73,12 @@ class RunnerActor(Actor):
         self._tasks = tasks = TurnTasks(place, session, table, versions, events, self._counts, environment.telemetry)
         self._drain = drain = TurnDrain(session, table, tasks, is_restarted=environment.is_restarted)
         self._admission = TurnAdmission(
-            session, environment.limits, environment.turns_opened_at_once, environment.telemetry, drain
+            session,
+            environment.limits,
+            environment.turns_opened_at_once,
+            environment.telemetry,
+            drain,
+            environment.turns_of_many_opened_at_once,
         )
         self._recovery = TurnResumer(place, app, session, versions, table, tasks, drain)
         user_messages = UserMessages(environment, versions)

@@ -74,6 +74,8 @@ class RunnerEnvironment:
         on_replaced: called when a standby has become the Runner in its place; None: it has no standby.
         daily_budget: for all turns of a day together, which each turn is given; None: there is none.
         turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
+        turns_of_many_opened_at_once: while more users wait than that. The default is enough for all processes to work at the same
+            time, and is worked off well before a turn that is opened counts as one that waits for something else.
     """
 
     session: SessionRef
@@ -93,3 +95,4 @@ class RunnerEnvironment:
     on_replaced: Callable[[], None] | None = None
     daily_budget: Budget | None = None
     turns_opened_at_once: int = 64
+    turns_of_many_opened_at_once: int = 192

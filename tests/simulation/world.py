@@ -107,6 +107,7 @@ class World:
         groups: agents live in so many processes of a Runner; 0: each has one of its own.
         limits: of the Runner.
         turns_opened_at_once: by the Runner; None: OPENED_AT_ONCE.
+        turns_of_many_opened_at_once: while more users wait than that; 0: no more.
 
     Attributes:
         faults: has the faults of the plan come.
@@ -129,6 +130,7 @@ class World:
         *,
         limits: Limits = DEFAULT_LIMITS,
         turns_opened_at_once: int | None = None,
+        turns_of_many_opened_at_once: int = 0,
     ) -> None:
         self.loop = loop
         self.trace = Trace()
@@ -143,6 +145,7 @@ class World:
         self._limits = limits
         self.settings = SETTINGS.model_copy(update={"max_waiting_turns": limits.max_waiting_turns})
         self._turns_opened_at_once = turns_opened_at_once
+        self._turns_of_many_opened_at_once = turns_of_many_opened_at_once
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
@@ -273,6 +276,7 @@ class World:
             limits=self._limits,
             version=self._deployment.tree.version.id,
             turns_opened_at_once=OPENED_AT_ONCE if self._turns_opened_at_once is None else self._turns_opened_at_once,
+            turns_of_many_opened_at_once=self._turns_of_many_opened_at_once,
             term=term,
             is_restarted=is_restarted,
             on_replaced=partial(self._give_up, process) if self._has_standby else None,

@@ -39,6 +39,11 @@ class FairQueue(Generic[T]):
     def __contains__(self, item: T) -> bool:
         return item in self._owners
 
+    @property
+    def owners(self) -> int:
+        """The number of owners of the first level that have anything waiting."""
+        return len(self._turns)
+
     def __iter__(self) -> Iterator[T]:
         """All items, in the order in which they came."""
         return iter(self._owners)

@@ -28,15 +28,24 @@ class TurnAdmission:
         session: the Session actor, which knows the turns that are there.
         limits: of what may wait.
         opened_at_once: how many turns are opened at the same time.
+        opened_of_many: how many while many users wait.
         telemetry: learns how long turns wait.
         drain: knows whether new turns are refused.
     """
 
-    def __init__(self, session: SessionRef, limits: Limits, opened_at_once: int, telemetry: Telemetry, drain: TurnDrain) -> None:
+    def __init__(
+        self,
+        session: SessionRef,
+        limits: Limits,
+        opened_at_once: int,
+        telemetry: Telemetry,
+        drain: TurnDrain,
+        opened_of_many: int = 0,
+    ) -> None:
         self._session = session
         self._drain = drain
         self._backlog = Backlog(limits)
-        self._gate = TurnGate(opened_at_once, limits.user_weights)
+        self._gate = TurnGate(opened_at_once, limits.user_weights, opened_of_many)
         self._telemetry = telemetry
         self._refusals = _Refusals()
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.fair_queue import FairQueue
+from actors.rules.capacity.opening_window import opened_at_once
 from actors.rules.capacity.user_weights import weights
 
 HOLD_S = 0.25
@@ -61,10 +62,12 @@ class TurnGate:
     Args:
         at_once: how many turns may be inside.
         user_weights: see Limits.
+        of_many: how many, while more users wait than `at_once`: as many as there are users, and at most so many.
     """
 
-    def __init__(self, at_once: int, user_weights: Mapping[str, int] = MappingProxyType({})) -> None:
+    def __init__(self, at_once: int, user_weights: Mapping[str, int] = MappingProxyType({}), of_many: int = 0) -> None:
         self._at_once = at_once
+        self._of_many = of_many
         # In the order in which they came in.
         self._inside: dict[GatePlace, None] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(weights(user_weights))
@@ -80,12 +83,15 @@ class TurnGate:
     async def enter(self, turn: TurnKey) -> GatePlace:
         """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled meanwhile."""
         key = turn[0]
-        if len(self._inside) < self._at_once and not self._waiting and key not in self._coming.values():
+        if self._has_room() and not self._waiting and key not in self._coming.values():
             return self._let_in()
         waiter = _Waiter(turn)
         self._waiting.add(waiter, key.user, key)
         self._by_turn.setdefault(turn, set()).add(waiter)
         self._watch()
+        if self._has_room():
+            # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.
+            asyncio.get_running_loop().call_soon(self._fill)
         try:
             return await waiter.place
         except asyncio.CancelledError:
@@ -120,11 +126,14 @@ class TurnGate:
             del self._by_turn[waiter.turn]
 
     def _fill(self) -> None:
-        while self._waiting and len(self._inside) < self._at_once:
+        while self._waiting and self._has_room():
             waiter = self._waiting.take()
             if not waiter.place.done():
                 self._coming[waiter] = waiter.turn[0]
                 waiter.place.set_result(self._let_in())
+
+    def _has_room(self) -> bool:
+        return len(self._inside) < opened_at_once(self._waiting.owners, self._at_once, self._of_many)
 
     def _let_in(self) -> GatePlace:
         place = GatePlace(self, asyncio.get_running_loop().time())

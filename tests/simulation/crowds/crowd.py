@@ -40,6 +40,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         wishes: in the order of their times.
         at_once: turns that a Runner opens at the same time.
+        of_many: how many while more users wait than that; 0: no more.
         thinks_s: how long the agent takes for each turn.
         plan: what goes wrong.
     """
@@ -47,8 +48,14 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     wishes: Sequence[Wish]
     limits: Limits
     at_once: int
+    of_many: int = 0
     thinks_s: float
     plan: FaultPlan
+
+    @property
+    def most_at_once(self) -> int:
+        """Turns that a Runner opens at the same time, at most."""
+        return max(self.at_once, self.of_many)
 
 
 def crowd(seed: int) -> Crowd:
@@ -81,6 +88,7 @@ def crowd(seed: int) -> Crowd:
         wishes=sorted(wishes, key=lambda wish: wish.at_s),
         limits=limits,
         at_once=chance.choice([1, 1, 2, 64]),
+        of_many=3 * (seed % 2),
         thinks_s=chance.choice([0.0, 0.01, 0.2]),
         plan=_plan(seed, chance),
     )

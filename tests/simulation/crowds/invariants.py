@@ -197,7 +197,7 @@ def _fairness(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterat
             mine = served.pop(owner_of(turn), 0) + repeats[turn]
             rows = 1 + (mine - 1) // weights.get(str(owner_of(turn)), 1)
             for owner, often in served.items():
-                if often > rows * weights.get(str(owner), 1) + given.at_once:
+                if often > rows * weights.get(str(owner), 1) + given.most_at_once:
                     yield f"{owner} had {often} turns opened while {turn[1]} waited, whose owner had {mine}"
 
 
@@ -221,7 +221,7 @@ def _rows(given: Crowd, requests: Sequence[Request], trace: Trace) -> Iterator[s
     row: list[TurnKey] = []
     for place, turn in enumerate(order):
         user, now_s = turn[0].user, opened[turn]
-        if sum(left[other] >= now_s for other in order[:place]) < given.at_once:
+        if sum(left[other] >= now_s for other in order[:place]) < given.most_at_once:
             row = []
             continue
         if row and row[-1][0].user == user:

@@ -77,7 +77,14 @@ def _serve(given: Crowd, seed: int) -> Served:
     root = Node(kind="llm", name="root", thinks_s=given.thinks_s)
     with seeded(loop, seed) as calls:
         world = World(
-            loop, deployment_of(build(root)), given.plan, calls, seed, limits=given.limits, turns_opened_at_once=given.at_once
+            loop,
+            deployment_of(build(root)),
+            given.plan,
+            calls,
+            seed,
+            limits=given.limits,
+            turns_opened_at_once=given.at_once,
+            turns_of_many_opened_at_once=given.of_many,
         )
         try:
             loop.run_until_complete(_meet(world, given, served))

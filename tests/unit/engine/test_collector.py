@@ -15,7 +15,7 @@ from runtime import Runtime
 from runtime.driver.updates import trees
 from runtime.engine.local import LocalEngine
 from runtime.engine.process import collector
-from runtime.engine.process.collector import OBJECTS, existing_left_out, look_less_often
+from runtime.engine.process.collector import OBJECTS, THRESHOLDS, existing_left_out, look_less_often
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +40,8 @@ def runtime(folder: Path) -> Runtime:
 def test_it_looks_less_often_until_the_last_runtime_has_ended(tmp_path: Path) -> None:
     with runtime(tmp_path / "a"):
         with runtime(tmp_path / "b"):
-            assert gc.get_threshold() == (OBJECTS, 10, 10)
-        assert gc.get_threshold() == (OBJECTS, 10, 10)
+            assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_threshold() == THRESHOLDS
     assert gc.get_threshold() == (700, 10, 10)
 
 
@@ -56,7 +56,7 @@ def test_a_program_that_looks_less_often_by_itself_is_left_alone(tmp_path: Path,
 def test_what_a_program_sets_meanwhile_stands(tmp_path: Path) -> None:
     with runtime(tmp_path):
         gc.set_threshold(900)
-    assert gc.get_threshold()[0] == 900
+    assert gc.get_threshold() == (900, 10, 10)
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
 from actors.errors import TurnCancelledError
@@ -16,6 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
+from actors.rules.capacity.opening_window import opened_at_once
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.gate import GatePlace, TurnGate
@@ -25,6 +28,7 @@ from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.separate_actors import Ways
 from tests.support.fixtures.session_fixture import settled
+from tests.support.tries import tries
 
 Build = Callable[..., RunnerFixture]
 
@@ -161,7 +165,7 @@ def start(runner: RunnerRef, user: str, number: int, session: str = "") -> async
 
 def runner_of(fixture: RunnerFixture, session: SessionRef) -> RunnerRef:
     """A Runner that opens one turn at a time."""
-    environment = RunnerEnvironment(session, fixture.directory, fixture.artifacts, turns_opened_at_once=1)
+    environment = RunnerEnvironment(session, fixture.directory, fixture.artifacts, turns_opened_at_once=1, turns_of_many_opened_at_once=1)
     runner = RunnerRef(LocalLink(RunnerActor(environment)))
     fixture.directory.environment = replace(fixture.directory.environment, runner=runner)
     return runner
@@ -286,3 +290,70 @@ async def test_a_turn_that_ends_before_its_agent_has_begun_lets_the_next_one_in(
     gate.open()
     await runner.stop()
     await fixture.close()
+
+
+async def test_more_are_inside_while_many_users_wait_and_as_few_as_ever_for_one_who_asks_for_much() -> None:
+    turns = Arrivals(gate := TurnGate(2, of_many=4))
+    await turns.come("a1", "a2", "a3", "a4", "a5", "b1")
+    assert turns.inside == ["a1", "a2"]
+    # Three users wait: as many may be inside. One that is let in waits no more.
+    await turns.come("c1")
+    assert (turns.inside, len(gate)) == (["a1", "a2", "a3"], 4)
+    await turns.come("d1", "e1", "f1", "g1")
+    assert turns.inside == ["a1", "a2", "a3", "b1"]
+    for name in ("a1", "a2", "a3", "b1"):
+        await turns.leave(name)
+    assert turns.inside[4:] == ["c1", "a4", "d1", "e1"]
+    # Three users wait, then two: no more are inside than before they came.
+    for name in ("c1", "a4", "d1", "e1"):
+        await turns.leave(name)
+    assert (turns.inside[8:], len(gate)) == (["f1", "g1"], 1)
+
+
+@given(
+    least=st.integers(1, 3),
+    most=st.integers(0, 5),
+    steps=st.lists(st.tuples(st.sampled_from(["come", "come", "leave", "cancel"]), st.integers(0, 5)), max_size=40),
+)
+@settings(deadline=None, max_examples=tries(40))
+def test_there_are_never_more_inside_than_may_be_nor_fewer_while_some_wait(
+    least: int, most: int, steps: list[tuple[str, int]]
+) -> None:
+    async def play() -> None:
+        turns = Arrivals(gate := TurnGate(least, of_many=most))
+        inside, waiting = list[str](), dict[str, str]()
+        for number, (what, chosen) in enumerate(steps):
+            before = len(inside)
+            if what == "come":
+                name = f"{'abcdef'[chosen]}{number}"
+                waiting[name] = name[0]
+                await turns.come(name)
+            elif what == "leave" and inside:
+                await turns.leave(inside.pop(chosen % len(inside)))
+            elif what == "cancel" and waiting:
+                name = list(waiting)[chosen % len(waiting)]
+                del waiting[name]
+                turns.tasks[name].cancel()
+                await settled()
+            came = [name for name in waiting if name in turns.inside]
+            inside += came
+            for name in came:
+                del waiting[name]
+            users = len(set(waiting.values()))
+            assert len(gate) == len(waiting)
+            if came:
+                # The last of them was let in while its user, too, was waiting.
+                assert len(inside) <= max(least, min(users + 1, most))
+            else:
+                assert len(inside) <= before
+            if waiting:
+                assert len(inside) >= opened_at_once(users, least, most)
+        while inside:
+            await turns.leave(inside.pop())
+            came = [name for name in waiting if name in turns.inside]
+            inside += came
+            for name in came:
+                del waiting[name]
+        assert not waiting
+
+    asyncio.run(play())
