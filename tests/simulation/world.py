@@ -47,7 +47,7 @@ from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
 SETTINGS = Settings()
-OPENED_AT_ONCE = 64
+OPENS, OPENED_AT_ONCE = ("turns_opened_at_once", "turns_of_many_opened_at_once"), 64
 """Turns that a Runner opens at the same time."""
 NOTICED_S = 0.05
 """The longest time until a process that stands by notices that the one that leads is gone."""
@@ -106,8 +106,7 @@ class World:
         seed: decides everything else.
         groups: agents live in so many processes of a Runner; 0: each has one of its own.
         limits: of the Runner.
-        turns_opened_at_once: by the Runner; None: OPENED_AT_ONCE.
-        turns_of_many_opened_at_once: while more users wait than that; 0: no more.
+        opens: turns that the Runner opens at the same time, and while more users wait; None: OPENED_AT_ONCE.
 
     Attributes:
         faults: has the faults of the plan come.
@@ -129,8 +128,7 @@ class World:
         groups: int = 0,
         *,
         limits: Limits = DEFAULT_LIMITS,
-        turns_opened_at_once: int | None = None,
-        turns_of_many_opened_at_once: int = 0,
+        opens: tuple[int, int] | None = None,
     ) -> None:
         self.loop = loop
         self.trace = Trace()
@@ -144,8 +142,7 @@ class World:
         self._groups = groups
         self._limits = limits
         self.settings = SETTINGS.model_copy(update={"max_waiting_turns": limits.max_waiting_turns})
-        self._turns_opened_at_once = turns_opened_at_once
-        self._turns_of_many_opened_at_once = turns_of_many_opened_at_once
+        self._opens: dict[str, Any] = dict(zip(OPENS, opens or (OPENED_AT_ONCE, 0), strict=True))
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
@@ -275,8 +272,7 @@ class World:
             self._deployment.tree.plugins,
             limits=self._limits,
             version=self._deployment.tree.version.id,
-            turns_opened_at_once=OPENED_AT_ONCE if self._turns_opened_at_once is None else self._turns_opened_at_once,
-            turns_of_many_opened_at_once=self._turns_of_many_opened_at_once,
+            **self._opens,
             term=term,
             is_restarted=is_restarted,
             on_replaced=partial(self._give_up, process) if self._has_standby else None,

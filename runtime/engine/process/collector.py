@@ -122,4 +122,3 @@ class RareCollection:
 
 RARE_COLLECTION = RareCollection()
 """Of this program."""
-

@@ -76,16 +76,8 @@ def _serve(given: Crowd, seed: int) -> Served:
     forget_calls()
     root = Node(kind="llm", name="root", thinks_s=given.thinks_s)
     with seeded(loop, seed) as calls:
-        world = World(
-            loop,
-            deployment_of(build(root)),
-            given.plan,
-            calls,
-            seed,
-            limits=given.limits,
-            turns_opened_at_once=given.at_once,
-            turns_of_many_opened_at_once=given.of_many,
-        )
+        opens = (given.at_once, given.of_many)
+        world = World(loop, deployment_of(build(root)), given.plan, calls, seed, limits=given.limits, opens=opens)
         try:
             loop.run_until_complete(_meet(world, given, served))
         except StuckError as error:

@@ -148,5 +148,5 @@ def test_what_existed_is_looked_at_again_after_a_failure() -> None:
 def test_a_process_looks_less_often_and_a_program_in_it_leaves_that(tmp_path: Path, objects: int) -> None:
     look_less_often(objects)
     with runtime(tmp_path):
-        assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((objects, 10, 10), True)
+        assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((objects, *THRESHOLDS[1:]), True)
     assert gc.get_threshold()[0] == objects

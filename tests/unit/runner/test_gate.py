@@ -165,7 +165,9 @@ def start(runner: RunnerRef, user: str, number: int, session: str = "") -> async
 
 def runner_of(fixture: RunnerFixture, session: SessionRef) -> RunnerRef:
     """A Runner that opens one turn at a time."""
-    environment = RunnerEnvironment(session, fixture.directory, fixture.artifacts, turns_opened_at_once=1, turns_of_many_opened_at_once=1)
+    environment = RunnerEnvironment(
+        session, fixture.directory, fixture.artifacts, turns_opened_at_once=1, turns_of_many_opened_at_once=1
+    )
     runner = RunnerRef(LocalLink(RunnerActor(environment)))
     fixture.directory.environment = replace(fixture.directory.environment, runner=runner)
     return runner
