@@ -1,7 +1,7 @@
 """How many turns a Runner opens at the same time: a few, and more of them while many users wait.
 
 What is inside is worked on by all processes in turn: the Runner, the Session actor, the agents. With few inside they wait for
-each other, and cores lie idle; with many inside whoever comes next stands behind all of them. So the turns of one user are few at
+each other, and cores lie idle; with many inside the next one stands behind all of them. So the turns of one user are few at
 a time, however many it has asked for. Where more users wait than are inside, who comes next waits for its turn among them anyway.
 """
 
