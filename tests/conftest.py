@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Each of the many Runtimes would start processes that no test needs. Those of the pool say so themselves.
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
-    os.environ[NICENESS] = "0"
+    os.environ.setdefault(NICENESS, "0")
     # Stores in Ray's processes, and of programs that tests start, are as everywhere else.
     share_compiled_queries()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place_of_folders()))
