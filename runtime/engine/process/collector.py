@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
@@ -11,12 +11,6 @@ OBJECTS = 50_000
 """New objects after which Python looks through them for garbage. By default 700: so many are alive in a few turns at once.
 
 At 10,000, which some 50 turns at once have, it took a sixth of the CPU of 256 turns at once; at 700 more than half of it.
-"""
-
-OF_A_SERVER = 200_000
-"""The same in a server, where 300 requests that wait for their turns are 50,000 objects.
-
-To look through those takes a tenth of a second, in which no request is answered, and finds nothing: what ends leaves no garbage.
 """
 
 THRESHOLDS = (OBJECTS, 40, 3)
@@ -29,17 +23,33 @@ process stood still for a fifth of a second.
 """
 
 
-def look_less_often(objects: int = OBJECTS) -> None:
-    """Have Python look for garbage less often in this process, and never among what exists now.
+WITHOUT_GARBAGE = (2_000_000, 1, 3)
+"""The same in processes of ours after a look that found next to nothing: what ends there leaves no garbage, only users' code may.
+
+To look through the million objects of ten thousand turns once, as they come, is a seventh of the CPU of their openings; and 300
+requests that wait at a server are 50,000 objects, for which it would answer none for a tenth of a second.
+"""
+
+NEXT_TO_NOTHING = OBJECTS // 100
+"""Objects of garbage."""
+
+
+def look_less_often() -> None:
+    """Have Python look for garbage less often in this process, hardly ever while there is none, and never among what exists now.
 
     Ray, pydantic and the agents' own modules are hundreds of thousands of objects that live as long as the process. To go through
     them again and again was a sixth of what a turn costs.
-
-    Args:
-        objects: the number of new ones after which it looks.
     """
     gc.freeze()
-    gc.set_threshold(objects, *THRESHOLDS[1:])
+    gc.set_threshold(*THRESHOLDS)
+    if _after_look not in gc.callbacks:
+        gc.callbacks.append(_after_look)
+
+
+def _after_look(phase: str, found: Mapping[str, int]) -> None:
+    """Decide after how many new objects the next look is. Thresholds that somebody else has set stand."""
+    if phase == "stop" and gc.get_threshold() in (THRESHOLDS, WITHOUT_GARBAGE):
+        gc.set_threshold(*(THRESHOLDS if found["collected"] > NEXT_TO_NOTHING else WITHOUT_GARBAGE))
 
 
 class Existing:

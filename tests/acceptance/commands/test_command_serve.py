@@ -20,7 +20,7 @@ from actors import LlmAgent
 from actors.errors import DefinitionError, RaygroveError, RequestError
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
-from runtime.engine.process.collector import OF_A_SERVER
+from runtime.engine.process.collector import THRESHOLDS, WITHOUT_GARBAGE
 from runtime.frontends.console import cli
 from runtime.frontends.web.serving import WebServer
 from runtime.web import app_for
@@ -118,15 +118,23 @@ def test_a_port_in_use_is_told_with_ways_out_before_anything_starts(app: str, ho
 
 
 def test_while_it_serves_python_looks_for_garbage_rarely(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, was_frozen, serving = gc.get_threshold(), gc.get_freeze_count() > 0, list[int]()
-    monkeypatch.setattr(WebServer, "run", lambda server: serving.append(gc.get_threshold()[0]))
+    before, was_frozen, callbacks = gc.get_threshold(), gc.get_freeze_count() > 0, list(gc.callbacks)
+    serving: list[tuple[int, int, int]] = []
+
+    def serve(_: WebServer) -> None:
+        serving.append(gc.get_threshold())
+        gc.collect(0)
+        serving.append(gc.get_threshold())
+
+    monkeypatch.setattr(WebServer, "run", serve)
     try:
         assert invoke(app, "--port", "0").exit_code == 0
     finally:
         gc.set_threshold(*before)
+        gc.callbacks[:] = callbacks
         if not was_frozen:
             gc.unfreeze()
-    assert serving == [OF_A_SERVER]
+    assert serving == [THRESHOLDS, WITHOUT_GARBAGE]
 
 
 def test_a_server_whose_port_is_taken_while_its_apps_start_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,14 @@ from runtime import Runtime
 from runtime.driver.updates import trees
 from runtime.engine.local import LocalEngine
 from runtime.engine.process import collector
-from runtime.engine.process.collector import OBJECTS, THRESHOLDS, existing_left_out, look_less_often
+from runtime.engine.process.collector import (
+    NEXT_TO_NOTHING,
+    OBJECTS,
+    THRESHOLDS,
+    WITHOUT_GARBAGE,
+    existing_left_out,
+    look_less_often,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -143,10 +150,43 @@ def test_what_existed_is_looked_at_again_after_a_failure() -> None:
     assert gc.get_freeze_count() == 0
 
 
-@pytest.mark.usefixtures("nothing_frozen")
-@pytest.mark.parametrize("objects", [OBJECTS, 4 * OBJECTS])
-def test_a_process_looks_less_often_and_a_program_in_it_leaves_that(tmp_path: Path, objects: int) -> None:
-    look_less_often(objects)
+@pytest.fixture
+def one_that_looks_less_often() -> Iterator[None]:
+    """A process as those of a deployment."""
+    before = list(gc.callbacks)
+    look_less_often()
+    yield
+    gc.callbacks[:] = before
+
+
+def leave_garbage(objects: int) -> None:
+    for _ in range(objects):
+        held: list[object] = []
+        held.append(held)
+
+
+@pytest.mark.usefixtures("nothing_frozen", "one_that_looks_less_often")
+def test_a_process_looks_less_often_and_a_program_in_it_leaves_that(tmp_path: Path) -> None:
+    assert gc.get_freeze_count() > 0
     with runtime(tmp_path):
-        assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((objects, *THRESHOLDS[1:]), True)
-    assert gc.get_threshold()[0] == objects
+        assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_threshold() == THRESHOLDS
+
+
+@pytest.mark.usefixtures("nothing_frozen", "one_that_looks_less_often")
+def test_a_process_hardly_looks_for_garbage_until_it_finds_some() -> None:
+    gc.collect(0)
+    assert gc.get_threshold() == WITHOUT_GARBAGE
+    leave_garbage(2 * NEXT_TO_NOTHING)
+    gc.collect(0)
+    assert gc.get_threshold() == THRESHOLDS
+    leave_garbage(NEXT_TO_NOTHING // 2)
+    gc.collect(0)
+    assert gc.get_threshold() == WITHOUT_GARBAGE
+
+
+@pytest.mark.usefixtures("nothing_frozen", "one_that_looks_less_often")
+def test_thresholds_that_the_code_of_a_user_has_set_stand() -> None:
+    gc.set_threshold(900, 5, 5)
+    gc.collect(0)
+    assert gc.get_threshold() == (900, 5, 5)

@@ -74,7 +74,7 @@ def serve(
 ) -> None:
     """Serve apps over HTTP, until Ctrl-C. It needs the extra `web`."""
     from actors.errors import DefinitionError, RequestError
-    from runtime.engine.process.collector import OF_A_SERVER, look_less_often
+    from runtime.engine.process.collector import look_less_often
 
     if len(paths) > 1 and app_name is not None:
         raise RequestError("--app-name names one app, and there are several paths")
@@ -114,7 +114,7 @@ def serve(
     with ExitStack() as started:
         for runtime in runtimes:
             started.enter_context(runtime)
-        look_less_often(OF_A_SERVER)
+        look_less_often()
         server.run()
 
 
