@@ -47,7 +47,7 @@ def look_less_often() -> None:
 
 
 def _after_look(phase: str, found: Mapping[str, int]) -> None:
-    """Decide after how many new objects the next look is. Thresholds that somebody else has set stand."""
+    """Decide after how many new objects the next look is. Thresholds that code of users has set stand."""
     if phase == "stop" and gc.get_threshold() in (THRESHOLDS, WITHOUT_GARBAGE):
         gc.set_threshold(*(THRESHOLDS if found["collected"] > NEXT_TO_NOTHING else WITHOUT_GARBAGE))
 
