@@ -174,6 +174,11 @@ define install
 @{ [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python --no-deps --require-hashes -r $(2); } \
   || $(1)/bin/$(PIP) --no-deps --require-hashes -r $(2)
 endef
+# Both, one after the other.
+define environment
+$(call make_environment,$(1))
+$(call install,$(1),$(2))
+endef
 PIP := pip install --quiet --disable-pip-version-check
 ITSELF := $(PIP) --no-deps --no-build-isolation --editable .
 
@@ -194,36 +199,30 @@ $(UI_READY): $(READY)
 	@touch $@
 
 $(ADK_READY):
-	$(call make_environment,.venv-adk)
-	$(call install,.venv-adk,tests/adk/requirements.lock)
+	$(call environment,.venv-adk,tests/adk/requirements.lock)
 	@$(ADK)/$(ITSELF)
 	@touch $@
 
 $(JUDGE_READY):
-	$(call make_environment,.venv-judge)
-	$(call install,.venv-judge,tests/adk/judge/requirements.lock)
+	$(call environment,.venv-judge,tests/adk/judge/requirements.lock)
 	@$(JUDGE)/$(ITSELF)
 	@touch $@
 
 $(EXTRAS_READY):
-	$(call make_environment,.venv-extras)
-	$(call install,.venv-extras,tests/extras/requirements.lock)
+	$(call environment,.venv-extras,tests/extras/requirements.lock)
 	@$(EXTRAS)/$(ITSELF)
 	@touch $@
 
 $(LOWEST_RAY_READY):
-	$(call make_environment,.venv-lowest-ray)
-	$(call install,.venv-lowest-ray,tests/rays/lowest.lock)
+	$(call environment,.venv-lowest-ray,tests/rays/lowest.lock)
 	@$(LOWEST_RAY)/$(ITSELF)
 	@touch $@
 
 $(OTHER_READY):
-	$(call make_environment,.venv-other-python)
-	$(call install,.venv-other-python,requirements-dev.lock)
+	$(call environment,.venv-other-python,requirements-dev.lock)
 	@$(OTHER)/$(ITSELF)
 	@touch $@
 
 $(MODELS_READY):
-	$(call make_environment,.venv-models)
-	$(call install,.venv-models,tests/models/requirements.lock)
+	$(call environment,.venv-models,tests/models/requirements.lock)
 	@touch $@

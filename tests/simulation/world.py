@@ -47,7 +47,7 @@ from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
 SETTINGS = Settings()
-OPENS, OPENED_AT_ONCE = ("turns_opened_at_once", "turns_of_many_opened_at_once"), 64
+OPENED_AT_ONCE = 64
 """Turns that a Runner opens at the same time."""
 NOTICED_S = 0.05
 """The longest time until a process that stands by notices that the one that leads is gone."""
@@ -142,7 +142,7 @@ class World:
         self._groups = groups
         self._limits = limits
         self.settings = SETTINGS.model_copy(update={"max_waiting_turns": limits.max_waiting_turns})
-        self._opens: dict[str, Any] = dict(zip(OPENS, opens or (OPENED_AT_ONCE, 0), strict=True))
+        self._opens = opens or (OPENED_AT_ONCE, 0)
         self._random = random.Random(f"world {seed}")
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
@@ -264,15 +264,15 @@ class World:
         process = self._process("runner", can_restart=True)
         directory = SimDirectory(partial(self._start_agent, process), self._kill_soon, self._wires, process)
         process.directory = directory
-        artifacts = FailingArtifactStore()
         environment = RunnerEnvironment(
             self.session_ref(process),
             directory,
-            artifacts,
+            FailingArtifactStore(),
             self._deployment.tree.plugins,
             limits=self._limits,
             version=self._deployment.tree.version.id,
-            **self._opens,
+            turns_opened_at_once=self._opens[0],
+            turns_of_many_opened_at_once=self._opens[1],
             term=term,
             is_restarted=is_restarted,
             on_replaced=partial(self._give_up, process) if self._has_standby else None,

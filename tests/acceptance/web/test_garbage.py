@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,6 +15,9 @@ from tests.support.servers.web_server import TIMEOUT_S
 TIMES = 20
 MOST_EACH = 2
 """Objects: what else goes on in the process may leave some."""
+
+Do = Callable[[Runtime, str, str, int], None]
+"""Asks something of a deployment or its server, as a user, in the session of a number."""
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +56,7 @@ def get(rt: Runtime, url: str, user: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("do", [run, post, stream, get], ids=lambda each: each.__name__)
-def test_nothing_is_left_for_the_collector(rt: Runtime, url: str, user: str, do: object) -> None:
-    assert callable(do)
+def test_nothing_is_left_for_the_collector(rt: Runtime, url: str, user: str, do: Do) -> None:
     for number in range(2):
         do(rt, url, user, number)
     gc.collect()

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -48,29 +48,6 @@ class Load(Protocol):
         """Begin turns at a rate, and wait until each has its answer."""
 
 
-class Refused(Exception):
-    """A turn was refused. Argument: after how many seconds to ask again."""
-
-
-Ask = Callable[[], Awaitable[None]]
-"""Runs a turn to its end, in the session whose turn it is. Raises Refused."""
-
-
-async def one(ask: Ask, tally: Tally) -> None:
-    """Run one turn, and note what becomes of it."""
-    began_s = time.perf_counter()
-    try:
-        await ask()
-    except Refused as refused:
-        tally.refused_ms.append((time.perf_counter() - began_s) * 1_000)
-        tally.waits_s.append(float(refused.args[0]))
-    except Exception as error:
-        tally.note_error(f"{type(error).__name__}: {error}")
-    else:
-        tally.answered += 1
-        tally.answered_ms.append((time.perf_counter() - began_s) * 1_000)
-
-
 class RuntimeLoad:
     """A program of the deployment asks, by `rt.run`. A turn is due when that is called."""
 
@@ -84,7 +61,7 @@ class RuntimeLoad:
 
         async def work() -> None:
             while time.perf_counter() - began_s < seconds:
-                await one(self._ask, tally)
+                await self._run(tally)
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
         return (tally.answered - before) / (time.perf_counter() - began_s)
@@ -95,19 +72,27 @@ class RuntimeLoad:
         began_s, number = time.perf_counter(), 0
         while (now_s := time.perf_counter() - began_s) < seconds:
             while number < now_s * per_s:
-                task = asyncio.create_task(one(self._ask, tally))
+                task = asyncio.create_task(self._run(tally))
                 asked.add(task)
                 task.add_done_callback(asked.discard)
                 number += 1
             await asyncio.sleep(TICK_S)
         await asyncio.gather(*asked)
 
-    async def _ask(self) -> None:
+    async def _run(self, tally: Tally) -> None:
+        """Run one turn, in the session whose turn it is, and note what becomes of it."""
+        began_s = time.perf_counter()
         user, session = next(self._places)
         try:
             await self._rt.run(user_id=user, session_id=session, message="go on")
         except OverloadedError as error:
-            raise Refused(error.retry_after_s) from error
+            tally.refused_ms.append((time.perf_counter() - began_s) * 1_000)
+            tally.waits_s.append(error.retry_after_s)
+        except Exception as error:
+            tally.note_error(f"{type(error).__name__}: {error}")
+        else:
+            tally.answered += 1
+            tally.answered_ms.append((time.perf_counter() - began_s) * 1_000)
 
 
 class HttpLoad:
