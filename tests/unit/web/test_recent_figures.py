@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -138,7 +139,7 @@ async def test_a_page_gets_what_is_new_also_where_the_clock_was_set_back(monkeyp
 async def test_a_deployment_that_answers_slowly_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     times = iter(range(0, 10_000, 3))
-    monkeypatch.setattr(recent, "time", SimpleNamespace(monotonic=lambda: float(next(times))))
+    monkeypatch.setattr(recent, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: float(next(times))}))
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
