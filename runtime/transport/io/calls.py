@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol
 
+import msgspec
+
 from actors.interfaces.transport import EarlyReply
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.protocol.client import ClientEvent, Replied, RepliedEarly
@@ -25,27 +27,22 @@ class CallOwner(Protocol):
         ...
 
 
-class ChannelCall:
+class ChannelCall(msgspec.Struct, eq=False):
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
-    Args:
+    Attributes:
         owner: the channel.
         early: takes the replies before the last one, as far as they arrive.
-
-    Attributes:
         number: 0 until the request is first written.
         future: of the reply, while it is waited for.
     """
 
-    __slots__ = ("early", "future", "number", "owner", "raw", "slot")
-
-    def __init__(self, raw: bytes, slot: int, owner: CallOwner, early: EarlyReply | None = None) -> None:
-        self.owner = owner
-        self.early = early
-        self.raw = raw
-        self.slot = slot
-        self.number = 0
-        self.future: asyncio.Future[bytes] | None = None
+    raw: bytes
+    slot: int
+    owner: CallOwner
+    early: EarlyReply | None = None
+    number: int = 0
+    future: asyncio.Future[bytes] | None = None
 
     def __enter__(self) -> ChannelCall:
         return self
@@ -119,8 +116,11 @@ class CallTable:
                 self._loop.call_soon(call.early, event.payload)
             return
         call = self._sent.pop(event.number)
-        future = call.future = call.future or self._loop.create_future()
-        if future.done():
+        future = call.future
+        if future is None:
+            # Its caller has heard of a loss, and may ask again.
+            future = call.future = self._loop.create_future()
+        elif future.done():
             return
         if isinstance(event, Replied):
             future.set_result(event.payload)

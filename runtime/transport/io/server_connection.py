@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY
@@ -52,7 +51,7 @@ class ServedClient:
 
     async def _run(self, request: RequestToRun) -> None:
         number = request.number
-        EARLY_REPLY.set(partial(self._reply_early, number))
+        EARLY_REPLY.set(lambda payload: self._reply_early(number, payload))
         try:
             self.side.reply(number, await self._handler(request.raw, request.slot))
         except BaseException as error:
@@ -66,7 +65,7 @@ class ServedClient:
             if not self._tasks:
                 self._departed.discard(self)
         if self.connection is not None:
-            self.connection.go_on()
+            self.connection.replied()
 
     def _reply_early(self, number: int, payload: bytes) -> None:
         self.side.reply_early(number, payload)
@@ -119,6 +118,13 @@ class ServerConnection(Connection):
     def _take_rest(self) -> None:
         self._rest = None
         self.go_on()
+
+    def replied(self) -> None:
+        """Write a reply, and read on if the client need not wait any more. What is read next says if it has to."""
+        if self._is_held:
+            self.go_on()
+        elif not self.is_closed:
+            self.pump()
 
     def go_on(self) -> None:
         """Write what is there, and read on if the client need not wait any more."""

@@ -35,13 +35,16 @@ class Writer:
     def pump(self) -> None:
         """Called when something was put into the outbox."""
         outbox = self._outbox
-        if not outbox.short_bytes and not outbox.long_bytes:
+        short_bytes, long_bytes = outbox.short_bytes, outbox.long_bytes
+        if not short_bytes and not long_bytes:
             return
-        if not self._puts_of_pass:
+        puts = self._puts_of_pass = self._puts_of_pass + 1
+        if puts == 1:
             self._loop.call_soon(self._end_pass)
-        self._puts_of_pass += 1
-        is_lone = self._puts_of_pass == 1 and self._lone_passes >= LONE_PASSES
-        if is_lone or outbox.long_bytes or outbox.short_bytes >= GATHERED_BYTES:
+            if self._lone_passes >= LONE_PASSES:
+                self.flush()
+                return
+        if long_bytes or short_bytes >= GATHERED_BYTES:
             self.flush()
 
     def _end_pass(self) -> None:

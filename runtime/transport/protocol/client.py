@@ -9,7 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
 from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind, ack_frames, frame, read_failure, wanted_frames
@@ -28,27 +28,25 @@ ACK_BYTES = 64 * 1024
 MAX_WAITING_BYTES = 256 * 1024
 """Bytes of short requests that may wait to be written. Long ones are never copied, so they may all wait."""
 
-_REPLY = int(Kind.REPLY)
+# Plain numbers: Python 3.11 looks a member of an enumeration up by a function of its own.
+_REQUEST, _REPLY, _FAILED, _EARLY, _BEAT = map(int, (Kind.REQUEST, Kind.REPLY, Kind.FAILED, Kind.EARLY, Kind.BEAT))
 
 
-@dataclass(slots=True)
-class Replied:
+class Replied(msgspec.Struct, gc=False):
     """The handler of a request has returned."""
 
     number: int
     payload: bytes
 
 
-@dataclass(slots=True)
-class RepliedEarly:
+class RepliedEarly(msgspec.Struct, gc=False):
     """The handler of a request has sent a reply, and goes on."""
 
     number: int
     payload: bytes
 
 
-@dataclass(slots=True)
-class HandlerFailed:
+class HandlerFailed(msgspec.Struct):
     """The handler of a request has raised an error."""
 
     number: int
@@ -125,16 +123,16 @@ class ClientSide:
 
     def send(self, raw: bytes, slot: int = 0) -> int:
         """Write a request, while there is room. Returns its number."""
-        self._last_number += 1
-        self._sent[self._last_number] = raw, slot
-        self._write(self._last_number, raw, slot)
-        return self._last_number
+        number = self._last_number = self._last_number + 1
+        self._sent[number] = raw, slot
+        self._write(number, raw, slot)
+        return number
 
     def _write(self, number: int, raw: bytes, slot: int) -> None:
         if len(raw) > MAX_PAYLOAD:
             self.outbox.put_long(Kind.REQUEST, number, raw, slot)
         else:
-            self.outbox.put_frames(HEADER.pack(len(raw), Kind.REQUEST, number, slot) + raw)
+            self.outbox.put_frames(HEADER.pack(len(raw), _REQUEST, number, slot) + raw)
 
     def abandon(self, number: int) -> None:
         """The reply to a request is not needed."""
@@ -160,14 +158,14 @@ class ClientSide:
             if kind == _REPLY:
                 if self._is_answered(number, payload):
                     return Replied(number, payload)
-            elif kind == Kind.EARLY:
+            elif kind == _EARLY:
                 if number in self._sent:
                     return RepliedEarly(number, payload)
-            elif kind == Kind.FAILED:
+            elif kind == _FAILED:
                 error = read_failure(payload)
                 if self._is_answered(number, payload):
                     return HandlerFailed(number, error)
-            elif kind != Kind.BEAT:
+            elif kind != _BEAT:
                 raise ProtocolError(f"a server sends no frames of kind {kind}")
         return None
 

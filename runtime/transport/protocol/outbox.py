@@ -9,6 +9,8 @@ from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind
 GATHERED_BYTES = 64 * 1024
 """Bytes of short frames that one write takes."""
 
+_PIECE = int(Kind.PIECE)
+
 LONG_AT_ONCE = 4
 """At most this many long messages are interleaved, so a reader buffers no more."""
 
@@ -43,7 +45,7 @@ class FrameQueue:
         self._short.append(whole)
         self.short_bytes += len(whole)
 
-    def put_long(self, kind: Kind, number: int, payload: bytes, slot: int = 0) -> LongMessage:
+    def put_long(self, kind: int, number: int, payload: bytes, slot: int = 0) -> LongMessage:
         """Write a message of more than `MAX_PAYLOAD` bytes, whose last frame is of this kind."""
         message = LongMessage(kind, number, payload, slot)
         self._long.append(message)
@@ -97,7 +99,7 @@ class LongMessage:
         end: how many bytes its connection had written with its last one; 0 until then.
     """
 
-    def __init__(self, kind: Kind, number: int, payload: bytes, slot: int) -> None:
+    def __init__(self, kind: int, number: int, payload: bytes, slot: int) -> None:
         self._kind = kind
         self._number = number
         self._slot = slot
@@ -112,5 +114,5 @@ class LongMessage:
     def next_frame(self) -> tuple[bytes, memoryview]:
         """The next frame: its header and its payload."""
         piece, self._left = self._left[:MAX_PAYLOAD], self._left[MAX_PAYLOAD:]
-        kind = Kind.PIECE if self._left else self._kind
+        kind = _PIECE if self._left else self._kind
         return HEADER.pack(len(piece), kind, self._number, self._slot), piece

@@ -7,6 +7,7 @@ from runtime.transport.protocol.frames import HEADER, MAX_PAYLOAD, Kind
 from runtime.transport.protocol.outbox import LONG_AT_ONCE
 
 _HEADER_BYTES = HEADER.size
+_read_header = HEADER.unpack_from
 _PIECE = int(Kind.PIECE)
 _MAY_BE_LONG = (Kind.REQUEST, Kind.REPLY, Kind.FAILED)
 
@@ -56,7 +57,7 @@ class FrameReader:
                 if len(data) == start and not self._later:
                     self._data, self._start = b"", 0
                 return None
-            length, kind, number, slot = HEADER.unpack_from(data, start)
+            length, kind, number, slot = _read_header(data, start)
             if length > MAX_PAYLOAD:
                 raise ProtocolError(f"a frame says that it has {length} bytes, and {MAX_PAYLOAD} are allowed")
             end = begin + length

@@ -11,7 +11,8 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
@@ -20,11 +21,11 @@ from runtime.transport.protocol.handshake import VERSION, Claim, HandshakeReply
 from runtime.transport.protocol.outbox import FrameQueue, LongMessage
 from runtime.transport.protocol.reader import FrameReader
 
-_REQUEST = int(Kind.REQUEST)
+# Plain numbers: Python 3.11 looks a member of an enumeration up by a function of its own.
+_REQUEST, _REPLY, _FAILED, _EARLY = map(int, (Kind.REQUEST, Kind.REPLY, Kind.FAILED, Kind.EARLY))
 
 
-@dataclass(slots=True)
-class RequestToRun:
+class RequestToRun(msgspec.Struct, gc=False):
     """A request is to be run. `reply` or `failed` follows."""
 
     number: int
@@ -32,16 +33,14 @@ class RequestToRun:
     raw: bytes
 
 
-@dataclass(slots=True)
-class Left:
+class Left(msgspec.Struct):
     """The client will not come again."""
 
 
 ServerEvent = RequestToRun | Left
 
 
-@dataclass(slots=True)
-class _Reply:
+class _Reply(msgspec.Struct, gc=False):
     """A reply that is kept.
 
     Attributes:
@@ -49,7 +48,7 @@ class _Reply:
         long: where it is written in pieces.
     """
 
-    kind: Kind
+    kind: int
     payload: bytes
     end: int | None = None
     long: LongMessage | None = None
@@ -208,11 +207,11 @@ class ServerSide:
             text = f"the reply has {len(payload)} bytes, and {self._max_message_bytes} are allowed"
             self.failed(number, "ValueError", text)
         else:
-            self._end(number, _Reply(Kind.REPLY, payload))
+            self._end(number, _Reply(_REPLY, payload))
 
     def failed(self, number: int, kind: str, text: str) -> None:
         """The handler of a request has raised an error: the name of its class, and its message."""
-        self._end(number, _Reply(Kind.FAILED, pack_failure(kind, text)))
+        self._end(number, _Reply(_FAILED, pack_failure(kind, text)))
 
     def ended(self, number: int) -> None:
         """The handler of a request has ended with the process: there is no reply."""
@@ -235,17 +234,18 @@ class ServerSide:
     def _write(self, number: int, reply: _Reply) -> None:
         if number in self._copies:
             self._settled.add(number)
-        if len(reply.payload) > MAX_PAYLOAD:
-            reply.long = self.outbox.put_long(reply.kind, number, reply.payload)
+        outbox, payload = self.outbox, reply.payload
+        if len(payload) > MAX_PAYLOAD:
+            reply.long = outbox.put_long(reply.kind, number, payload)
         else:
-            self.outbox.put_frames(HEADER.pack(len(reply.payload), reply.kind, number, 0) + reply.payload)
-            reply.long, reply.end = None, self.outbox.short_written_bytes + self.outbox.short_bytes
+            outbox.put_frames(HEADER.pack(len(payload), reply.kind, number, 0) + payload)
+            reply.long, reply.end = None, outbox.short_written_bytes + outbox.short_bytes
 
     def reply_early(self, number: int, payload: bytes) -> None:
         """The handler of a request goes on, and sends this before."""
         is_wanted = self._has_begun and number in self._running and number not in self._unwanted
         if is_wanted and len(payload) <= MAX_PAYLOAD:
-            self.outbox.put_frames(HEADER.pack(len(payload), Kind.EARLY, number, 0) + payload)
+            self.outbox.put_frames(HEADER.pack(len(payload), _EARLY, number, 0) + payload)
 
     def tick(self) -> None:
         """Called in equal times while there is a connection. Raises ProtocolError when the client acknowledges nothing."""
