@@ -8,11 +8,10 @@ from random import Random
 
 import msgspec
 
+from tests.capacity.gates import TurnGate
 from tests.capacity.queues import CommitLog, Cores, Gate, Process, Script, SimulatedTime, Step
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, UnitCosts, shares_s
 
-OPENED_AT_ONCE = 64
-"""Turns that a Runner opens at a time."""
 ROUND_TRIPS = 1
 """Of a transaction, between a Session actor and PostgreSQL."""
 
@@ -121,7 +120,7 @@ class Deployed:
         self.webs, self.runners, self.sessions, self.agents = (placed[part] for part in (WEB, RUNNER, SESSION, AGENT))
         self.stores = [self._hosting(STORE, each.process.cores, each.node, each.process.interpreter) for each in self.sessions]
         self.logs = [self._log(number) for number in range(cluster.shards)]
-        self.gates = [Gate(OPENED_AT_ONCE) for _ in self.runners]
+        self.gates = [TurnGate(time) for _ in self.runners]
 
     def hop(self, origin: Hosting, target: Hosting) -> Step:
         """A message's way."""
@@ -155,7 +154,7 @@ class Deployed:
         return Hosting(process, node, *shares_s(part, cost))
 
     def _varied(self, mean_s: float) -> float:
-        return self._chance.gammavariate(SHAPE, mean_s / SHAPE)
+        return self._chance.gammavariate(SHAPE, mean_s / SHAPE) if mean_s else 0.0
 
     def _log(self, shard: int) -> CommitLog:
         store = self.stores[shard]

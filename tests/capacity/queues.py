@@ -31,11 +31,21 @@ class SimulatedTime:
     def __init__(self) -> None:
         self.now_s = 0.0
         self._numbers = count()
+        self._watches = 0
         self._events: list[tuple[float, int, Then]] = []
 
     def call_in(self, delay_s: float, then: Then) -> None:
         """Call `then` after a while."""
         heappush(self._events, (self.now_s + delay_s, next(self._numbers), then))
+
+    def watch_in(self, delay_s: float, then: Then) -> None:
+        """Call `then` after a while, if anything else is to happen then or later: time does not pass for this alone."""
+        self._watches += 1
+        self.call_in(delay_s, partial(self._watched, then))
+
+    def _watched(self, then: Then) -> None:
+        self._watches -= 1
+        then()
 
     def pause(self, delay_s: float) -> Step:
         """Wait for a while, which takes nothing."""
@@ -43,7 +53,7 @@ class SimulatedTime:
 
     def run(self, has_ended: Callable[[], bool] = lambda: False) -> None:
         """Let time pass until nothing is left to happen, or `has_ended` says so."""
-        while self._events and not has_ended():
+        while len(self._events) > self._watches and not has_ended():
             self.now_s, _, then = heappop(self._events)
             then()
 

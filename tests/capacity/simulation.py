@@ -80,11 +80,13 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         sessions: that ask. One turn of a session runs at a time; others wait in its line.
         rate: turns a second, at any times; None: every session asks again when it has its answer.
         turns: that are played, of all sessions together.
+        users: that have these sessions; None: each has one.
     """
 
     sessions: int
     rate: float | None = None
     turns: int = 5_000
+    users: int | None = None
 
     def __post_init__(self) -> None:
         if self.sessions < 1:
@@ -93,6 +95,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
             raise ClusterError(f"the rate is {self.rate:g} turns a second, and has to be more than 0")
         if self.turns < 1:
             raise ClusterError(f"turns is {self.turns}, and there is at least one")
+        if self.users is not None and self.users < 1:
+            raise ClusterError(f"users is {self.users}, and there is at least one")
 
 
 def simulate(costs: UnitCosts, cluster: Cluster, load: Load, conversation: Conversation | None = None, seed: int = 0) -> Outcome:
@@ -111,9 +115,9 @@ def simulate(costs: UnitCosts, cluster: Cluster, load: Load, conversation: Conve
 
 
 def played(costs: UnitCosts, load: MeasuredLoad) -> Outcome:
-    """The same load on the same machine, simulated. What other programs had of the machine they have there as well."""
+    """The same load of one user on the same machine, simulated. What other programs had of it they have there as well."""
     cluster = Cluster(cores=costs.cores, databases=0, others=round(load.others, 2))
-    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns))
+    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns, users=1))
 
 
 def most(costs: UnitCosts, cluster: Cluster, conversation: Conversation | None = None, seed: int = 0) -> float:
@@ -220,7 +224,7 @@ class _Play:
                 del self._lines[session]
             then()
 
-        begin = partial(play, self._player.turn(session), end)
+        begin = partial(play, self._player.turn(session, session % (self._load.users or self._load.sessions)), end)
         if session in self._lines:
             self._lines[session].append(begin)
         else:

@@ -1,7 +1,8 @@
-"""The queues, held to what queueing theory says of them."""
+"""The queues, held to what queueing theory says of them; and the gate of a Runner, which lets turns in as the real one does."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -10,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.messages.session import SessionKey
+from actors.runner.environment import RunnerEnvironment
+from actors.runner.turns import gate as real
+from tests.capacity.gates import GatePlace, TurnGate
 from tests.capacity.queues import SLICE_S, CommitLog, Cores, Gate, Process, SimulatedTime, Then, play
+from tests.support.fixtures.session_fixture import settled
+from tests.support.tries import tries
+
+Steps = list[tuple[str, int, int]]
+STEP = st.tuples(st.sampled_from(["come", "come", "leave"]), st.integers(0, 5), st.integers(0, 1))
+"""Who comes, by user and session; or the number of the one that leaves."""
 
 
 class Station:
@@ -177,6 +188,68 @@ def test_what_comes_during_a_transaction_is_written_with_the_next_one() -> None:
     time.run()
     assert (groups, log.commits) == ([1, 2, 1], 3)
     assert ended == [1.0, 2.0, 2.0, 3.0]
+
+
+def come_in(gate: TurnGate, steps: Steps) -> list[int]:
+    """The turns that came in, by their numbers, in their order."""
+    inside: list[int] = []
+    places: dict[int, GatePlace] = {}
+    for number, (what, user, session) in enumerate(steps):
+        if what == "come":
+            places[number] = gate.place(user, session)
+            places[number].enter(lambda number=number: inside.append(number))  # type: ignore[misc]
+        elif inside:
+            places[inside[user % len(inside)]].leave()
+    return inside
+
+
+async def really_come_in(gate: real.TurnGate, steps: Steps) -> list[int]:
+    inside: list[int] = []
+    places: dict[int, real.GatePlace] = {}
+    tasks: list[asyncio.Task[None]] = []
+
+    async def enter(number: int, user: int, session: int) -> None:
+        places[number] = await gate.enter((SessionKey("app", f"{user}", f"{session}"), f"e-{number}"))
+        inside.append(number)
+
+    for number, (what, user, session) in enumerate(steps):
+        if what == "come":
+            tasks.append(asyncio.create_task(enter(number, user, session)))
+        elif inside:
+            places[inside[user % len(inside)]].leave()
+        await settled()
+    for task in tasks:
+        task.cancel()
+    return list(inside)
+
+
+@given(least=st.integers(1, 3), most=st.integers(0, 5), steps=st.lists(STEP, max_size=40))
+@settings(deadline=None, max_examples=tries(40))
+def test_turns_come_in_in_the_order_of_the_real_one(least: int, most: int, steps: Steps) -> None:
+    assert come_in(TurnGate(SimulatedTime(), least, most), steps) == asyncio.run(
+        really_come_in(real.TurnGate(least, of_many=most), steps)
+    )
+
+
+def test_it_opens_as_many_as_a_runner_does_few_for_one_user_and_more_for_many() -> None:
+    few, many = RunnerEnvironment.turns_opened_at_once, RunnerEnvironment.turns_of_many_opened_at_once
+    assert few < many
+    asked = 3 * many
+    assert len(come_in(TurnGate(SimulatedTime()), [("come", 0, session) for session in range(asked)])) == few
+    assert len(come_in(TurnGate(SimulatedTime()), [("come", user, 0) for user in range(asked)])) == many
+
+
+def test_who_is_inside_for_too_long_lets_the_next_one_in_and_time_does_not_pass_for_that_alone() -> None:
+    time = SimulatedTime()
+    gate, inside = TurnGate(time, 1, 1), list[tuple[int, float]]()
+    for number in range(3):
+        gate.place(number, number).enter(lambda number=number: inside.append((number, time.now_s)))  # type: ignore[misc]
+    time.run()
+    assert (inside, time.now_s) == ([(0, 0.0)], 0.0)
+    time.call_in(9 * real.HOLD_S, lambda: None)
+    time.run()
+    assert inside == [(0, 0.0), (1, real.HOLD_S), (2, 2 * real.HOLD_S)]
+    assert time.now_s == 9 * real.HOLD_S
 
 
 def mean(values: Sequence[float]) -> float:

@@ -92,7 +92,7 @@ def test_unit_costs_are_found_again_from_the_loads_of_a_machine_that_has_them() 
 
 def simulated(costs: UnitCosts, sessions: int, turns: int) -> MeasuredLoad:
     """A load as it would be measured on a machine with these unit costs."""
-    outcome = simulate(costs, Cluster(cores=2, databases=0), Load(sessions=sessions, turns=turns), seed=7)
+    outcome = simulate(costs, Cluster(cores=2, databases=0), Load(sessions=sessions, turns=turns, users=1), seed=7)
     passes = {**outcome.passes, DATABASE: 0.0}
     cost = {**costs.parts, DATABASE: UnitCost(pass_ms=0, turn_ms=0)}
     return MeasuredLoad(

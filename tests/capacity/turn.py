@@ -45,24 +45,28 @@ class TurnPlayer:
         self._deployed = deployed
         self._conversation = conversation
 
-    def turn(self, session: int) -> Script:
-        """One turn of a session, until the program that asked has the answer."""
+    def turn(self, session: int, user: int) -> Script:
+        """One turn of a session of a user, until the program that asked has the answer."""
         parts = self._deployed
         web, agent = (_of(hostings, session) for hostings in (parts.webs, parts.agents))
         runner, shard = (_of(hostings, session) for hostings in (parts.runners, parts.sessions))
-        gate, log = _of(parts.gates, session), _of(parts.logs, session)
+        place, log = _of(parts.gates, session).place(user, session), _of(parts.logs, session)
         yield self._take(web)
         yield parts.hop(web, runner)
-        yield gate.enter
+        yield place.enter
         yield self._take(runner)
         yield parts.hop(runner, shard)
         yield self._take(shard)
         play(self._stored(log.write, shard, runner, web))
         yield parts.hop(shard, runner)
         yield self._take(runner)
-        gate.leave()
+        is_kept = place.is_kept()
+        if not is_kept:
+            place.leave()
         yield parts.hop(runner, agent)
         yield self._take(agent)
+        if is_kept:
+            play(self._begun(agent, runner), place.leave)
         yield from self._further_events(web, agent, shard, log.write)
         if self._conversation.model_s:
             yield self._time.pause(self._conversation.model_s)
@@ -85,6 +89,11 @@ class TurnPlayer:
         yield self._take(runner)
         yield parts.hop(runner, web)
         yield self._take(web)
+
+    def _begun(self, agent: Hosting, runner: Hosting) -> Script:
+        """The agent tells the Runner that its run has begun. What a turn costs where many come at once has that in it."""
+        yield self._deployed.hop(agent, runner)
+        yield runner.process.take(0.0)
 
     def _ended(self, shard: Hosting, agent: Hosting, runner: Hosting) -> Script:
         """The agent is told that its event is stored, and tells the Runner how the run ended."""
