@@ -20,6 +20,10 @@ class KeyedLocks(Generic[K]):
     def __init__(self) -> None:
         self._held: dict[K, _Waiting] = {}
 
+    def __contains__(self, key: K) -> bool:
+        """True while the lock is held."""
+        return key in self._held
+
     def locked(self, key: K) -> Locked[K]:
         """An async context manager, inside whose block there is one at a time per key."""
         return Locked(self._held, key)

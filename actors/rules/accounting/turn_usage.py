@@ -84,7 +84,7 @@ class TurnUsage:
     """
 
     def __init__(self, spent: Spent | None = None) -> None:
-        self.spent: dict[Spender, Amounts] = dict(spent or {})
+        self.spent: dict[Spender, Amounts] = dict(spent) if spent else {}
 
     def note(self, author: str, model: str | None, amounts: Amounts) -> None:
         """Add what an event of the turn says, which must not be added twice.
@@ -128,8 +128,11 @@ def _count(told: int | None) -> int:
 def packed(spent: Spent) -> bytes:
     """The sums of one turn as they are stored; never empty."""
     spenders = tuple(sorted(spent))
-    numbers = [min(number, MOST_STORED) for spender in spenders for number in spent[spender]]
-    return _first_part(spenders) + struct.pack(f"<{len(numbers)}q", *numbers)
+    try:
+        numbers = [_AMOUNTS.pack(*spent[spender]) for spender in spenders]
+    except struct.error:
+        numbers = [_AMOUNTS.pack(*[min(number, MOST_STORED) for number in spent[spender]]) for spender in spenders]
+    return b"".join((_first_part(spenders), *numbers))
 
 
 @lru_cache(1_000)

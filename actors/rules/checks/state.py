@@ -66,9 +66,9 @@ def split(delta: JsonMapping) -> Scopes:
 def merge(scopes: Scopes) -> JsonObject:
     """One mapping of all scopes, by prefixed keys."""
     merged = dict(scopes.session)
-    merged.update((USER + key, value) for key, value in scopes.user.items())
-    merged.update((APP + key, value) for key, value in scopes.app.items())
-    merged.update((TEMP + key, value) for key, value in scopes.temp.items())
+    for prefix, of_scope in ((USER, scopes.user), (APP, scopes.app), (TEMP, scopes.temp)):
+        for key, value in of_scope.items():
+            merged[prefix + key] = value
     return merged
 
 

@@ -14,29 +14,25 @@ nothing to cancel; the request goes to the head of the queue, and is decided aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from actors.messages.config import OnConcurrentTurn
 from actors.messages.protocol.turns import InterruptFirst, ResumeFirst
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(msgspec.Struct, frozen=True):
     """No turn is open, and nothing keeps one from beginning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """No turn is open. The session was kept for this request, which has waited in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """No turn is open, but another turn is about to begin, or the session is being rewound or deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(msgspec.Struct, frozen=True):
     """A turn is open.
 
     Attributes:
@@ -54,8 +50,7 @@ SessionUse = Free | Kept | Taken | Open
 """What a session is used for when a turn is to be opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpeningFacts:
+class OpeningFacts(msgspec.Struct, frozen=True):
     """All that decides what happens to a request to open a turn.
 
     Attributes:
@@ -71,32 +66,27 @@ class OpeningFacts:
     interrupting: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Store the user's event; the turn runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(msgspec.Struct, frozen=True):
     """Give the open turn to the Runner that asks, with a new epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(msgspec.Struct, frozen=True):
     """Follow the turn that is known. `is_lost`: it is open, but the Runner that asks does not run it and has to resume it."""
 
     is_lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Enter the queue. `at_head`: before all others, since the turn interrupts."""
 
     at_head: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Raise SessionBusyError. `open_turn`: the turn that is open; "" when none is."""
 
     open_turn: str = ""

@@ -75,18 +75,21 @@ def may_answer_for(topology: Topology, caller: str) -> bool:
 
 def obstacle(topology: Topology, name: str) -> PassedOver | None:
     """Why an agent gets no message for having spoken last; None when it may."""
-    if topology.find(name) is None:
+    node = topology.find(name)
+    if node is None:
         return PassedOver(agent=name, because="unknown")
-    top: AgentNode | None = None
-    for node in topology.lineage(name):
+    below: AgentNode | None = None
+    while True:
         if not node.is_llm:
             return PassedOver(agent=name, because="kind", by=node.name)
         if node.disallow_transfer_to_parent:
             return PassedOver(agent=name, because="disallowed", by=node.name)
-        if top is not None and top.name in node.delegates:
-            return PassedOver(agent=name, because="delegate", by=top.name)
-        top = node
-    if top is None or top.name != topology.root.name:
+        if below is not None and below.name in node.delegates:
+            return PassedOver(agent=name, because="delegate", by=below.name)
+        if node.parent is None:
+            break
+        below, node = node, topology[node.parent]
+    if node.name != topology.root.name:
         return PassedOver(agent=name, because="beside", by=name)
     return None
 
@@ -106,10 +109,9 @@ def deciding(topology: Topology, authors: Iterable[str]) -> tuple[str, ...]:
     """
     found = []
     for author in authors:
-        is_known = topology.find(author) is not None
-        is_chosen = is_known and is_transferable(topology, author)
-        if is_chosen or not is_known:
+        passed = obstacle(topology, author)
+        if passed is None or passed.because == "unknown":
             found.append(author)
-        if is_chosen:
+        if passed is None:
             break
     return tuple(found)

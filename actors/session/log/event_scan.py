@@ -9,7 +9,7 @@ import msgspec
 
 from actors.messages.codec import decode, encode
 from actors.messages.event import USER, Event, Usage
-from actors.messages.graph import node_at
+from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonObject, Progress, StateDelta
 from actors.rules.accounting.turn_usage import Amounts, amounts_of
 from actors.rules.checks.budget_question import scope_of
@@ -77,10 +77,13 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
 
     def calls(self) -> Mapping[str, str]:
         """The names of the functions called, by the ids of the calls; found once."""
-        if self.called is None:
-            parts = self.content.parts if self.content is not None else ()
-            self.called = {call.id: call.name for part in parts if (call := part.function_call) is not None and call.id}
-        return self.called
+        called = self.called
+        if called is None:
+            called = self.called = {}
+            for part in self.content.parts if self.content is not None else ():
+                if (call := part.function_call) is not None and call.id:
+                    called[call.id] = call.name
+        return called
 
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""
@@ -101,12 +104,22 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
 
     def responses(self) -> Sequence[tuple[str, Collection[str]]]:
         """The ids of the calls to which the event has function responses, and the keys of these; found once."""
-        if self.responded is None:
-            parts = self.content.parts if self.content is not None else ()
-            self.responded = [
-                (given.id, given.response) for part in parts if (given := part.function_response) is not None and given.id
-            ]
-        return self.responded
+        responded = self.responded
+        if responded is None:
+            responded = self.responded = []
+            for part in self.content.parts if self.content is not None else ():
+                if (given := part.function_response) is not None and given.id:
+                    responded.append((given.id, given.response))
+        return responded
+
+    def is_said(self) -> bool:
+        """True for a response with which a model has gone a step: no question about a budget, and not what a function has said
+        that a tool of the agent has run."""
+        if self.content is None or self.content.role != "model":
+            return False
+        if self.node_info is not None and is_of_tool(self.node_info.path) and node_at(self.node_info.path) != self.author:
+            return False
+        return not (self.long_running_tool_ids and any(map(scope_of, self.long_running_tool_ids)))
 
     def answered(self) -> Sequence[str]:
         """The ids of the calls to which the event has function responses."""

@@ -91,6 +91,14 @@ class SessionLogs:
         """The log, if it is in memory."""
         return self._logs.get(key)
 
+    def at_hand(self, key: SessionKey) -> SessionLog | None:
+        """The log, if it is in memory as the store has it: `load` would return it without a pause."""
+        log = self._logs.get(key)
+        if log is None or log.is_stale or (self._creating and key in self._creating):
+            return None
+        log.used_s = self._clock()
+        return log
+
     async def load(self, key: SessionKey, *, is_early: bool = False) -> SessionLog:
         """The log of a session, in memory and as the store has it.
 
@@ -101,7 +109,7 @@ class SessionLogs:
             SessionNotFoundError: there is no such session.
             StoreError: the store cannot be read.
         """
-        log = await self._find(key, is_early=is_early)
+        log = await self.find(key, is_early=is_early)
         if log is None:
             raise SessionNotFoundError(key.app, key.user, key.session)
         return log
@@ -114,27 +122,24 @@ class SessionLogs:
             log = await self.load(key)
         return log
 
-    async def find(self, key: SessionKey) -> SessionLog | None:
-        """The same; None when there is no such session. Raises StoreError."""
-        return await self._find(key)
-
     async def find_or_new(self, key: SessionKey) -> SessionLog:
         """The log of a session; when there is none, that of a new one, which its first write creates.
 
         Until then nothing else knows of the new log, so nothing may be awaited before that write. Raises StoreError.
         """
-        log = await self._find(key, is_new=True)
+        log = await self.find(key, is_new=True)
         assert log is not None
         return log
 
-    async def _find(self, key: SessionKey, *, is_early: bool = False, is_new: bool = False) -> SessionLog | None:
+    async def find(self, key: SessionKey, *, is_early: bool = False, is_new: bool = False) -> SessionLog | None:
+        """The same; None when there is no such session, or with `is_new` the log of a new one. Raises StoreError."""
         while True:
-            log = self._logs.get(key)
-            creating = self._creating.get(key)
-            if log is not None and not log.is_stale and (creating is None or is_early):
-                log.used_s = self._clock()
+            if (log := self.at_hand(key)) is not None:
                 return log
-            if creating is not None:
+            if (creating := self._creating.get(key)) is not None:
+                if is_early and (log := self._logs.get(key)) is not None and not log.is_stale:
+                    log.used_s = self._clock()
+                    return log
                 # Not there before it is on disk.
                 await asyncio.wait([creating])
                 continue

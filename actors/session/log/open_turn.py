@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.event import USER, now_s
-from actors.messages.graph import is_of_tool, node_at
 from actors.messages.json_types import JsonMapping, JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
@@ -84,6 +83,19 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     taken_back: bytes = b""
     unreserved: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, turn: SessionTurn) -> _Carried:
+        """That of an open turn."""
+        told = (turn.last_calls, tuple(turn.warned), turn.version_seq, turn.reset, turn.taken_back, tuple(turn.unreserved))
+        return cls(turn.temp, turn.config, turn.traceparent, turn.losses, turn.retried_seq, turn.lost_processes, *told)
+
+    def packed(self) -> bytes:
+        """Its encoded form; b"" when it is empty, as that of most turns."""
+        return b"" if self == _NOTHING else encode(self)
+
+
+_NOTHING = _Carried()
+
 
 class TurnNotes(NamedTuple):
     """What the record of a turn tells of its past: see the attributes of SessionTurn."""
@@ -115,8 +127,7 @@ class TurnNotes(NamedTuple):
         # The events of the copy are added to this when the turn goes on.
         less = {spender: amounts for spender, amounts in together(before, negated(spent)).items() if any(amounts)}
         carried.taken_back = packed(less) if less else b""
-        temp = b"" if carried == _Carried() else encode(carried)
-        return msgspec.structs.replace(row, temp=temp, usage=packed({}))
+        return msgspec.structs.replace(row, temp=carried.packed(), usage=packed({}))
 
     def left_behind(self) -> bytes:
         """The part of a record that stays when the turn has ended for good."""
@@ -161,6 +172,14 @@ class SessionTurn:
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
+    # What most turns never get. Objects of this class have few fields of their own beside: those of more than 30 take longer.
+    is_recalled = is_ending = False
+    lost_processes: tuple[LostProcess, ...] = ()
+    retried_seq = version_seq = 0
+    before: Spent | None = None
+    reset = ""
+    taken_back = b""
+
     def __init__(
         self, row: TurnRow, config: RunConfig, runner: str = "", temp: JsonMapping | None = None, traceparent: str = ""
     ) -> None:
@@ -169,21 +188,13 @@ class SessionTurn:
         self.runner = runner
         self.temp = dict(temp or {})
         self.traceparent = traceparent
-        self.is_recalled = False
         self.opened_s = now_s()
         self.lost: set[int] = set()
-        self.lost_processes: tuple[LostProcess, ...] = ()
         self.losses: dict[str, int] = {}
-        self.retried_seq = 0
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
         self.last_calls: dict[str, int] = {}
         self.unreserved: dict[str, None] = {}
-        self.version_seq = 0
         self.warned: dict[str, None] = {}
-        self.before: Spent | None = None
-        self.reset = ""
-        self.taken_back = b""
-        self.is_ending = False
         self._settling: list[asyncio.Future[None]] = []
         self.forget_events()
 
@@ -192,9 +203,8 @@ class SessionTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
-        turn.losses = dict(carried.losses)
+        turn.losses, turn.lost_processes = dict(carried.losses), carried.lost
         turn.retried_seq = carried.retried_seq
-        turn.lost_processes = carried.lost
         turn.last_calls = dict(carried.last_calls)
         turn.warned = dict.fromkeys(carried.warned)
         turn.unreserved = dict.fromkeys(carried.unreserved)
@@ -242,19 +252,16 @@ class SessionTurn:
         self._callers: tuple[str, ...] = ()
         self._progress: dict[str, tuple[int, Progress]] = {}
         self._handovers: list[TransferRecord] = []
-        self.responses: defaultdict[str, int] = defaultdict(int)
-        self.other_calls: defaultdict[str, int] = defaultdict(int)
+        self.responses: dict[str, int] = {}
+        self.other_calls: dict[str, int] = {}
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self.user_seq = self.row.first_seq
         self.raises: dict[str, BudgetAnswers] = {}
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
-        past = (self.losses, self.retried_seq, self.lost_processes, *told)
-        carried = _Carried(self.temp, self.config, self.traceparent, *past)
-        temp = b"" if carried == _Carried() else encode(carried)
-        return msgspec.structs.replace(self.row, temp=temp, last_seq=max(self._head_seq, self.row.opened_seq), usage=b"")
+        last_seq = max(self._head_seq, self.row.opened_seq)
+        return msgspec.structs.replace(self.row, temp=_Carried.of(self).packed(), last_seq=last_seq, usage=b"")
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Sequence[EventScan] = ()) -> TurnRow:
         """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options; any
@@ -265,10 +272,9 @@ class SessionTurn:
             events: those that are stored together with its end.
         """
         status = _STATUS[type(outcome)]
-        row = self.record()
-        temp = row.temp if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
+        temp = _Carried.of(self).packed() if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
         return msgspec.structs.replace(
-            row,
+            self.row,
             status=status,
             agent=agent,
             outcome=encode(outcome),
@@ -289,9 +295,11 @@ class SessionTurn:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
         self.usage.note(event.author, event.model_version, event.amounts())
-        if event.author == USER and event.branch is None:
+        by_user = event.author == USER
+        responses = event.responses()
+        if by_user and event.branch is None:
             self.user_seq = seq
-            answered = [self.open_calls.get(call_id) for call_id, _ in event.responses()]
+            answered = [self.open_calls.get(call_id) for call_id, _ in responses] if responses else ()
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
             if event.for_task():
@@ -304,28 +312,27 @@ class SessionTurn:
         for call_id in event.actions.requested_inputs:
             if call_id in self.open_calls:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
-        for call_id, response in event.responses():
-            if event.author == USER:
+        for call_id, response in responses:
+            if by_user:
                 if scope := scope_of(call_id):
                     self.raises.setdefault(scope, BudgetAnswers()).note(seq, event.answer(call_id))
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
-            self._note_response(call_id, response, by_user=event.author == USER)
+            self._note_response(call_id, response, by_user=by_user)
         if event.branch is None or tool_root(event.branch) is None:
-            self._note_waiting(event)
-        is_said = event.content is not None and event.content.role == "model" and not _is_of_function(event)
-        if is_said and not any(map(scope_of, event.long_running_tool_ids)):
-            self.responses[event.author] += 1
-        elif event.model_version is not None and event.author != USER:
+            self._note_waiting(event, responses)
+        if event.is_said():
+            self.responses[event.author] = self.responses.get(event.author, 0) + 1
+        elif event.model_version is not None and not by_user:
             # A summary, or a response without content: it was a call, and no step of the agent.
-            self.other_calls[event.author] += 1
+            self.other_calls[event.author] = self.other_calls.get(event.author, 0) + 1
         if event.actions.agent_state is not None:
             self._progress[state_key(event.author, event.branch, event.node_path())] = (seq, event.actions.agent_state)
         if event.actions.transfer_to_agent is not None:
             self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
 
-    def _note_waiting(self, event: EventScan) -> None:
-        for call_id, _ in event.responses():
+    def _note_waiting(self, event: EventScan, responses: Sequence[tuple[str, Collection[str]]]) -> None:
+        for call_id, _ in responses:
             # A call with an interim response is still open.
             if event.author == USER or call_id not in self.open_calls:
                 self.waiting_calls.pop(call_id, None)
@@ -388,9 +395,3 @@ class SessionTurn:
             retried_seq=self.retried_seq,
             config=self.config if self.config.outlives_pauses else None,
         )
-
-
-def _is_of_function(event: EventScan) -> bool:
-    """True for what a function has said that a tool of the agent has run: no model has."""
-    path = event.node_path()
-    return is_of_tool(path) and node_at(path) != event.author

@@ -9,7 +9,7 @@ from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import SessionTurn
 
 
-def settle(turn: SessionTurn, run: int, events: Iterable[EventScan]) -> bool:
+def settle(turn: SessionTurn, run: int, events: Iterable[tuple[bytes, EventScan]]) -> bool:
     """Forget what is reserved for a run, whose model call is over.
 
     Args:
@@ -19,7 +19,9 @@ def settle(turn: SessionTurn, run: int, events: Iterable[EventScan]) -> bool:
         True if the call was reserved by a Session actor that was lost meanwhile: this one did not count it as under way. The
         record of the turn, which says so, has to be stored.
     """
-    callers = [event.author for event in events if event.model_version is not None and event.author != USER]
+    if not (turn.reserved or turn.config.budgets):
+        return False
+    callers = [event.author for _, event in events if event.model_version is not None and event.author != USER]
     is_known = turn.reserved.pop(run, None) is not None or not turn.is_recalled
     if not (callers and turn.config.budgets):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from operator import itemgetter
 
 from actors.interfaces.records import Write
 from actors.messages.event import USER
@@ -19,6 +20,8 @@ from actors.session.subscribers.subscriptions import Subscriptions
 
 COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 """What is counted of model calls: see UsageSums."""
+
+_counted: Callable[[Amounts], Sequence[int]] = itemgetter(*map(Amounts._fields.index, COUNTED))
 
 Events = Sequence[tuple[bytes, EventScan]]
 """Events to append: each encoded, and scanned."""
@@ -92,21 +95,19 @@ class LogWriter:
             self.after_append(log.key, turn)
 
         def show() -> None:
-            for each in stored:
-                log.mark_committed(each)
-            self._logs.use(log)
             for each, (_, event) in zip(stored, events, strict=True):
+                log.mark_committed(each)
                 if event.author != USER:
                     self._subscriptions.publish(log.key, event.invocation_id, [each])
                 else:
                     self._subscriptions.publish_message(log.key, each)
+            self._logs.use(log)
             if then is not None:
                 then()
 
         return self._logs.write(log, [*all_writes, *writes], show)
 
     def _count(self, used: Amounts) -> None:
-        counts = self._counts
-        for name in COUNTED:
-            if number := getattr(used, name):
-                counts[name] += number
+        for name, number in zip(COUNTED, _counted(used), strict=True):
+            if number:
+                self._counts[name] += number

@@ -16,6 +16,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class _Removed:
+    """Stands for the value of a key that a request removes."""
+
+
+_REMOVED = _Removed()
+
+
 class WriteRequest(msgspec.Struct, eq=False):
     """Writes of a session that are stored all or none. Two requests are never equal.
 
@@ -23,6 +30,7 @@ class WriteRequest(msgspec.Struct, eq=False):
         then: called once the writes are on disk.
         done: set after `then`, or to the error of the store.
         is_refused: it will never be on disk.
+        shared: what it changes of states of users and of the app, while it is noted: their keys, the keys in them, the values.
     """
 
     key: SessionKey
@@ -30,13 +38,8 @@ class WriteRequest(msgspec.Struct, eq=False):
     then: Callable[[], None]
     done: asyncio.Future[None]
     is_refused: bool = False
+    shared: Sequence[tuple[SessionKey, str, JsonValue | _Removed]] = ()
 
-
-class _Removed:
-    """Stands for the value of a key that a request removes."""
-
-
-_REMOVED = _Removed()
 
 _Changes = dict[WriteRequest, "JsonValue | _Removed"]
 """What requests make of one key, the oldest request first."""
@@ -60,13 +63,15 @@ class PendingWrites:
     def add(self, request: WriteRequest) -> None:
         """Note a request, after all earlier ones."""
         self._by_session.setdefault(request.key, {})[request] = None
-        for scope, name, value in _shared_changes(request):
+        if PutState in map(type, request.writes):
+            request.shared = list(_shared_changes(request))
+        for scope, name, value in request.shared:
             self._shared.setdefault(scope, {}).setdefault(name, {})[request] = value
 
     def discard(self, request: WriteRequest) -> None:
         """Forget a request: it is on disk, or will never be."""
         _discard(self._by_session, request.key, request)
-        for scope, name, _ in _shared_changes(request):
+        for scope, name, _ in request.shared:
             if (names := self._shared.get(scope)) is not None:
                 _discard(names, name, request)
                 if not names:

@@ -150,10 +150,11 @@ class Outbox:
             after_seq, head_seq = min(after_seq, old.buffer.delivered_seq), max(head_seq, old.buffer.head_seq)
             self.forget_turn(turn)
         box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
-        box.buffer.expect(head_seq)
-        box.wants_answers = box.buffer.is_behind or bool(self._answers(turn[0]))
-        self._sort(box)
-        self._read_on()
+        box.wants_answers = after_seq < head_seq or bool(self._answers(turn[0]))
+        if box.wants_answers:
+            box.buffer.expect(head_seq)
+            self._sort(box)
+            self._read_on()
 
     def expect(self, turn: TurnKey, head_seq: int) -> None:
         """Read from the log what it has of a turn up to `head_seq`, beyond what was delivered or is held here."""
@@ -209,11 +210,11 @@ class Outbox:
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
-        is_behind = box.buffer.is_behind
-        if box.has_news(self._answers(box.turn[0]) if box.wants_answers else None):
+        is_behind, has_ended = box.buffer.is_behind, box.has_ended()
+        if has_ended or box.has_news(self._answers(box.turn[0]) if box.wants_answers else None):
             self._ready[box.turn] = box
             self._filled.set()
-            if is_behind or box.has_ended():
+            if is_behind or has_ended:
                 self._urgent.set()
         if is_behind:
             self._behind[box.turn] = box

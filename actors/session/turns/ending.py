@@ -57,7 +57,9 @@ class TurnEnder:
         turn.begin_end()
         try:
             record = log.put_turn(turn.ended(agent, outcome, [event for _, event in events]))
-            return await self._writer.add(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, agent, outcome))
+            first_seq = log.head_seq + 1
+            await self._writer.begin_write(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, agent, outcome))
+            return first_seq
         finally:
             turn.end_over()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from actors.errors import FencedError, InvalidMessageError, RepeatMismatchError, SessionNotFoundError, UnknownFunctionCallError
 from actors.interfaces.records import CallRow, TurnFilter, TurnRow
@@ -19,6 +20,21 @@ from actors.session.turns.parts import SessionParts
 
 MAX_PAUSED = 100
 """So many paused turns of a session, those that began last, are looked through for one that waits for the user's words."""
+
+
+class KnownTurn(NamedTuple):
+    """A turn that was asked for and is there already.
+
+    Attributes:
+        row: its record; None while it waits in the queue and has not begun.
+        answer_seq: the position of the user's event, if the request answers calls; else 0.
+        is_other: it began with another request.
+    """
+
+    invocation_id: str
+    row: TurnRow | None
+    answer_seq: int
+    is_other: bool
 
 
 class TurnLookup:
@@ -144,6 +160,13 @@ class TurnLookup:
             await self._logs.find(turn.key)
             await self.settled(turn.key, turn.invocation_id)
         return self.current_in_memory(turn)
+
+    def at_hand(self, turn: p.TurnRef) -> tuple[SessionLog, SessionTurn] | None:
+        """The same, where nothing has to be waited for; None where `current` may have to, or raises."""
+        log = self._logs.in_memory(turn.key)
+        if log is None or log.turn is None or log.is_stale or not log.is_current(turn):
+            return None
+        return log, log.turn
 
     async def settled(self, key: SessionKey, invocation_id: str) -> None:
         """Wait while the end of a turn is on its way to the disk, also when the agent that has sent it waits no more."""

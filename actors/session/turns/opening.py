@@ -7,7 +7,6 @@ done. A turn is open from the user's event on until its record says how it ended
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import msgspec
 
@@ -49,7 +48,7 @@ from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
 from actors.session.turns.joining import TurnJoiner
-from actors.session.turns.lookup import TurnLookup, differs, unknown_turn
+from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
@@ -137,12 +136,15 @@ class TurnOpener:
                 case p.InterruptFirst() | p.ResumeFirst() as reply:
                     return reply
 
-    async def _decided(self, request: _Request) -> tuple[Decision, _KnownTurn | None]:
+    async def _decided(self, request: _Request) -> tuple[Decision, KnownTurn | None]:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
             return await self._decision(request, await self._due_times.refusal(request.message))
         message = request.message
+        if (log := self._at_hand(message)) is not None:
+            request.log = log
+            return decide(request.facts(None)), None
         async with self._in_order.locked(message.key):
             while True:
                 refusal = await self._due_times.refusal(message)
@@ -157,13 +159,19 @@ class TurnOpener:
                     continue
                 return decided
 
-    async def _decision(self, request: _Request, refusal: RequestError | None) -> tuple[Decision, _KnownTurn | None]:
+    def _at_hand(self, message: p.OpenTurn) -> SessionLog | None:
+        """The log of the session, where nothing has to be asked of the store, nor waited for, to decide about the request."""
+        if message.repeatable or message.due is not None or message.key in self._in_order:
+            return None
+        return None if self._parts.user_holds.has(message.key) else self._logs.at_hand(message.key)
+
+    async def _decision(self, request: _Request, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
         if refusal is not None and known is None:
             raise refusal
         return decide(request.facts(known)), known
 
-    async def _known_turn(self, request: _Request) -> _KnownTurn | None:
+    async def _known_turn(self, request: _Request) -> KnownTurn | None:
         """The turn asked for, if it is there already."""
         log, message = request.log, request.message
         invocation_id = message.invocation_id
@@ -176,7 +184,7 @@ class TurnOpener:
             answer_seq, invocation_id = position
         if log.queue.has_new(invocation_id):
             is_other = differs(message.fingerprint, log.queue.fingerprint(invocation_id))
-            return _KnownTurn(invocation_id, None, answer_seq, is_other)
+            return KnownTurn(invocation_id, None, answer_seq, is_other)
         # One in line that is not new was paused, and its answer waits: it has a record.
         row = await self._lookup.row(log, invocation_id)
         # It may have been queued meanwhile: two drivers may ask for the same turn at the same time.
@@ -184,9 +192,9 @@ class TurnOpener:
             return None
         # The id of an answer is that of the turn which made the call, and which began with another request.
         is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
-        return _KnownTurn(invocation_id, row, answer_seq, is_other)
+        return KnownTurn(invocation_id, row, answer_seq, is_other)
 
-    async def _join(self, request: _Request, known: _KnownTurn, is_lost: bool) -> p.TurnJoined:
+    async def _join(self, request: _Request, known: KnownTurn, is_lost: bool) -> p.TurnJoined:
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
@@ -217,11 +225,12 @@ class TurnOpener:
     async def _begin(self, request: _Request) -> p.TurnBegun | p.FindAgain:
         message, log = request.message, request.log
         if log.creation is None:
-            if await self._logs.load(message.key) is not log:
+            if (self._logs.at_hand(message.key) or await self._logs.load(message.key)) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            await self._parts.refresh_shared_state(message.key)
-        if (found := await self._lookup.find_again(log, message)) is not None:
+            if self._parts.shared.has_other_writers:
+                await self._parts.shared.refresh(message.key)
+        if (message.takes_words or message.awaits) and (found := await self._lookup.find_again(log, message)) is not None:
             self._give_back(request)
             return p.FindAgain(found=found)
         if message.continues:
@@ -270,18 +279,19 @@ class TurnOpener:
     async def _store(self, request: _Request, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open. With `early` the Runner learns that meanwhile."""
         message, log = request.message, request.log
-        temp = only_temp(message.state_delta)
+        temp = only_temp(message.state_delta) if message.state_delta else None
         self._admission.event(log, message.event, request.event)
-        self._admission.temp(turn.temp, temp)
+        if temp:
+            self._admission.temp(turn.temp, temp)
+            turn.temp.update(temp)
         log.turn = turn
-        turn.temp.update(temp)
         writes = [log.put_turn(turn.record()), *self._due_times.writes_of(message)]
         before = log.unheard()
 
         def opened() -> None:
             # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
             # stored.
-            self._subscriptions.add(message.subscriber, message.key, message.invocation_id, turn.row.opened_seq)
+            self._subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
             self._due_times.note_begun(message)
@@ -324,21 +334,6 @@ class TurnOpener:
             self._subscriptions.publish_dropped(log.key, invocation_id)
 
 
-class _KnownTurn(NamedTuple):
-    """A turn that was asked for and is there already.
-
-    Attributes:
-        row: its record; None while it waits in the queue and has not begun.
-        answer_seq: the position of the user's event, if the request answers calls; else 0.
-        is_other: it began with another request.
-    """
-
-    invocation_id: str
-    row: TurnRow | None
-    answer_seq: int
-    is_other: bool
-
-
 @dataclass(slots=True)
 class _Request:
     """A request to open a turn, on its way.
@@ -360,7 +355,7 @@ class _Request:
     holds_session: bool = False
     before: TurnRow | None = None
 
-    def facts(self, known: _KnownTurn | None) -> OpeningFacts:
+    def facts(self, known: KnownTurn | None) -> OpeningFacts:
         """The facts that decide about the request."""
         return OpeningFacts(
             session=self._session_use(),

@@ -52,7 +52,7 @@ class TurnWriter:
         """
         events = [(raw, scan(raw)) for raw in message.events]
         try:
-            log, turn = await self._lookup.current(message.turn)
+            log, turn = self._lookup.at_hand(message.turn) or await self._lookup.current(message.turn)
             if events and events[0][1].id in turn.stored:
                 # Sent again. The first request may still be on its way to the disk, and may not arrive there.
                 await self._access.commits.flush()
@@ -68,9 +68,9 @@ class TurnWriter:
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
         # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
-        is_unknown = settle(turn, message.turn.run, [event for _, event in events])
+        is_unknown = settle(turn, message.turn.run, events)
         state_seq = log.state_seq
-        events = [*notes, *events]
+        events = [*notes, *events] if notes else events
         for raw, event in events:
             self._admission.event(log, raw, event)
         for call in message.failed_calls:
