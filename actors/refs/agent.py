@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 from actors.messages import protocol as p
 from actors.refs.base import Ref
@@ -12,14 +12,14 @@ from actors.refs.base import Ref
 class AgentRef(Ref):
     """A client of an agent's actor."""
 
-    async def invoke(self, message: p.Invoke, begun: Callable[[], None] | None = None) -> p.AnyOutcome:
+    def invoke(self, message: p.Invoke, begun: Callable[[], None] | None = None) -> Coroutine[Any, Any, p.AnyOutcome]:
         """Run the agent and return how the run ended.
 
         Args:
             begun: called when the run is under way, if the message asks for that. Links of Ray's do not tell.
         """
         early: Callable[[p.Message], None] | None = None if begun is None else lambda _: begun()
-        return cast(p.AnyOutcome, await self._ask(message, p.Outcome, early=early))
+        return cast(Coroutine[Any, Any, p.AnyOutcome], self._ask(message, p.Outcome, early=early))
 
     async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
         """Build requests of its model calls again. Raises SessionNotFoundError, StoreError."""

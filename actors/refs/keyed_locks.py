@@ -66,7 +66,10 @@ class Locked(Generic[K]):
 
     async def __aexit__(self, *_: object) -> None:
         """Give the lock to the next one."""
-        self._give_on()
+        if self._held[self._key] is None:
+            del self._held[self._key]
+        else:
+            self._give_on()
 
     def _give_on(self) -> None:
         waiting = self._held[self._key]

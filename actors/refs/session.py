@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,9 +20,12 @@ from actors.messages.topology import Topology
 from actors.messages.turn_info import TurnCounts, TurnInfo
 from actors.refs.base import Ref
 
+_OPENED = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
+"""Replies to OpenTurn."""
+
 
 class SessionRef(Ref):
-    """Sends messages to the Session actor, one method each."""
+    """Sends messages to the Session actor, one method each. Those that every turn calls hand the reply on without a step more."""
 
     @property
     def shards(self) -> Sequence[SessionRef]:
@@ -103,9 +107,9 @@ class SessionRef(Ref):
         """The agents that could take a message. Raises SessionNotFoundError, UnknownFunctionCallError."""
         return await self._ask(message, p.TurnFound)
 
-    async def open_turn(
+    def open_turn(
         self, message: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None] | None = None
-    ) -> p.OpenTurnReply:
+    ) -> Coroutine[Any, Any, p.OpenTurnReply]:
         """Begin a turn, as soon as no other turn of the session runs.
 
         Args:
@@ -118,13 +122,14 @@ class SessionRef(Ref):
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        replies = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
+        if early is None:
+            return self._ask(message, _OPENED)
 
         def take(reply: p.Message) -> None:
-            if early is not None and isinstance(reply, p.TurnBegun | p.TurnInLine):
+            if isinstance(reply, p.TurnBegun | p.TurnInLine):
                 early(reply)
 
-        return await self._ask(message, replies, once=early is not None, early=None if early is None else take)
+        return self._ask(message, _OPENED, once=True, early=take)
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""
@@ -154,9 +159,9 @@ class SessionRef(Ref):
         """Remove a turn from the queue, or seal one that no Runner runs. Raises SessionBusyError, StoreError."""
         return await self._ask(message, (p.Ack, p.TurnKept, p.AnnounceFirst))
 
-    async def append(self, message: p.Append) -> p.Appended:
+    def append(self, message: p.Append) -> Coroutine[Any, Any, p.Appended]:
         """Store events. Raises FencedError, StoreError."""
-        return await self._ask(message, p.Appended)
+        return self._ask(message, p.Appended)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partial events. Raises FencedError."""
@@ -178,9 +183,9 @@ class SessionRef(Ref):
         """Follow a turn, and return where it is. Raises InvocationNotFoundError, SessionNotFoundError, StoreError."""
         return (await self._ask(message, p.Subscribed)).status
 
-    async def poll(self, message: p.Poll) -> p.News:
+    def poll(self, message: p.Poll) -> Coroutine[Any, Any, p.News]:
         """Wait for news."""
-        return await self._ask(message, p.News)
+        return self._ask(message, p.News)
 
     async def read_turn(self, message: p.ReadTurn) -> p.TurnRead:
         """A page of the agents' events in a turn. Raises SessionNotFoundError, StoreError."""

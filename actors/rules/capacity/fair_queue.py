@@ -59,7 +59,10 @@ class FairQueue(Generic[T]):
         self._owners[item] = owners
         level = self._turns
         for owner in owners:
-            level = level.setdefault(owner, OrderedDict())
+            below = level.get(owner)
+            if below is None:
+                below = level[owner] = OrderedDict()
+            level = below
         level[item] = None
 
     def take(self) -> T:

@@ -99,3 +99,6 @@ _LIVES: Mapping[tuple[Phase, bool], TurnLife] = {
     (phase, is_stored): TurnLife(phase, is_stored) for phase in get_args(Phase) for is_stored in (False, True)
 }
 """All lives that there are: each turn goes through three of them."""
+
+LAUNCHED = _LIVES["launched", False]
+"""The life of a turn that is new."""

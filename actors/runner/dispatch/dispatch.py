@@ -6,7 +6,8 @@ Every run goes through here, whether the Runner asks for it or a supervisor does
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,7 @@ class Dispatch:
         self._events = events
         self._counts = counts
 
-    async def turn(self, turn: RunningTurn) -> p.AnyOutcome:
+    def turn(self, turn: RunningTurn) -> Coroutine[Any, Any, p.AnyOutcome]:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
         agents = self._routing.entries(turn, turn.agent, scope=None)
         is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
@@ -45,9 +46,9 @@ class Dispatch:
         if is_resumed:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []
-        turn.may_end_early = len(agents) == 1 and all(call.agent == agents[0] for call in turn.waiting)
+        turn.may_end_early = len(agents) == 1 and (not turn.waiting or all(call.agent == agents[0] for call in turn.waiting))
         runs = [Run(agent, None, turn.message.stored, parent=None, node=self._routing.own_task(agent)) for agent in agents]
-        return await self._run_each(turn, runs, scope=None, resume=is_resumed)
+        return self._run_each(turn, runs, scope=None, resume=is_resumed)
 
     async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""
@@ -120,7 +121,8 @@ class Dispatch:
                 outcome = await self._invoker.invoke(turn, run, resume=resume)
                 resume = False
                 # From here on the outcome says which calls of the agent wait.
-                turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
+                if turn.waiting:
+                    turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
             outcome = whole.with_next(outcome)
             if not isinstance(outcome, p.Transfer):
                 return outcome
@@ -144,6 +146,8 @@ class _Whole:
         escalated: any of them has.
     """
 
+    __slots__ = ("awaits", "call_ids", "escalated")
+
     def __init__(self) -> None:
         self.awaits = ""
         self.call_ids: tuple[str, ...] = ()
@@ -160,6 +164,8 @@ class _Whole:
 
     def with_waiting(self, outcome: p.AnyOutcome, call_ids: Sequence[str]) -> p.AnyOutcome:
         """The end of the whole, with further calls that wait."""
+        if not call_ids:
+            return outcome
         self.call_ids += tuple(call for call in call_ids if call not in self.call_ids)
         return self._ended(outcome)
 
@@ -176,6 +182,8 @@ class _Whole:
                     call_ids=self.call_ids,
                     awaits=self.awaits,
                 )
+        if outcome.escalated == self.escalated:
+            return outcome
         return msgspec.structs.replace(outcome, escalated=self.escalated)
 
 

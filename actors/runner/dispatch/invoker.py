@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.errors import ActorLostError, ClusterError, FencedError
 from actors.interfaces.transport import AgentDirectory, Link
@@ -20,6 +20,7 @@ from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers
+from actors.runner.running.trace import TurnTrace
 
 MAX_LOSSES = 3
 """An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""
@@ -38,12 +39,16 @@ class _Order(NamedTuple):
     """How a run is to be run.
 
     Attributes:
+        node: the agent.
+        asks: its model calls are counted here, one by one: it may go on beside others.
         resume: it was begun before and was lost: it goes on from what the log has of it.
         resume_at: where it goes on after a pause.
         work: the round of a flow that it does.
         counted: model calls that were counted beforehand: those that it does not make are given back.
     """
 
+    node: AgentNode
+    asks: bool
     resume: bool
     resume_at: tuple[str, ...]
     work: Work | None
@@ -83,26 +88,27 @@ class Invoker:
         self._counts = counts
         self._may_close = may_close
 
-    async def invoke(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None = None) -> p.AnyOutcome:
+    def invoke(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None = None) -> Coroutine[Any, Any, p.AnyOutcome]:
         """Run one agent, by as many actors as it takes. Raises FencedError, StoreError."""
-        outcome: p.AnyOutcome | None = None
-        turn.trace.begin_run(run)
-        try:
-            outcome = await self._outcome(turn, run, resume=resume, work=work)
-        finally:
-            turn.trace.end_run(run, outcome)
-        return outcome
+        running = self._outcome(turn, run, resume=resume, work=work)
+        return running if turn.trace is None else _traced(turn.trace, run, running)
 
     async def _outcome(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> p.AnyOutcome:
         order = self._order(turn, run, resume=resume, work=work)
         turn.llm_calls += order.counted
         while True:
             try:
-                outcome = await self._run_once(turn, run, order)
+                turn.runs.begin_run(run)
+                self._counts["invocations"] += 1
+                message = self._message(turn, run, order)
+                # Nothing may be awaited between these two lines: see Directory.link.
+                run.link = await self._directory.link(run.agent, turn.ref.key)
+                outcome = await AgentRef(run.link).invoke(message, turn.leave_gate)
             except ActorLostError as error:
                 # Runs that share an actor are lost together, and those that wait for one to live get the same error.
                 losses = turn.count_loss(run.agent, run.link or error)
-                turn.trace.lost(run, error)
+                if turn.trace is not None:
+                    turn.trace.lost(run, error)
                 try:
                     await self._abandon(turn, run, str(error))
                 except FencedError:
@@ -115,7 +121,7 @@ class Invoker:
                 turn.runs.end_runs([run])
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
-                turn.runs.end_runs([run])
+                turn.runs.end_runs((run,))
                 turn.llm_calls += outcome.llm_calls - order.counted
                 turn.state_seq = max(turn.state_seq, outcome.state_seq)
                 return outcome
@@ -128,23 +134,17 @@ class Invoker:
         node = self._routing.topology[run.agent]
         goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
         resume = resume or (bool(resume_at) and goes_on)
-        left = turn.llm_calls_left()
+        asks = _asks(run, node)
         if work is not None:
             # A round of a flow has one model call.
-            return _Order(resume, resume_at, work, min(1, left))
-        return _Order(resume, resume_at, work, int(left > MANY_CALLS and not resume and node.is_llm and _asks(run, node)))
-
-    async def _run_once(self, turn: RunningTurn, run: Run, order: _Order) -> p.AnyOutcome:
-        turn.runs.begin_run(run)
-        self._counts["invocations"] += 1
-        message = self._message(turn, run, order)
-        # Nothing may be awaited between these two lines: see Directory.link.
-        run.link = await self._directory.link(run.agent, turn.ref.key)
-        return await AgentRef(run.link).invoke(message, turn.leave_gate)
+            counted = min(1, turn.llm_calls_left())
+        else:
+            counted = int(asks and not resume and node.is_llm and turn.llm_calls_left() > MANY_CALLS)
+        return _Order(node, asks, resume, resume_at, work, counted)
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
-        node = self._routing.topology[run.agent]
+        node = order.node
         is_custom = node.kind in (CUSTOM, GRAPH)
         after_seq = turn.after_seq(run) if order.resume else 0
         progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
@@ -163,8 +163,9 @@ class Invoker:
             state=turn.state if is_fresh else run.state,
             state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
             config=turn.config,
-            llm_calls=self._allowance(turn, run, order),
-            asks_for_more=order.work is None and _asks(run, node),
+            # Model calls that the run may make without asking.
+            llm_calls=order.counted if order.work is not None or order.asks else turn.llm_calls_left(),
+            asks_for_more=order.work is None and order.asks,
             resume_at=order.resume_at if is_custom or not order.resume else (),
             progress=progress,
             noted_seq=progress_seq,
@@ -174,16 +175,10 @@ class Invoker:
             work=order.work,
             node=run.node,
             notes=run.notes,
-            traceparent=turn.trace.traceparent(run),
+            traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
             tells_begun=turn.leave_gate is not None,
             first_seq=turn.progress.first_seq if turn.progress is not None else 0,
         )
-
-    def _allowance(self, turn: RunningTurn, run: Run, order: _Order) -> int:
-        """Model calls that the run may make without asking."""
-        if order.work is not None or _asks(run, self._routing.topology[run.agent]):
-            return order.counted
-        return turn.llm_calls_left()
 
     async def _abandon(self, turn: RunningTurn, run: Run, reason: str) -> None:
         """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
@@ -219,6 +214,17 @@ class Invoker:
                     await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
             except TimeoutError:
                 self._directory.drop_link(agent, link)
+
+
+async def _traced(trace: TurnTrace, run: Run, running: Coroutine[Any, Any, p.AnyOutcome]) -> p.AnyOutcome:
+    """The outcome of a run, which gets a span."""
+    outcome: p.AnyOutcome | None = None
+    trace.begin_run(run)
+    try:
+        outcome = await running
+    finally:
+        trace.end_run(run, outcome)
+    return outcome
 
 
 def _asks(run: Run, node: AgentNode) -> bool:

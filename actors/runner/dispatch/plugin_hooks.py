@@ -59,6 +59,7 @@ class PluginHooks:
 
     Attributes:
         has_message_hooks: some plugin has a hook for the user's message.
+        has_begin_hooks: some plugin has a hook for the beginning of a turn.
         has_end_hooks: some plugin has a hook for the end of a turn.
     """
 
@@ -67,6 +68,7 @@ class PluginHooks:
         self._session = environment.session
         self._artifacts = environment.artifacts
         self.has_message_hooks = bool(self._hooks["on_user_message_callback"])
+        self.has_begin_hooks = bool(self._hooks["before_run_callback"])
         self.has_end_hooks = bool(self._hooks["after_run_callback"])
 
     async def on_user_message(self, turn: TurnKey, agent: str, content: Content, message: p.StartTurn) -> tuple[Content, Actions]:
@@ -98,7 +100,7 @@ class PluginHooks:
         Raises:
             PluginFailedError: a hook raised.
         """
-        if not self._hooks["before_run_callback"]:
+        if not self.has_begin_hooks:
             return None
         # A turn that was recovered comes without its state.
         state = decode(turn.state, dict) if turn.state else await self._state(turn.ref.key)

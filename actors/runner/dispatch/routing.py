@@ -61,6 +61,8 @@ class Routing:
 
     def still_waiting(self, turn: RunningTurn, scope: str | None) -> tuple[str, ...]:
         """The calls of agents at or below `scope` that wait for the user, of those that have not run since the log was read."""
+        if not turn.waiting:
+            return ()
         return tuple(call.call_id for call in turn.waiting if scope is None or self.topology.is_below(call.agent, scope))
 
     def llm_calls(self, progress: p.TurnProgress) -> int:
@@ -74,6 +76,8 @@ class Routing:
         Returns:
             In the order of the answers; `agent` alone when no caller is at or below `scope`.
         """
+        if not turn.callers:
+            return [agent]
         callers = (caller for caller in turn.callers if scope is None or self.topology.is_below(caller, scope))
         return list(dict.fromkeys(resumption.entry(self.topology, caller, scope) for caller in callers)) or [agent]
 

@@ -48,6 +48,7 @@ class TurnVersions:
 
     Attributes:
         current: the version that new turns get: it decides what is done with a message before its turn is open.
+        has_tree: False until `load` has asked for the tree, where it was not known.
         has_tasks: an agent of some version works on tasks with the user: turns of older ones may wait for words.
     """
 
@@ -65,6 +66,7 @@ class TurnVersions:
     def _choose(self) -> None:
         # Each turn asks several times, and the answer changes with an update only.
         self.current = self._loaded.get(self._record.current, self._base)
+        self.has_tree = bool(self._base.routing.topology.nodes)
         self.has_tasks = self._base.routing.topology.has_tasks or self._record.has_tasks
 
     def find(self, version: str) -> VersionParts | None:
@@ -77,7 +79,7 @@ class TurnVersions:
 
     async def load(self, version: str = "") -> VersionParts:
         """A version, loaded if need be. Raises ClusterError when it is not kept, or cannot be loaded."""
-        if not self._base.routing.topology.nodes:
+        if not self.has_tree:
             await self._base.routing.load()
             self._choose()
         if (found := self.find(version)) is not None:

@@ -37,4 +37,6 @@ class Recovered:
         return self.is_answered or self.progress.head_seq > self.progress.opened_seq
 
 
+NEW = New()
+
 Origin = New | Answered | Recovered

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
@@ -51,6 +49,7 @@ class RunningTurn:
 
     Attributes:
         ref: names it, with the epoch in which it runs.
+        key: its name, whatever the epoch.
         version: of the tree, by which it runs.
         agent: the agent that was selected for it.
         message: the message that opened it.
@@ -68,7 +67,9 @@ class RunningTurn:
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
         runs: its runs.
-        trace: its spans.
+        traceparent: the span of the caller, as the header of that name has it; "" without one.
+        answerer: the same of who has answered the turn's calls.
+        trace: its spans; None without telemetry.
         task: runs it, and knows where it is in its life.
         leave_gate: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
     """
@@ -88,6 +89,7 @@ class RunningTurn:
         version: str = "",
     ) -> None:
         self.ref = ref
+        self.key: TurnKey = (ref.key, ref.invocation_id)
         self.version = version
         self.agent = agent
         self.message = message
@@ -106,14 +108,11 @@ class RunningTurn:
         self._lost: dict[str, list[object]] = {}
         self.losses: dict[str, int] = dict(self.progress.losses) if self.progress is not None else {}
         self.runs = Runs()
-        self.trace = TurnTrace(traceparent, answerer)
+        self.traceparent = traceparent
+        self.answerer = answerer
+        self.trace: TurnTrace | None = None
         self.task = TurnTask()
         self.leave_gate: Callable[[], None] | None = None
-
-    @property
-    def key(self) -> TurnKey:
-        """Its name, whatever the epoch."""
-        return self.ref.key, self.ref.invocation_id
 
     @property
     def config(self) -> RunConfig:
@@ -162,6 +161,7 @@ class RunningTurn:
     def begin_trace(self, telemetry: Telemetry) -> None:
         """Tell that the turn begins, or is taken up."""
         opened_seq = self.message.stored.seq
+        self.trace = TurnTrace(self.traceparent, self.answerer)
         self.trace.begin_turn(
             telemetry,
             self.ref,
@@ -172,7 +172,8 @@ class RunningTurn:
 
     def by(self, run: Run) -> p.TurnRef:
         """The fencing token with which the run writes."""
-        return msgspec.structs.replace(self.ref, run=run.number)
+        ref = self.ref
+        return p.TurnRef(ref.key, ref.invocation_id, ref.epoch, run.number, ref.generation)
 
     def after_seq(self, run: Run) -> int:
         """The seq after which the run's own events stand, as far as the log has been read."""

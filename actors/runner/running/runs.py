@@ -152,6 +152,11 @@ class Runs:
         """The run of that number; None when it has ended or was abandoned."""
         return self._by_number.get(number)
 
+    @property
+    def are_over(self) -> bool:
+        """No run is under way, and no task waits for one."""
+        return not (self._by_number or self._waiting)
+
     def all(self) -> list[Run]:
         """Every run."""
         return list(self._by_number.values())

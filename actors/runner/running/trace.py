@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.interfaces.telemetry import NO_TELEMETRY, LossTold, RunTold, Telemetry, TurnTold
+from actors.interfaces.telemetry import LossTold, RunTold, Telemetry, TurnTold
 from actors.messages.event import now_s
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled
@@ -31,17 +31,16 @@ class _BegunRun:
 
 
 class TurnTrace:
-    """The spans of one turn in this Runner.
+    """The spans of one turn in this Runner, where there is telemetry.
 
     Args:
-        traceparent: of the caller, which agents get where there is no telemetry.
+        traceparent: of the caller.
         answerer: of who has answered the turn's calls; "" without one.
     """
 
     def __init__(self, traceparent: str = "", answerer: str = "") -> None:
         self._traceparent = traceparent
         self._answerer = answerer
-        self._telemetry: Telemetry = NO_TELEMETRY
         self._begun: dict[str, _BegunRun] = {}
         self._ended: set[str] = set()
 
@@ -68,8 +67,6 @@ class TurnTrace:
 
     def begin_run(self, run: Run) -> None:
         """A run begins, or is taken up."""
-        if not self._telemetry.is_on:
-            return
         span_id = self._span_id(run)
         if (begun := self._begun.get(span_id)) is not None:
             begun.run, begun.left_s = run, None
@@ -78,17 +75,15 @@ class TurnTrace:
 
     def traceparent(self, run: Run) -> str:
         """The `traceparent` for an actor that is to carry out a run."""
-        return self._at(run).traceparent if self._telemetry.is_on else self._traceparent
+        return self._at(run).traceparent
 
     def lost(self, run: Run, error: Exception) -> None:
         """The process was lost that carried a run out."""
-        if self._telemetry.is_on and (begun := self._begun.get(self._span_id(run))) is not None:
+        if (begun := self._begun.get(self._span_id(run))) is not None:
             begun.losses.append(LossTold(run.number, str(error), now_s()))
 
     def end_run(self, run: Run, outcome: AnyOutcome | None) -> None:
         """A run has ended; with None it was given up, and may be taken up again."""
-        if not self._telemetry.is_on:
-            return
         span_id = self._span_id(run)
         begun = self._begun.get(span_id)
         if begun is None:
@@ -105,8 +100,6 @@ class TurnTrace:
             agent: the agent that was selected for it.
             left: how the runs have ended of which nothing was heard; None: they were cancelled.
         """
-        if not self._telemetry.is_on:
-            return
         for span_id in list(self._begun):
             self._tell(span_id, left or Cancelled())
         self._telemetry.turn(

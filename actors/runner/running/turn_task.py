@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
-from actors.rules.routing.turn_life import Happening, TurnLife
+from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
 
 
 class TurnTask:
@@ -16,13 +16,12 @@ class TurnTask:
     """
 
     def __init__(self) -> None:
-        self.life = TurnLife()
+        self.life: TurnLife = LAUNCHED
         self._task: asyncio.Task[None] | None = None
 
     def start(self, turn: Coroutine[None, None, None]) -> None:
-        """Run the turn."""
+        """Run the turn, which ends with `forget`."""
         self._task = asyncio.get_running_loop().create_task(turn)
-        self._task.add_done_callback(self._forget)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""
@@ -56,8 +55,8 @@ class TurnTask:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def _forget(self, _: asyncio.Task[None]) -> None:
-        # On the local engine its context knows the turn: each turn would leave garbage for the collector.
+    def forget(self) -> None:
+        """The task makes its last step. On the local engine its context knows the turn: each would leave garbage."""
         self._task = None
 
     def _happen(self, happening: Happening) -> None:

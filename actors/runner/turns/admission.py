@@ -54,28 +54,35 @@ class TurnAdmission:
         """The number of turns that were asked for and have not begun."""
         return len(self._backlog)
 
-    def admitted(self, message: p.StartTurn) -> AdmittedTurn:
-        """An async context manager: its block is entered when the turn may be opened, and opens it. See AdmittedTurn."""
-        return AdmittedTurn(self, message)
+    async def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn:
+        """Wait until a turn may be opened. Until the block of the context manager ends it counts as one that waits.
 
-    async def enter(self, message: p.StartTurn, turn: TurnKey, since_s: float) -> GatePlace:
-        """Wait until the turn may be opened. `leave` ends its time as one that waits."""
-        size = len(encode(message.content)) + len(encode(message.state_delta))
-        refusal = await self._drain.refusal(message.key, message.sent_s)
-        if refusal is not None and turn not in self._backlog:
-            if answers(message.content):
-                # Its turn is there, and stays paused.
-                raise refusal
-            await self._check_that_it_is_there(message, refusal)
+        Raises:
+            OverloadedError: as much waits as may.
+            DrainingError: the deployment is about to be stopped, and the turn is new.
+            TurnCancelledError: it was cancelled meanwhile.
+        """
+        since_s = asyncio.get_running_loop().time()
+        if self._drain.may_refuse:
+            refusal = await self._drain.refusal(message.key, message.sent_s)
+            if refusal is not None and turn not in self._backlog:
+                if answers(message.content):
+                    # Its turn is there, and stays paused.
+                    raise refusal
+                await self._check_that_it_is_there(message, refusal)
+        size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
         full = self._backlog.refusal(turn, size, since_s)
         if full is not None:
             await self._check_that_it_is_there(message, full)
         self._backlog.add(turn, size, since_s)
-        try:
-            return await self._gate.enter(turn)
-        except BaseException:
-            self._backlog.remove(turn)
-            raise
+        place = self._gate.enter_at_once(turn)
+        if place is None:
+            try:
+                place = await self._gate.enter(turn)
+            except BaseException:
+                self._backlog.remove(turn)
+                raise
+        return AdmittedTurn(self, turn, place, since_s)
 
     def leave(self, turn: TurnKey, place: GatePlace, since_s: float, *, has_begun: bool) -> None:
         """The turn was opened, or cannot be."""
@@ -129,27 +136,21 @@ class _Refusals:
 
 
 class AdmittedTurn:
-    """One request for a turn. Until the block ends the turn counts as one that waits.
+    """One request for a turn, which may be opened: see TurnAdmission.admit.
 
-    A class, since each turn enters one: an async generator costs the event loop four times as much.
-
-    Raises:
-        OverloadedError: as much waits as may.
-        DrainingError: the deployment is about to be stopped, and the turn is new.
-        TurnCancelledError: it was cancelled meanwhile.
+    A class, since each turn enters one: a generator costs three times as much.
     """
 
-    __slots__ = ("_admission", "_message", "_place", "_since_s", "_turn")
+    __slots__ = ("_admission", "_place", "_since_s", "_turn")
 
-    def __init__(self, admission: TurnAdmission, message: p.StartTurn) -> None:
+    def __init__(self, admission: TurnAdmission, turn: TurnKey, place: GatePlace, since_s: float) -> None:
         self._admission = admission
-        self._message = message
-        self._turn = (message.key, message.invocation_id)
-        self._since_s = asyncio.get_running_loop().time()
+        self._turn = turn
+        self._place = place
+        self._since_s = since_s
 
-    async def __aenter__(self) -> GatePlace:
-        self._place = await self._admission.enter(self._message, self._turn, self._since_s)
+    def __enter__(self) -> GatePlace:
         return self._place
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._admission.leave(self._turn, self._place, self._since_s, has_begun=kind is None)

@@ -39,6 +39,10 @@ class TurnCloser:
         """The number of ends that are still to be stored."""
         return len(self._owed)
 
+    def owes(self, turn: TurnKey) -> bool:
+        """True when the end of this turn is still to be stored."""
+        return turn in self._owed
+
     async def close(self, turn: p.TurnRef, agent: str, outcome: p.AnyOutcome) -> bool:
         """Store how a turn has ended, now or later. Returns False when that is another Runner's to say."""
         message = p.CloseTurn(turn=turn, agent=agent, outcome=outcome)

@@ -71,8 +71,9 @@ class TurnGate:
         # In the order in which they came in.
         self._inside: dict[GatePlace, None] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(weights(user_weights))
-        self._by_turn: dict[TurnKey, set[_Waiter]] = {}
-        # Those that were let in, and do not know it yet.
+        # All that wait, and those that were let in and do not know it yet.
+        self._by_turn: dict[TurnKey, list[_Waiter]] = {}
+        # The latter.
         self._coming: dict[_Waiter, SessionKey] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -80,14 +81,25 @@ class TurnGate:
         """The number of turns that wait."""
         return len(self._waiting)
 
+    def enter_at_once(self, turn: TurnKey) -> GatePlace | None:
+        """Let a turn in that need not wait; None when it has to: see `enter`."""
+        if not self._by_turn:
+            return self._let_in() if len(self._inside) < self._at_once else None
+        if self._has_room() and not self._waiting and turn[0] not in self._coming.values():
+            return self._let_in()
+        return None
+
     async def enter(self, turn: TurnKey) -> GatePlace:
         """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled meanwhile."""
-        key = turn[0]
-        if self._has_room() and not self._waiting and key not in self._coming.values():
-            return self._let_in()
+        if (place := self.enter_at_once(turn)) is not None:
+            return place
         waiter = _Waiter(turn)
-        self._waiting.add(waiter, key.user, key)
-        self._by_turn.setdefault(turn, set()).add(waiter)
+        self._waiting.add(waiter, turn[0].user, turn[0])
+        of_turn = self._by_turn.get(turn)
+        if of_turn is None:
+            self._by_turn[turn] = [waiter]
+        else:
+            of_turn.append(waiter)
         self._watch()
         if self._has_room():
             # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.
@@ -116,12 +128,12 @@ class TurnGate:
 
     def leave(self, place: GatePlace) -> None:
         """Let the next turn in for one that is inside."""
-        if self._inside.pop(place, self) is None:
+        if self._inside.pop(place, self) is None and self._by_turn:
             self._fill()
 
     def _forget(self, waiter: _Waiter) -> None:
         waiters = self._by_turn[waiter.turn]
-        waiters.discard(waiter)
+        waiters.remove(waiter)
         if not waiters:
             del self._by_turn[waiter.turn]
 
@@ -133,7 +145,8 @@ class TurnGate:
                 waiter.place.set_result(self._let_in())
 
     def _has_room(self) -> bool:
-        return len(self._inside) < opened_at_once(self._waiting.owners, self._at_once, self._of_many)
+        inside = len(self._inside)
+        return inside < self._at_once or inside < opened_at_once(self._waiting.owners, self._at_once, self._of_many)
 
     def _let_in(self) -> GatePlace:
         place = GatePlace(self, asyncio.get_running_loop().time())

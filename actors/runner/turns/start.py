@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
+from typing import cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode_event
 from actors.messages.config import Budget
 from actors.messages.content import Content
+from actors.messages.event import Event
 from actors.messages.flow import CONTROLLER
 from actors.messages.session import SessionKey, TurnKey
 from actors.messages.topology import GRAPH
@@ -22,7 +24,7 @@ from actors.refs.keyed_locks import KeyedLocks
 from actors.refs.session import SessionRef
 from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
-from actors.runner.running.origin import Answered, New
+from actors.runner.running.origin import NEW, Answered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
 from actors.runner.turns.admission import TurnAdmission
 from actors.runner.turns.gate import GatePlace
@@ -85,13 +87,12 @@ class TurnStarter:
             config = msgspec.structs.replace(message.config, app_daily_budget=self._daily_budget)
             message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
-        with self._table.opening(key):
-            async with self._admission.admitted(message) as place:
-                if message.subscriber:
-                    # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
-                    self._session.note_store(message.key.app, message.key.user, message.store)
-                    return await self._start_admitted(message, place)
-                return await self._start_anywhere(message, place)
+        with self._table.opening(key), await self._admission.admit(message, key) as place:
+            if message.subscriber:
+                # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
+                self._session.note_store(message.key.app, message.key.user, message.store)
+                return await self._start_admitted(message, place)
+            return await self._start_anywhere(message, place)
 
     async def _start_anywhere(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
         """Start a turn that no driver follows, in whichever store its user is."""
@@ -104,29 +105,37 @@ class TurnStarter:
                     raise
 
     async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
-        with ExitStack() as saving:
+        # Concurrent requests for one turn share a single save; later ones find the turn open.
+        saving: ExitStack | None = None
+        try:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
-                await self._versions.load()
-                topology = self._versions.current.routing.topology
-                for name in message.config.agent_budgets or ():
-                    _ = topology[name]
-                content = messages.checked(message.content, may_be_empty=topology.root.kind == GRAPH)
-                saves_once = message.repeatable and saves(message, content) and not messages.answers(content)
-                if saves_once:
-                    # Concurrent requests for one turn share a single save; later ones find the turn open.
+                content = await self._checked(message)
+                if message.repeatable and saves(message, content) and not messages.answers(content):
+                    saving = ExitStack()
                     prepare = partial(self._user_messages.prepare, message, content)
                     task = self._table.saving((message.key, message.invocation_id), message.fingerprint, prepare)
                     prepared = await asyncio.shield(saving.enter_context(task))
                 else:
                     prepared = await self._user_messages.prepare(message, content)
-            if not (saves_once and prepared.found.is_there):
+            if saving is None or not prepared.found.is_there:
                 while not isinstance(started := await self._start(message, prepared, place), p.TurnStarted):
                     # An agent has begun to wait for the user's words, or waits no more.
                     prepared = prepared._replace(found=started.found)
                 return started
-            saving.close()
-            return await self._join(message, prepared.found.agent)
+        finally:
+            if saving is not None:
+                saving.close()
+        return await self._join(message, prepared.found.agent)
+
+    async def _checked(self, message: p.StartTurn) -> Content:
+        """The content of a message that may begin a turn. Raises InvalidMessageError, UnknownAgentError."""
+        if not self._versions.has_tree:
+            await self._versions.load()
+        topology = self._versions.current.routing.topology
+        for name in message.config.agent_budgets or ():
+            _ = topology[name]
+        return messages.checked(message.content, may_be_empty=topology.root.kind == GRAPH)
 
     async def cancel_turn(self, message: p.CancelTurn) -> p.Ack:
         """Stop a turn wherever it is; returns when it is closed. One that waits to be opened waits no more."""
@@ -146,11 +155,12 @@ class TurnStarter:
 
     async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted | p.FindAgain:
         """Open the turn and launch it, or join it if it is there already."""
-        found, content, actions = prepared
+        found, actions = prepared.found, prepared.actions
         invocation_id = found.invocation_id or message.invocation_id
         key = (message.key, invocation_id)
-        await self._tasks.settle(key)
-        await self._table.resumed(key)
+        if self._table.is_ending_or_resuming(key) or self._tasks.owes(key):
+            await self._tasks.settle(key)
+            await self._table.resumed(key)
         running = self._table.get(key)
         if (
             running is not None
@@ -160,66 +170,76 @@ class TurnStarter:
         ):
             # The request is repeated: the turn was opened with this very event.
             return self._joined(key, running.agent, running.message.stored.seq)
-        message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        event = user_event(message, content, invocation_id, actions, self._user_messages.addressed(found.awaits))
-        raw = encode_event(event)
+        if actions is not None and actions.state_delta:
+            message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
+        event = user_event(message, prepared.content, invocation_id, actions, self._user_messages.addressed(found.awaits))
         # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
         # The block lasts until the turn is launched, so that a reply which is out of date is known.
-        with nullcontext() if invocation_id == message.invocation_id else self._table.opening(key):
-            # One in each epoch in which the turn has begun, while nothing says that it is stored.
-            early: list[RunningTurn] = []
+        if invocation_id == message.invocation_id:
+            return await self._open_and_launch(message, prepared, event, key, place)
+        with self._table.opening(key):
+            return await self._open_and_launch(message, prepared, event, key, place)
 
-            def begin(begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
-                if early and early[-1].ref.epoch == begun.epoch:
-                    return early[-1]
-                agent = CONTROLLER if message.flow else version.routing.select(begun.authors, found.caller)
-                config = message.config.after(begun.progress.config if begun.progress is not None else None)
-                opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), config)
-                return _in_place_of(early, self._launch(key, agent, opening, begun, version, message.traceparent))
+    async def _open_and_launch(
+        self, message: p.StartTurn, prepared: PreparedMessage, event: Event, key: TurnKey, place: GatePlace
+    ) -> p.TurnStarted | p.FindAgain:
+        raw = encode_event(event)
+        # One in each epoch in which the turn has begun, while nothing says that it is stored.
+        early: list[RunningTurn] = []
 
-            def take_early(reply: p.EarlyOpenTurnReply) -> None:
-                # One of a version that is to be loaded begins when it is stored.
-                if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
+        def begin(begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
+            agent = CONTROLLER if message.flow else version.routing.select(begun.authors, prepared.found.caller)
+            config = message.config.after(begun.progress.config) if begun.progress is not None else message.config
+            opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), config)
+            return _in_place_of(early, self._launch(key, agent, opening, begun, version, message.traceparent))
+
+        def take_early(reply: p.EarlyOpenTurnReply) -> None:
+            # One of a version that is to be loaded begins when it is stored.
+            if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
+                if not early or early[-1].ref.epoch != reply.epoch:
                     early.append(begin(reply, version))
-                    if place.keep():
-                        early[-1].leave_gate = place.leave
-                        return
-                place.leave()
+                if place.keep():
+                    early[-1].leave_gate = place.leave
+                    return
+            place.leave()
 
-            try:
-                opened = await self._open(self._request(message, invocation_id, content, raw, found.awaits), take_early)
-            except BaseException:
-                # It is not stored: nothing runs on of what has begun.
-                for turn in early:
-                    turn.task.give_up()
-                raise
-            match opened:
-                case p.FindAgain():
-                    return opened
-                case p.TurnJoined():
-                    if opened.is_lost:
-                        await self._recovery.resume(key)
-                    return self._joined(key, opened.agent, opened.seq)
-                case p.TurnResumed():
-                    turn = _in_place_of(early, await self._recovery.run(key, opened))
-                case p.TurnBegun():
+        try:
+            opened = await self._open(self._request(message, prepared, key[1], raw), take_early)
+        except BaseException:
+            # It is not stored: nothing runs on of what has begun.
+            for turn in early:
+                turn.task.give_up()
+            raise
+        match opened:
+            case p.FindAgain():
+                return opened
+            case p.TurnJoined():
+                if opened.is_lost:
+                    await self._recovery.resume(key)
+                return self._joined(key, opened.agent, opened.seq)
+            case p.TurnResumed():
+                turn = _in_place_of(early, await self._recovery.run(key, opened))
+            case p.TurnBegun():
+                if early and early[-1].ref.epoch == opened.epoch:
+                    turn = early[-1]
+                    turn.task.note_stored()
+                else:
                     ref = p.TurnRef(*key, opened.epoch, generation=opened.generation)
                     turn = begin(opened, await self._tasks.version_of(ref, opened.version))
                     turn.task.note_stored()
                     # The agent first: the driver does not wait for this reply.
                     await asyncio.sleep(0)
-        return p.TurnStarted(invocation_id=invocation_id, agent=turn.agent, seq=opened.seq)
+        return p.TurnStarted(invocation_id=key[1], agent=turn.agent, seq=opened.seq)
 
-    def _request(self, message: p.StartTurn, invocation_id: str, content: Content, raw: bytes, awaits: str) -> p.OpenTurn:
-        answers = messages.answers(content)
+    def _request(self, message: p.StartTurn, prepared: PreparedMessage, invocation_id: str, raw: bytes) -> p.OpenTurn:
         return p.OpenTurn(
             key=message.key,
             invocation_id=invocation_id,
             repeatable=message.repeatable,
             event=raw,
-            answers=answers,
-            takes_words=self._user_messages.takes_words(message, answers),
-            awaits=awaits,
+            answers=prepared.answers,
+            takes_words=prepared.takes_words,
+            awaits=prepared.found.awaits,
             only_waiting=message.only_waiting,
             state_delta=message.state_delta,
             auto_create=message.auto_create,
@@ -242,7 +262,10 @@ class TurnStarter:
         """
         while True:
             try:
-                opened = await self._ask_to_open(request, early)
+                if request.interrupting:
+                    opened = await self._interrupt(request)
+                else:
+                    opened = await self._session.open_turn(request, early if request.epoch <= 1 else None)
             except ActorRestartsError:
                 # A turn that has begun, and was not stored, may still be writing: its epoch is not used again. One that was
                 # stored may have ended, and is joined then.
@@ -259,13 +282,6 @@ class TurnStarter:
                 case _:
                     return opened
 
-    async def _ask_to_open(self, request: p.OpenTurn, early: Callable[[p.EarlyOpenTurnReply], None]) -> p.OpenTurnReply:
-        if request.interrupting:
-            return await self._interrupt(request)
-        if request.epoch > 1:
-            return await self._session.open_turn(request)
-        return await self._session.open_turn(request, early)
-
     async def _interrupt(self, request: p.OpenTurn) -> p.OpenTurnReply:
         """Cancel the running turn and ask at the same time, so that the new turn is at the head of the queue when it ends."""
         cancel = p.CancelTurn(key=request.key, invocation_id=request.interrupting)
@@ -276,7 +292,7 @@ class TurnStarter:
             logger.error("turn %s could not be interrupted: %s", request.interrupting, cancelled)
         if isinstance(opened, BaseException):
             raise opened
-        return opened
+        return cast(p.OpenTurnReply, opened)
 
     def _launch(
         self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, version: VersionParts, caller: str
@@ -285,7 +301,7 @@ class TurnStarter:
             p.TurnRef(*key, begun.epoch, generation=begun.generation),
             agent,
             message,
-            Answered(begun.progress) if begun.progress is not None else New(),
+            Answered(begun.progress) if begun.progress is not None else NEW,
             state=begun.state,
             before=begun.before,
             traceparent=begun.traceparent,

@@ -21,7 +21,7 @@ class _Entry:
         closing: its task, while the end of the turn is on its way to the store.
         epochs: the newest in which it ran, by the generation of the log: one that was rewound may begin again under its id, with
             the first epoch.
-        openings: done when a request that opens it is over; the same turn may be asked for several times at once.
+        openings: the requests that open it; the same turn may be asked for several times at once.
         saving: prepares its message, for all requests that ask for it at the same time.
         fingerprint: of these requests.
         resuming: held by the request that resumes it.
@@ -34,7 +34,7 @@ class _Entry:
         self.running: RunningTurn | None = None
         self.closing: TurnTask | None = None
         self.epochs: dict[str, int] = {}
-        self.openings: set[asyncio.Future[None]] = set()
+        self.openings: list[OpeningTurn] = []
         self.saving: asyncio.Task[PreparedMessage] | None = None
         self.fingerprint = ""
         self.resuming: asyncio.Lock | None = None
@@ -106,6 +106,18 @@ class TurnTable:
         """A context manager: a turn runs no more, and inside the block it is being closed. If replaced, the newer one runs on."""
         return ClosingTurn(self._entry(running.key), running, self._drop)
 
+    def remove(self, running: RunningTurn) -> None:
+        """A turn runs no more, and the store has its end. If replaced, the newer one runs on."""
+        entry = self._entries.get(running.key)
+        if entry is not None and entry.running is running:
+            entry.running = None
+            self._drop(running.key, entry)
+
+    def is_ending_or_resuming(self, turn: TurnKey) -> bool:
+        """True while `closed` or `resumed` would wait."""
+        entry = self._entries.get(turn)
+        return entry is not None and (entry.closing is not None or entry.resumers > 0)
+
     async def closed(self, turn: TurnKey) -> None:
         """Wait while the turn is being closed."""
         entry = self._entries.get(turn)
@@ -117,20 +129,7 @@ class TurnTable:
 
         A turn that is added before the block ends is never seen as absent.
         """
-        return OpeningTurn(self, turn)
-
-    def begin_opening(self, turn: TurnKey) -> asyncio.Future[None]:
-        """A request opens the turn, until `end_opening` is called with what this returns."""
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._entry(turn).openings.add(over)
-        return over
-
-    def end_opening(self, turn: TurnKey, over: asyncio.Future[None]) -> None:
-        """The request is over."""
-        over.set_result(None)
-        entry = self._entries[turn]
-        entry.openings.discard(over)
-        self._drop(turn, entry)
+        return OpeningTurn(self._entry(turn), turn, self._drop)
 
     def is_opening(self, turn: TurnKey) -> bool:
         """True while a request opens the turn."""
@@ -140,7 +139,7 @@ class TurnTable:
     async def opened(self, turn: TurnKey, timeout_s: float) -> None:
         """Wait until the requests that open the turn now are over, but at most `timeout_s` seconds."""
         if self.is_opening(turn):
-            await asyncio.wait(self._entries[turn].openings, timeout=timeout_s)
+            await asyncio.wait([opening.over() for opening in self._entries[turn].openings], timeout=timeout_s)
 
     @contextmanager
     def saving(
@@ -204,19 +203,32 @@ class TurnTable:
 
 
 class OpeningTurn:
-    """See TurnTable.opening."""
+    """One request that opens a turn: see TurnTable.opening."""
 
-    __slots__ = ("_over", "_table", "_turn")
+    __slots__ = ("_drop", "_entry", "_over", "_turn")
 
-    def __init__(self, table: TurnTable, turn: TurnKey) -> None:
-        self._table = table
+    def __init__(self, entry: _Entry, turn: TurnKey, drop: Callable[[TurnKey, _Entry], None]) -> None:
+        self._entry = entry
         self._turn = turn
+        self._drop = drop
+        self._over: asyncio.Future[None] | None = None
+
+    def over(self) -> asyncio.Future[None]:
+        """Done when the request is over."""
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+        return self._over
 
     def __enter__(self) -> None:
-        self._over = self._table.begin_opening(self._turn)
+        self._entry.openings.append(self)
 
     def __exit__(self, *_: object) -> None:
-        self._table.end_opening(self._turn, self._over)
+        entry = self._entry
+        entry.openings.remove(self)
+        if self._over is not None:
+            self._over.set_result(None)
+        if entry.running is None:
+            self._drop(self._turn, entry)
 
 
 class ClosingTurn:

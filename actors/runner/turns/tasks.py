@@ -99,6 +99,10 @@ class TurnTasks:
         await turn.task.over()
         return p.Ack()
 
+    def owes(self, key: TurnKey) -> bool:
+        """True when a turn has ended here, and its end is still to be stored."""
+        return self._closer.owes(key)
+
     async def settle(self, key: TurnKey) -> None:
         """Wait until the Session actor knows of a turn that it has ended here, also one that was started again since."""
         await self._table.closed(key)
@@ -129,28 +133,30 @@ class TurnTasks:
     async def _run(self, turn: RunningTurn) -> None:
         version = self._versions.hold(turn.version)
         try:
-            await self._run_by(version, turn)
+            try:
+                outcome = await self._outcome(version, turn)
+            finally:
+                if turn.leave_gate is not None:
+                    turn.leave_gate()
+            turn.task.decide_end()
+            if not turn.runs.are_over:
+                turn.runs.stop_waiting()
+                if left := turn.runs.all():
+                    await version.invoker.stop(turn, left)
+            if turn.task in self._left:
+                self._table.remove(turn)
+            elif isinstance(outcome, p.Finished) and outcome.closed:
+                self._table.remove(turn)
+                self._tell(turn, outcome)
+            else:
+                with self._table.closing(turn):
+                    await self._close(turn, outcome)
         finally:
             self._versions.release(turn.version)
-
-    async def _run_by(self, version: VersionParts, turn: RunningTurn) -> None:
-        try:
-            outcome = await self._outcome(version, turn)
-        finally:
-            if turn.leave_gate is not None:
-                turn.leave_gate()
-        turn.task.decide_end()
-        turn.runs.stop_waiting()
-        left = turn.runs.all()
-        if left:
-            await version.invoker.stop(turn, left)
-        with self._table.closing(turn):
-            if turn.task not in self._left:
-                await self._close(turn, outcome)
+            turn.task.forget()
 
     async def _close(self, turn: RunningTurn, outcome: p.AnyOutcome) -> None:
-        is_closed = isinstance(outcome, p.Finished) and outcome.closed
-        if is_closed or await self._closer.close(turn.ref, turn.agent, outcome):
+        if await self._closer.close(turn.ref, turn.agent, outcome):
             self._tell(turn, outcome)
         elif turn.task.life.was_cancelled:
             # The cancel came just after its last event had closed it.
@@ -158,7 +164,8 @@ class TurnTasks:
             self._tell(turn, finished, left=finished)
 
     def _tell(self, turn: RunningTurn, outcome: p.AnyOutcome, left: p.AnyOutcome | None = None) -> None:
-        turn.trace.end_turn(turn.agent, outcome, left)
+        if turn.trace is not None:
+            turn.trace.end_turn(turn.agent, outcome, left)
         self._telemetry.turn_took(turn.ref, max(0.0, now_s() - turn.message.event.timestamp), outcome)
 
     async def _outcome(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
@@ -184,24 +191,22 @@ class TurnTasks:
 
     async def _with_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
         """Run the turn's agents, with the hooks before and after them; tell the plugins if the turn fails."""
-        outcome = await self._within_hooks(version, turn)
-        if isinstance(outcome, p.Failed):
-            await version.hooks.run_failed(turn, outcome)
-        return outcome
-
-    async def _within_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
+        hooks = version.hooks
+        outcome: p.AnyOutcome
         try:
-            if await self._is_answered_by_hook(version.hooks, turn):
-                outcome: p.AnyOutcome = p.Finished(agent=turn.agent)
+            if (hooks.has_begin_hooks or turn.has_begun) and await self._is_answered_by_hook(hooks, turn):
+                outcome = p.Finished(agent=turn.agent)
             else:
                 outcome = await version.dispatch.turn(turn)
-            if isinstance(outcome, p.Finished) and not outcome.closed:
-                event = await version.hooks.after_run(turn)
+            if hooks.has_end_hooks and isinstance(outcome, p.Finished) and not outcome.closed:
+                event = await hooks.after_run(turn)
                 if event is not None:
                     await self._events.append(turn, turn.agent, event)
         except (PluginFailedError, RequestError) as error:
             # RequestError: the event of a hook cannot be stored.
-            return await self._events.fail(turn, turn.agent, error)
+            outcome = await self._events.fail(turn, turn.agent, error)
+        if isinstance(outcome, p.Failed):
+            await hooks.run_failed(turn, outcome)
         return outcome
 
     async def _is_answered_by_hook(self, hooks: PluginHooks, turn: RunningTurn) -> bool:

@@ -11,10 +11,10 @@ from actors.errors import ArtifactError, InputSchemaError, InvalidMessageError, 
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content, Part
-from actors.messages.event import FINGERPRINT, USER, Event, EventActions, new_event_id, now_s
+from actors.messages.event import FINGERPRINT, NO_ACTIONS, USER, Event, EventActions, new_event_id, now_s
 from actors.messages.flow import CONTROLLER, FlowMark
 from actors.messages.graph import NodeInfo, node_at, scope_of
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, StateDelta
 from actors.messages.session import SessionKey
 from actors.messages.topology import Topology
 from actors.rules.checks import state
@@ -33,12 +33,20 @@ class PreparedMessage(NamedTuple):
     Attributes:
         found: what the Session actor knows of its turn.
         content: the message as plugins leave it, its data replaced by where it is saved.
-        actions: the actions that plugins took.
+        answers: the ids of the calls that it answers.
+        takes_words: an agent may wait for these words.
+        actions: the actions that plugins took; None: no plugin has seen it.
     """
 
     found: p.TurnFound
     content: Content
-    actions: Actions
+    answers: tuple[str, ...] = ()
+    takes_words: bool = False
+    actions: Actions | None = None
+
+
+NOTHING_FOUND = p.TurnFound(authors=())
+"""What is known of the turn of a plain message: nothing needs to be."""
 
 
 class UserMessages:
@@ -64,13 +72,18 @@ class UserMessages:
             InvalidMessageError, PluginFailedError: what plugins made of it.
             TooLargeError, ArtifactError: it cannot be stored.
         """
-        found = await self._look_ahead(message, content)
+        answers = messages.answers(content)
+        takes_words = self._takes_words(message, answers)
+        is_plain = not (answers or takes_words or self._needs_agent or saves(message, content))
+        if is_plain and self._topology.root.input_schema is None:
+            return PreparedMessage(NOTHING_FOUND, content)
+        found = NOTHING_FOUND if is_plain else await self._look_ahead(message, content, answers, takes_words=takes_words)
         agent = self._expected_agent(message, found)
         obstacles = self._versions.current.directory.obstacles
         if agent in obstacles:
             raise ModelConfigurationError(*obstacles[agent])
         if found.is_there:
-            return PreparedMessage(found, content, Actions())
+            return PreparedMessage(found, content, answers, takes_words)
         invocation_id = found.invocation_id or message.invocation_id
         # Plugins see the message as it was sent, with its data.
         hooks = self._versions.current.hooks
@@ -78,7 +91,8 @@ class UserMessages:
         if (wrong := misfit(content, found.questions)) is not None:
             raise InvalidMessageError(wrong)
         self._check_input(message, found, content)
-        return PreparedMessage(found, await self._without_blobs(message, content, invocation_id), actions)
+        content = await self._without_blobs(message, content, invocation_id)
+        return PreparedMessage(found, content, answers, takes_words, actions)
 
     def _check_input(self, message: p.StartTurn, found: p.TurnFound, content: Content) -> None:
         """Check what begins a graph that is the root. Raises InputSchemaError."""
@@ -88,14 +102,11 @@ class UserMessages:
         if (wrong := shapeless(content.text, root.input_schema)) is not None:
             raise InputSchemaError(root.name, wrong)
 
-    async def _look_ahead(self, message: p.StartTurn, content: Content) -> p.TurnFound:
-        """Look up what must be known before the message is stored. A plain message needs nothing, and no request."""
-        answers = messages.answers(content)
-        has_data = saves(message, content)
-        takes_words = self.takes_words(message, answers)
-        if not (answers or has_data or takes_words or self._needs_agent):
-            return p.TurnFound(authors=())
-        repeated = message.invocation_id if message.repeatable and has_data else ""
+    async def _look_ahead(
+        self, message: p.StartTurn, content: Content, answers: tuple[str, ...], *, takes_words: bool
+    ) -> p.TurnFound:
+        """Look up what must be known before the message is stored."""
+        repeated = message.invocation_id if message.repeatable and saves(message, content) else ""
         return await self._session.find_turn(
             p.FindTurn(
                 key=message.key,
@@ -109,7 +120,7 @@ class UserMessages:
             )
         )
 
-    def takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
+    def _takes_words(self, message: p.StartTurn, answers: Sequence[str]) -> bool:
         """True for words that an agent may wait for, which works on a task with the user."""
         return self._versions.has_tasks and not answers and not message.flow and message.due is None
 
@@ -173,7 +184,7 @@ def words_id(message: p.StartTurn) -> str:
 
 
 def user_event(
-    message: p.StartTurn, content: Content, invocation_id: str, actions: Actions, run: NodeInfo | None = None
+    message: p.StartTurn, content: Content, invocation_id: str, actions: Actions | None, run: NodeInfo | None = None
 ) -> Event:
     """The event of a message. A request that is repeated has the event id of the first.
 
@@ -187,11 +198,17 @@ def user_event(
         timestamp=now_s(),
         content=content,
         custom_metadata=_metadata(message),
-        actions=EventActions(state_delta=without_temp(message.state_delta), artifact_delta=actions.artifact_delta),
+        actions=_actions(message.state_delta, actions),
         # A Runner that resumes the turn learns from the mark that it carries out a flow, and which.
         flow=FlowMark(run=message.flow) if message.flow else None,
         node_info=run,
     )
+
+
+def _actions(state_delta: StateDelta, actions: Actions | None) -> EventActions:
+    if actions is None:
+        return EventActions(state_delta=without_temp(state_delta)) if state_delta else NO_ACTIONS
+    return EventActions(state_delta=without_temp(state_delta), artifact_delta=actions.artifact_delta)
 
 
 def _metadata(message: p.StartTurn) -> JsonObject | None:

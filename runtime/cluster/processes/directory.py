@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.interfaces.transport import AgentDirectory, Link
@@ -54,9 +55,9 @@ class RayDirectory:
             ),
         )
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    def link(self, agent: str, key: SessionKey) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
-        return await self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent))
+        return self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent))
 
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
         """A directory of the agents of a later version.
@@ -135,9 +136,9 @@ class _OfVersion:
         self._marks = marks
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    def link(self, agent: str, key: SessionKey) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session: see RayDirectory."""
-        return await self._pool.link(replica_for(self._groups, agent, key, self._marks.get(agent, "")), self._groups.get(agent))
+        return self._pool.link(replica_for(self._groups, agent, key, self._marks.get(agent, "")), self._groups.get(agent))
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer."""

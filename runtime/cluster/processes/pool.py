@@ -8,8 +8,9 @@ link refuses messages from that moment on: so no message ever reaches a process 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from typing import Any
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
@@ -39,7 +40,7 @@ class Pool:
         self._passivation = Passivation(self._table, self._spares)
         self._activation = Activation(self._table, starter, self._spares, self._passivation)
 
-    async def link(self, replica: Replica, group: ProcessGroup | None = None) -> HostedAgent:
+    def link(self, replica: Replica, group: ProcessGroup | None = None) -> Coroutine[Any, Any, HostedAgent]:
         """The link to an agent, which is activated if it does not live.
 
         Args:
@@ -50,7 +51,7 @@ class Pool:
             PlacementError: no node has room for it.
             ClusterError: its definition cannot be loaded.
         """
-        return await self._activation.link(replica, group)
+        return self._activation.link(replica, group)
 
     def start_spares(self, most: int | None = None) -> None:
         """Begin to start the spare processes that are missing, and end those that are too many: see SpareProcesses."""

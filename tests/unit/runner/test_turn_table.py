@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Content
-from actors.definitions.tools.context import Actions
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.event import Event
@@ -131,7 +130,7 @@ async def test_concurrent_requests_share_one_preparation_and_later_ones_begin_an
 
     async def prepare() -> PreparedMessage:
         await may.wait()
-        prepared.append(PreparedMessage(p.TurnFound(authors=()), Content(), Actions()))
+        prepared.append(PreparedMessage(p.TurnFound(authors=()), Content()))
         return prepared[-1]
 
     async def request() -> PreparedMessage:
@@ -197,7 +196,7 @@ STEPS = st.lists(st.sampled_from(["open", "close", "add", "end", "closed", "save
 @given(STEPS)
 def test_when_everything_is_over_nothing_is_kept(steps: list[str]) -> None:
     async def prepare() -> PreparedMessage:
-        return PreparedMessage(p.TurnFound(authors=()), Content(), Actions())
+        return PreparedMessage(p.TurnFound(authors=()), Content())
 
     async def play() -> None:
         table = TurnTable()
