@@ -20,8 +20,8 @@ class KeyedLocks(Generic[K]):
     def __init__(self) -> None:
         self._held: dict[K, _Waiting] = {}
 
-    def __contains__(self, key: K) -> bool:
-        """True while the lock is held."""
+    def is_held(self, key: K) -> bool:
+        """True while something holds the lock of a key."""
         return key in self._held
 
     def locked(self, key: K) -> Locked[K]:

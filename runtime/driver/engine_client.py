@@ -132,10 +132,11 @@ class EngineClient:
         return await work
 
     def _open_portal(self, work: Work[object] | None = None) -> Portal:
-        if self._portal is None or self.is_forked:
-            if work is not None:
-                # Python warns of coroutines that are never run.
-                work.close()
-            self.check_process()
-            raise self.not_open()
-        return self._portal
+        portal = self._portal
+        if portal is not None and self._home.is_here():
+            return portal
+        if work is not None:
+            # Python warns of coroutines that are never run.
+            work.close()
+        self.check_process()
+        raise self.not_open()

@@ -46,11 +46,6 @@ class _Forks:
     _pid = os.getpid()
 
     @classmethod
-    def pid(cls) -> int:
-        """The id of this process."""
-        return cls._pid
-
-    @classmethod
     def note(cls) -> None:
         """This process is a new fork."""
         cls.count += 1
@@ -68,9 +63,11 @@ class HomeProcess:
         app_name: for the error message.
     """
 
+    __slots__ = ("_app_name", "_forks", "_pid")
+
     def __init__(self, app_name: str) -> None:
         self._app_name = app_name
-        self._pid = _Forks.pid()
+        self._pid = _Forks._pid
         self._forks = _Forks.count
 
     def is_here(self) -> bool:
@@ -79,7 +76,7 @@ class HomeProcess:
 
     def check(self) -> None:
         """Raise ForkedProcessError in any other process, where waiting would never end."""
-        if not self.is_here():
+        if self._forks != _Forks.count:
             raise ForkedProcessError(self._app_name, self._pid)
 
 

@@ -40,7 +40,7 @@ class EventBuffer:
         self._max_bytes = max_bytes
         self._head_seq = after_seq
         self._events: list[StoredEvent] = []
-        self._cut_off: set[Stream] = set()
+        self._cut_off: frozenset[Stream] = frozenset()
 
     def __len__(self) -> int:
         return len(self._events)
@@ -55,6 +55,11 @@ class EventBuffer:
         """True when events after `after_seq` have to be read from the log."""
         return self.after_seq < self._head_seq
 
+    @property
+    def has_news(self) -> bool:
+        """True when it holds events, or is behind."""
+        return bool(self._events) or self.after_seq < self._head_seq
+
     def expect(self, head_seq: int) -> None:
         """Note that the log reaches to that position."""
         self._head_seq = max(self._head_seq, head_seq)
@@ -67,14 +72,14 @@ class EventBuffer:
         """
         if event.seq == 0:
             if not has_room or self.is_behind or (self._cut_off and stream_of(event.raw) in self._cut_off):
-                self._cut_off.add(stream_of(event.raw))
+                self._cut_off |= {stream_of(event.raw)}
                 return
             self._hold(event)
             return
         if event.seq <= self._head_seq:
             return
         if self._cut_off:
-            self._cut_off.discard(stream_of(event.raw))
+            self._cut_off -= {stream_of(event.raw)}
         holds = has_room and not self.is_behind
         self._head_seq = event.seq
         if holds:
@@ -84,11 +89,11 @@ class EventBuffer:
     def begin_anew(self, answers: Sequence[StoredEvent], cut_off: Iterable[Stream] = ()) -> None:
         """Note that the reader gets these answers under way from their beginnings, and nothing of those of `cut_off`."""
         self._cut_off -= {stream_of(partial.raw) for partial in answers}
-        self._cut_off |= set(cut_off)
+        self._cut_off |= frozenset(cut_off)
 
     def _hold(self, event: StoredEvent) -> None:
         self._events.append(event)
-        self.size += cost(event)
+        self.size += len(event.raw) + OVERHEAD
         if self.size > self._max_bytes:
             self._shrink()
 
@@ -104,6 +109,8 @@ class EventBuffer:
 
     def drop_partials(self) -> None:
         """Drop every partial that is held, and with them the later partials of the same responses."""
+        if not self._events:
+            return
         whole: list[StoredEvent] = []
         # Only streams of held partials are looked at: one that is cut off already has lost a partial after all that is held.
         cut_off: set[Stream] = set()
@@ -141,11 +148,12 @@ class EventBuffer:
 
     def skip(self, seq: int) -> None:
         """Drop the events up to that position: the reader does not want them."""
-        self._events = [event for event in self._events if not 0 < event.seq <= seq]
         self.after_seq = max(self.after_seq, seq)
         self.delivered_seq = max(self.delivered_seq, seq)
         self._head_seq = max(self._head_seq, seq)
-        self._measure()
+        if self._events:
+            self._events = [event for event in self._events if not 0 < event.seq <= seq]
+            self._measure()
 
     def give_up(self) -> None:
         """Leave out the events that would have to be read from the log."""
@@ -165,7 +173,7 @@ class EventBuffer:
         other.delivered_seq = self.delivered_seq
         other._head_seq = self._head_seq
         other._events = list(self._events)
-        other._cut_off = set(self._cut_off)
+        other._cut_off = self._cut_off
         return other
 
 

@@ -161,7 +161,7 @@ class TurnOpener:
 
     def _at_hand(self, message: p.OpenTurn) -> SessionLog | None:
         """The log of the session, where nothing has to be asked of the store, nor waited for, to decide about the request."""
-        if message.repeatable or message.due is not None or message.key in self._in_order:
+        if message.repeatable or message.due is not None or self._in_order.is_held(message.key):
             return None
         return None if self._parts.user_holds.has(message.key) else self._logs.at_hand(message.key)
 

@@ -62,9 +62,12 @@ class TurnClient:
             turn.fail(refusal)
             return
 
+        if plan is None:
+            self._client.call_soon(lambda: self._begin(self._start(turn, message)))
+            return
+
         async def defined() -> p.StartTurn:
-            if plan is not None:
-                await self._engine.define(message.flow, plan, message.key)
+            await self._engine.define(message.flow, plan, message.key)
             return message
 
         self.answer_soon(turn, defined)
@@ -113,12 +116,16 @@ class TurnClient:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _start(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
+    async def _start(self, turn: TurnState, asked: p.StartTurn | Callable[[], Awaitable[p.StartTurn]]) -> None:
+        """Start a turn with a message, or with what builds it."""
+        if isinstance(asked, p.StartTurn) and not self._engine.has_ended and not self._in_order.is_held(turn.key):
+            await self._ask(turn, asked)
+            return
         try:
             # Turns of a session are sent in the order in which the program has started them, whatever comes before.
             async with self._in_order.locked(turn.key):
                 await self._engine.rejoin()
-                message = await build()
+                message = asked if isinstance(asked, p.StartTurn) else await asked()
         except Exception as error:
             # The user gets whatever kept the turn from starting.
             self._refusals.leave(turn)
@@ -143,7 +150,7 @@ class TurnClient:
         store = message.store if feeding else self._engine.session.store_of(app, user)
         subscriber = feeding or _feeding(self._subscribers, turn, message)
         asked = msgspec.structs.replace(message, subscriber=subscriber.name, store=store)
-        with subscriber.starting():
+        with subscriber.starting:
             try:
                 started = await self._engine.runner.start_turn(asked)
             except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -83,8 +82,10 @@ class TurnMethods:
             RequestError: `run_config` is wrong, or `on_leave` is neither "cancel" nor "continue".
             RuntimeClosedError: the runtime is not started, or is closed.
         """
-        start = self._start_message(user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session)
-        return self._start(msgspec.structs.replace(start, fingerprint=fingerprint), on_leave=on_leave)
+        start = self._start_message(
+            user_id, session_id, message, run_config, state_delta, invocation_id, auto_create_session, fingerprint
+        )
+        return self._start(start, on_leave=on_leave)
 
     def attach(self, *, user_id: str, session_id: str, invocation_id: str, after_seq: int = 0) -> Turn:
         """Join a turn that this program or another has started. Leaving its iteration does not cancel it.
@@ -236,6 +237,7 @@ class TurnMethods:
         state_delta: JsonMapping | None,
         invocation_id: str | None,
         auto_create_session: bool | None,
+        fingerprint: str = "",
     ) -> p.StartTurn:
         if invocation_id is not None:
             checked_id("invocation id", invocation_id)
@@ -249,6 +251,7 @@ class TurnMethods:
             state_delta=to_state(state_delta),
             traceparent=callers_traceparent(),
             auto_create=self._client.engine.auto_create_session if auto_create_session is None else auto_create_session,
+            fingerprint=fingerprint,
         )
 
     def _start_plan(self, message: p.StartTurn, plan: FlowPlan, on_leave: OnLeave) -> Turn:
@@ -266,8 +269,7 @@ class TurnMethods:
 
     def _turn(self, turns: TurnClient, state: TurnState, on_leave: OnLeave, *, is_attached: bool = False) -> Turn:
         cancels_on_leave = checked_choice("on_leave", on_leave, ("cancel", "continue")) == "cancel"
-        answer = partial(self.answer, user_id=state.key.user, session_id=state.key.session)
-        return Turn(turns, state, self._types, cancels_on_leave=cancels_on_leave, answer=answer, is_attached=is_attached)
+        return Turn(turns, state, self._types, cancels_on_leave=cancels_on_leave, answer=self.answer, is_attached=is_attached)
 
     def _follow_session(self, key: SessionKey, after_seq: int) -> Turn:
         """All events of a session, as if they were of one turn that does not end."""

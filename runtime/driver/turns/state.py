@@ -85,7 +85,9 @@ class TurnState:
         with self._changed.lock:
             self._readers.skip(seq)
             self.is_started = True
-            self._changed.notify_started()
+            self._changed.wake_starters()
+            if self.is_over:
+                self._changed.wake_enders()
 
     def join(self, peer: TurnState, head_seq: int) -> None:
         """Follow the turn beside another object of it, which is up to `head_seq`: earlier events are read from the log."""
@@ -93,16 +95,28 @@ class TurnState:
             answers = peer._readers.answers_under_way()
         with self._changed.lock:
             self._readers.join(head_seq, answers)
-            self._changed.notify_all()
+            self._changed.wake_readers()
 
-    def feed(self, events: Sequence[StoredEvent], outcome: AnyOutcome | None, answers: Sequence[StoredEvent] = ()) -> None:
-        """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended."""
+    def feed(
+        self,
+        events: Sequence[StoredEvent],
+        outcome: AnyOutcome | None,
+        answers: Sequence[StoredEvent] = (),
+        woken: Woken | None = None,
+    ) -> None:
+        """Add events, then what was streamed of the answers under way, and the outcome when the turn has ended.
+
+        Args:
+            woken: takes the coroutines that wait for this, for the caller to wake them; None: they are woken here.
+        """
         with self._changed.lock:
             self._readers.put_events(events)
             if answers:
                 self._readers.put_answers(answers)
             self.outcome = outcome
-            self._changed.notify_all()
+            self._changed.wake_readers(woken)
+            if outcome is not None and self.is_started:
+                self._changed.wake_enders(woken)
 
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
@@ -113,14 +127,14 @@ class TurnState:
                 self.outcome = None
             if self.outcome is None:
                 self.error = error
-            self._changed.notify_all()
+            self._changed.wake_all()
 
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
         with self._changed.lock:
             self.is_started = True
             self.is_detached = self.outcome is None and self.error is None
-            self._changed.notify_all()
+            self._changed.wake_all()
 
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
@@ -145,17 +159,17 @@ class TurnState:
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
         self._home.check()
-        self._changed.wait_for(lambda: self.is_started or None, until_started=True)
+        self._changed.wait_for(lambda: self.is_started or None, self._changed.starters)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
         self._home.check()
-        await self._changed.wait_for_async(lambda: self.is_started, until_started=True)
+        await self._changed.wait_for_async(lambda: self.is_started, self._changed.starters)
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
         self._home.check()
-        return self._changed.wait_for(lambda: buffer.take_events() if self._has_news(buffer) else None)
+        return self._changed.wait_for(lambda: buffer.take_events() if self._has_news(buffer) else None, self._changed.readers)
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
@@ -164,11 +178,11 @@ class TurnState:
             with self._changed.lock:
                 if self._has_news(buffer):
                     return buffer.take_events()
-                self._changed.add(wakeup)
+                self._changed.readers.append(wakeup)
             await wakeup.wait()
 
     def _has_news(self, buffer: EventBuffer) -> bool:
-        return len(buffer) > 0 or buffer.is_behind or self.is_over
+        return buffer.has_news or self.is_over
 
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
@@ -178,14 +192,12 @@ class TurnState:
     def wait_for_end(self) -> None:
         """Wait until the turn is over, and all is known of it: the reply to its start may come after its end."""
         self._home.check()
-        self._changed.wait_for(lambda: self.is_over or None)
-        self.wait_until_started()
+        self._changed.wait_for(lambda: (self.is_over and self.is_started) or None, self._changed.enders)
 
     async def wait_for_end_async(self) -> None:
         """Wait on the running event loop: see `wait_for_end`."""
         self._home.check()
-        await self._changed.wait_for_async(lambda: self.is_over)
-        await self.wait_until_started_async()
+        await self._changed.wait_for_async(lambda: self.is_over and self.is_started, self._changed.enders)
 
 
 class Changed:
@@ -195,31 +207,41 @@ class Changed:
         lock: has to be entered itself, by `with changed.lock`: the interpreter takes and gives it back without looking for
             Ctrl-C in between, which a method of ours would not. It is taken again by the same thread when garbage is collected
             meanwhile, and a reader with it.
+        readers: wait for events. These lists are read and written with the lock.
+        starters: wait for the start, to which events bring nothing.
+        enders: wait until the turn is over and was started, to which neither events nor the start alone bring anything.
     """
+
+    __slots__ = ("enders", "lock", "readers", "starters")
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._readers = _Sleepers()
-        # Apart from the readers, to which the start alone brings no event.
-        self._starters = _Sleepers()
+        self.readers: list[Sleeper] = []
+        self.starters: list[Sleeper] = []
+        self.enders: list[Sleeper] = []
 
-    def notify_started(self) -> None:
+    def wake_readers(self, woken: Woken | None = None) -> None:
+        """Wake what waits for events. The caller has the lock. `woken`: see TurnState.feed."""
+        if self.readers:
+            _wake(self.readers, woken)
+
+    def wake_starters(self) -> None:
         """Wake what waits for the start. The caller has the lock."""
-        self._starters.wake()
+        if self.starters:
+            _wake(self.starters, None)
 
-    def notify_all(self) -> None:
+    def wake_enders(self, woken: Woken | None = None) -> None:
+        """Wake what waits for the end. The caller has the lock. `woken`: see TurnState.feed."""
+        if self.enders:
+            _wake(self.enders, woken)
+
+    def wake_all(self) -> None:
         """Wake everything that waits. The caller has the lock."""
-        self._starters.wake()
-        self._readers.wake()
+        self.wake_starters()
+        self.wake_readers()
+        self.wake_enders()
 
-    def add(self, wakeup: Wakeup, *, until_started: bool = False) -> None:
-        """Wake a coroutine at the next change, or at the start. The caller has the lock."""
-        self._sleepers(until_started).wakeups.add(wakeup)
-
-    def _sleepers(self, until_started: bool) -> _Sleepers:
-        return self._starters if until_started else self._readers
-
-    def wait_for(self, look: Callable[[], T | None], *, until_started: bool = False) -> T:
+    def wait_for(self, look: Callable[[], T | None], sleepers: list[Sleeper]) -> T:
         """Wait until `look`, which is called with the lock, returns something. The caller does not have the lock."""
         while True:
             with self.lock:
@@ -227,10 +249,10 @@ class Changed:
                 if found is not None:
                     return found
                 bell = Bell()
-                self._sleepers(until_started).bells.append(bell)
+                sleepers.append(bell)
             bell.wait()
 
-    async def wait_for_async(self, is_so: Callable[[], bool], *, until_started: bool = False) -> None:
+    async def wait_for_async(self, is_so: Callable[[], bool], sleepers: list[Sleeper]) -> None:
         """Wait until something is so, on the running event loop. The caller does not have the lock."""
         wakeup: Wakeup | None = None
         while True:
@@ -238,51 +260,78 @@ class Changed:
                 if is_so():
                     return
                 wakeup = wakeup or Wakeup()
-                self.add(wakeup, until_started=until_started)
+                sleepers.append(wakeup)
             await wakeup.wait()
 
 
-class _Sleepers:
-    """Threads and coroutines that wait for the same."""
-
-    def __init__(self) -> None:
-        self.bells: list[Bell] = []
-        self.wakeups: set[Wakeup] = set()
-
-    def wake(self) -> None:
-        while self.bells:
-            self.bells.pop().ring()
-        while self.wakeups:
-            self.wakeups.pop().wake()
-
-
 class Wakeup:
-    """Wakes a coroutine of the running event loop, from any thread."""
+    """Wakes a coroutine of the running event loop, from any thread.
 
-    __slots__ = ("_is_set", "_loop", "_waiting")
+    Attributes:
+        loop: of the coroutine.
+    """
+
+    __slots__ = ("_is_set", "_waiting", "loop")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._is_set = False
         self._waiting: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
-        """Wait for the next `wake`. One coroutine does so at a time."""
+        """Wait for the next `set`. One coroutine does so at a time."""
         if not self._is_set:
-            self._waiting = self._loop.create_future()
+            self._waiting = self.loop.create_future()
             try:
                 await self._waiting
             finally:
                 self._waiting = None
         self._is_set = False
 
-    def wake(self) -> None:
-        """Have `wait` return."""
+    def ring(self) -> None:
+        """Have `wait` return, from any thread."""
         # On a loop that was closed in the meantime nothing waits any more.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._set)
+            self.loop.call_soon_threadsafe(self.set)
 
-    def _set(self) -> None:
+    def set(self) -> None:
+        """Have `wait` return, on the loop."""
         self._is_set = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+
+Sleeper = Bell | Wakeup
+"""A thread or a coroutine that waits."""
+
+Woken = list[Wakeup]
+"""Coroutines that are to be woken."""
+
+
+def _wake(sleepers: list[Sleeper], woken: Woken | None) -> None:
+    while sleepers:
+        sleeper = sleepers.pop()
+        if woken is None or isinstance(sleeper, Bell):
+            sleeper.ring()
+        else:
+            woken.append(sleeper)
+
+
+def wake_together(woken: Woken) -> None:
+    """Wake coroutines, those of one loop at once: to wake a loop of another thread is a system call."""
+    if len(woken) <= 1:
+        for wakeup in woken:
+            wakeup.ring()
+        return
+    of_loops: dict[asyncio.AbstractEventLoop, Woken] = {}
+    for wakeup in woken:
+        of_loops.setdefault(wakeup.loop, []).append(wakeup)
+    for loop, wakeups in of_loops.items():
+        # On a loop that was closed in the meantime nothing waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set_all, wakeups)
+
+
+def _set_all(woken: Woken) -> None:
+    for wakeup in woken:
+        wakeup.set()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from actors.errors import (
     InvocationNotFoundError,
@@ -17,7 +17,7 @@ from actors.errors import (
 from actors.messages import protocol as p
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
-from runtime.driver.turns.state import TurnState
+from runtime.driver.turns.state import TurnState, Woken, wake_together
 
 SEEK_S = 0.5
 """Time between two attempts to subscribe to a turn that a restarted Session actor does not know."""
@@ -58,6 +58,27 @@ class Rest:
             self._over.set_result(None)
 
 
+class Starting:
+    """A context manager, inside whose blocks turns start: their news may come under ids that they get only then.
+
+    Attributes:
+        turns: the number of turns that are starting.
+        unclaimed: news of unknown turns, kept as long as any is.
+    """
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
+
+    def __enter__(self) -> None:
+        self.turns += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.turns -= 1
+        if not self.turns:
+            self.unclaimed.clear()
+
+
 class Subscriber:
     """Polls one Session actor for news of its turns. Lives on the portal's loop.
 
@@ -67,6 +88,10 @@ class Subscriber:
         on_lost: gets the turns that it was feeding when their deployment is upgraded; None: they fail.
         is_permanent: keep a poll waiting while no turn runs, so that the next turn need not begin with one; only a turn that
             follows at once does, when it is on its way. Otherwise the subscriber ends with its last turn.
+
+    Attributes:
+        name: as given.
+        starting: entered while a turn starts: it may turn out to have another id, see `rename`.
     """
 
     def __init__(self, session: SessionRef, name: str, on_lost: OnLost | None = None, *, is_permanent: bool) -> None:
@@ -75,8 +100,8 @@ class Subscriber:
         self._session = session
         self._is_permanent = is_permanent
         self._turns: dict[TurnKey, list[TurnState]] = {}
-        self._starting = 0
-        self._unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
+        self.starting = Starting()
+        self._unclaimed = self.starting.unclaimed
         self._rest = Rest()
         # The last event of each turn that has come.
         self._heads: dict[TurnKey, int] = {}
@@ -96,12 +121,13 @@ class Subscriber:
 
     def remove(self, turn: TurnState) -> None:
         """Feed a turn no more: it has ended, or could not start."""
-        turns = self._turns.get(turn.turn_key, [])
+        key = turn.turn_key
+        turns = self._turns.get(key, [])
         if turn in turns:
             turns.remove(turn)
         if not turns:
-            self._turns.pop(turn.turn_key, None)
-            self._heads.pop(turn.turn_key, None)
+            self._turns.pop(key, None)
+            self._heads.pop(key, None)
 
     def joins(self, turn: TurnState) -> bool:
         """Feed one more object of a turn that it feeds already, without a word to the Session actor.
@@ -129,17 +155,6 @@ class Subscriber:
         """True when it feeds any object of that turn."""
         return turn in self._turns
 
-    @contextmanager
-    def starting(self) -> Iterator[None]:
-        """Keep news of unknown turns while a turn starts: it may turn out to have another id, see `rename`."""
-        self._starting += 1
-        try:
-            yield
-        finally:
-            self._starting -= 1
-            if not self._starting:
-                self._unclaimed.clear()
-
     def rename(self, turn: TurnState, invocation_id: str, opened_seq: int) -> None:
         """Give a turn the id under which it continues, and the news of it that have come already.
 
@@ -165,8 +180,10 @@ class Subscriber:
             while self._turns or self._is_permanent:
                 news = await self._session.poll(p.Poll(subscriber=self.name, ack=self._ack, outbox=self._outbox))
                 self._ack = news.number
+                woken: Woken = []
                 for of_turn in news.turns:
-                    self._feed(of_turn)
+                    self._feed(of_turn, woken)
+                wake_together(woken)
                 if not news.known or news.outbox != self._outbox:
                     self._outbox = news.outbox
                     await self._subscribe_again()
@@ -177,18 +194,20 @@ class Subscriber:
         except RaygroveError as error:
             self.fail(error)
 
-    def _feed(self, news: p.TurnNews) -> None:
+    def _feed(self, news: p.TurnNews, woken: Woken | None = None) -> None:
         key = (news.key, news.invocation_id)
-        turns = list(self._turns.get(key, ()))
-        if not turns and self._starting:
-            self._unclaimed.setdefault(key, []).append(news)
-        seqs = [event.seq for event in news.events if event.seq]
-        if turns and seqs:
-            self._heads[key] = max(seqs[-1], self._heads.get(key, 0))
-        for turn in turns:
+        turns = self._turns.get(key)
+        if turns is None:
+            if self.starting.turns:
+                self._unclaimed.setdefault(key, []).append(news)
+            return
+        head_seq = next((event.seq for event in reversed(news.events) if event.seq), 0)
+        if head_seq > self._heads.get(key, 0):
+            self._heads[key] = head_seq
+        for turn in list(turns):
             # The end of the pause before an answer may come late, or twice: it is not that of the answer.
             outcome = news.outcome if not 0 < news.opened_seq < turn.opened_seq else None
-            turn.feed(news.events, outcome, news.answers)
+            turn.feed(news.events, outcome, news.answers, woken)
             if outcome is not None:
                 self.remove(turn)
         if news.is_dropped and key in self._turns:

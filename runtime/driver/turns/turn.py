@@ -256,7 +256,9 @@ class Turn:
     ) -> Turn:
         """Answer calls at which the turn waits: see Runtime.answer. The turn goes on in the Turn that this returns."""
         assert self._answer is not None
-        return self._answer(call, response, confirmed=confirmed, run_config=run_config, on_leave=on_leave)
+        key = self._state.key
+        options: dict[str, Any] = {"confirmed": confirmed, "run_config": run_config, "on_leave": on_leave}
+        return self._answer(call, response, user_id=key.user, session_id=key.session, **options)
 
     async def started_async(self) -> str:
         """Wait until the turn is open, and return its id: see `aio.started`."""

@@ -110,7 +110,7 @@ async def test_the_end_of_a_pause_that_is_told_again_is_not_that_of_the_answer(d
     assert await texts_at_end(asked) == ["may I?"]
     answer = TurnState(KEY, "e-2", is_answer=True)
     subscriber.add(answer)
-    with subscriber.starting():
+    with subscriber.starting:
         if not is_early:
             session.may_come.clear()
         # The driver has asked for the turn as well, since the Session actor did not know it, and that was on its way for long.

@@ -16,7 +16,7 @@ from actors.errors import RuntimeClosedError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.rules.delivery.event_buffer import EventBuffer
-from runtime.driver.turns.state import TurnState, Wakeup
+from runtime.driver.turns.state import TurnState, Wakeup, Woken, wake_together
 from tests.support.fixtures.session_fixture import KEY, settled
 
 
@@ -121,8 +121,11 @@ def test_the_start_alone_wakes_no_reader() -> None:
         return turn.is_over or None
 
     with ThreadPoolExecutor(2) as threads:
-        reader, starter = threads.submit(turn._changed.wait_for, look), threads.submit(turn.wait_until_started)
-        while not (looks and turn._changed._starters.bells):
+        reader, starter = (
+            threads.submit(turn._changed.wait_for, look, turn._changed.readers),
+            threads.submit(turn.wait_until_started),
+        )
+        while not (looks and turn._changed.starters):
             time.sleep(0.001)
         turn.mark_started("a")
         assert starter.result(10) is None
@@ -130,6 +133,48 @@ def test_the_start_alone_wakes_no_reader() -> None:
         turn.feed([], p.Finished())
         assert reader.result(10) is True
     assert looks == [False, True]
+
+
+async def test_only_the_end_of_a_turn_that_was_started_wakes_what_waits_for_it() -> None:
+    turn, looks = TurnState(KEY, "e-1"), 0
+    changed = turn._changed
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return turn.is_over and turn.is_started
+
+    waiting = asyncio.create_task(changed.wait_for_async(look, changed.enders))
+    await settled()
+    for seq in (1, 2, 3):
+        turn.feed([stored(seq)], None)
+    # The reply to the request may come after the end.
+    turn.feed([], p.Finished())
+    await settled()
+    assert (looks, waiting.done()) == (1, False)
+    turn.mark_started("a")
+    await waiting
+    assert looks == 2
+    await turn.wait_for_end_async()
+
+
+async def test_turns_that_end_at_once_wake_a_loop_once() -> None:
+    turns = [TurnState(KEY, f"e-{number}") for number in range(3)]
+    ends = [asyncio.create_task(turn.wait_for_end_async()) for turn in turns]
+    loop, calls = asyncio.get_running_loop(), []
+    await settled()
+    woken: Woken = []
+    for turn in turns:
+        turn.mark_started("a")
+        turn.feed([], p.Finished(), woken=woken)
+    await settled()
+    assert [end.done() for end in ends] == [False] * 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "call_soon_threadsafe", lambda call, *args: calls.append((call, *args)))
+        wake_together(woken)
+    ((call, *args),) = calls
+    call(*args)
+    await asyncio.gather(*ends)
 
 
 async def test_coroutines_of_several_loops_and_threads_are_woken_by_each_change() -> None:
