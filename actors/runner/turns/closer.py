@@ -33,6 +33,7 @@ class TurnCloser:
         self._session = session
         self._owed: dict[TurnKey, p.CloseTurn] = {}
         self._sender: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     @property
     def owed(self) -> int:
@@ -49,6 +50,10 @@ class TurnCloser:
         try:
             return await self._send(message)
         except (StoreUnavailableError, ActorLostError) as error:
+            if self._is_stopped:
+                # Of a turn that has begun while the others were being cancelled.
+                logger.error("the record of turn %s was not written, and the turn is open: %s", turn.invocation_id, error)
+                return True
             logger.error("the record of turn %s will be written when that is possible: %s", turn.invocation_id, error)
             self._owed[turn.key, turn.invocation_id] = message
             if self._sender is None or self._sender.done():
@@ -90,6 +95,7 @@ class TurnCloser:
         return True
 
     def stop(self) -> None:
-        """Send nothing more. The Session actor tries once more when it stops itself."""
+        """Send nothing again from now on. The Session actor tries once more when it stops itself."""
+        self._is_stopped = True
         if self._sender is not None:
             self._sender.cancel()

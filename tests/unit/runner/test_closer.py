@@ -86,3 +86,10 @@ async def test_a_closer_that_is_stopped_sends_nothing_more() -> None:
     closer.stop()
     await asyncio.sleep(0.05)
     assert session.closed == []
+
+
+async def test_a_turn_that_ends_after_the_closer_was_stopped_leaves_nothing_that_would_send_it() -> None:
+    closer, tasks = TurnCloser(FailingSession(*AWAY)), asyncio.all_tasks()
+    closer.stop()
+    assert await closer.close(turn("e-1"), "root", p.Finished(agent="root"))
+    assert asyncio.all_tasks() == tasks
