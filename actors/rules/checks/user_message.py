@@ -24,8 +24,14 @@ def checked(content: Content, *, may_be_empty: bool = False) -> Content:
         raise InvalidMessageError("message has no parts: give at least one with text, data or a function response")
     if (wrong := content_flaw(content)) is not None:
         raise InvalidMessageError(f"message cannot be sent: {wrong}")
-    for call in content.function_calls():
-        raise InvalidMessageError(f"message has a function call ({call.name!r}): only agents call functions, users answer them")
+    answers = False
+    for part in content.parts:
+        if part.function_call is not None:
+            name = part.function_call.name
+            raise InvalidMessageError(f"message has a function call ({name!r}): only agents call functions, users answer them")
+        answers = answers or part.function_response is not None
+    if not answers:
+        return Content(role=USER, parts=list(content.parts))
     for response in content.function_responses():
         if not response.id:
             raise InvalidMessageError(f"message has a function response for {response.name!r} without the id of its call")

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.errors import ActorRestartsError, UserElsewhereError
 from actors.messages import protocol as p
-from actors.messages.codec import encode_event
+from actors.messages.codec import encode, encode_event
 from actors.messages.config import Budget
 from actors.messages.content import Content
 from actors.messages.event import Event
@@ -32,7 +32,7 @@ from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
 from actors.runner.turns.table import TurnTable
 from actors.runner.turns.tasks import TurnTasks
-from actors.runner.turns.user_message import PreparedMessage, UserMessages, saves, user_event
+from actors.runner.turns.user_message import PreparedMessage, UserMessages, needs_check, saves, user_event
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class TurnStarter:
     async def _open_and_launch(
         self, message: p.StartTurn, prepared: PreparedMessage, event: Event, key: TurnKey, place: GatePlace
     ) -> p.TurnStarted | p.FindAgain:
-        raw = encode_event(event)
+        raw = encode_event(event) if needs_check(event, prepared) else encode(event)
         # One in each epoch in which the turn has begun, while nothing says that it is stored.
         early: list[RunningTurn] = []
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
@@ -44,15 +44,13 @@ class HostedActors(dict[int, AgentActor]):
         """The figures of the agents that live in the process."""
         return of_agents((actor.figures() for actor in self.values()), 1 if self else 0)
 
-    async def receive(self, raw: bytes, slot: int) -> bytes:
+    def receive(self, raw: bytes, slot: int) -> Coroutine[Any, Any, bytes]:
         """Hand a message to an actor and return its reply."""
         if self.title:
             # With each message, since calls of Ray's may end at any time: see AgentHost._show_names.
             put_up_title(self.title)
         actor = self.get(slot)
-        if actor is None:
-            return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
-        return await actor.receive(raw)
+        return actor.receive(raw) if actor is not None else _refuse()
 
 
 class Prepared(NamedTuple):
@@ -169,6 +167,11 @@ class AgentHost:
     async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to an agent's actor and return its reply. Most processes only ever have one agent, in slot 0."""
         return await self._actors.receive(raw, slot)
+
+
+async def _refuse() -> bytes:
+    """The reply to a message for an agent that has left the process."""
+    return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
 
 
 def _private_bytes() -> int:
