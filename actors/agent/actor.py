@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -97,7 +98,7 @@ class AgentActor(Actor):
 
     async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
         """Run the agent, in a task of its own that `stop_run` can cancel."""
-        if message.turn in self._stopped:
+        if self._stopped and message.turn in self._stopped:
             return p.Cancelled(agent=self._spec.name)
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
@@ -126,7 +127,7 @@ class AgentActor(Actor):
         return NodeInvocation if message.node is not None else Invocation
 
     async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        trace = parse_traceparent(message.traceparent)
+        trace = parse_traceparent(message.traceparent) if message.traceparent else None
         trace_id = trace.trace_id if trace is not None else ""
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
@@ -149,10 +150,11 @@ class AgentActor(Actor):
             outcome = await self._fail(run, error, message.node.again if message.node is not None else None)
         finally:
             run.telemetry.end_run()
+        said: dict[str, Any] = {}
         if isinstance(outcome, p.Finished):
-            outcome = msgspec.structs.replace(outcome, closed=run.writer.has_closed, output=run.output_of(outcome))
+            said = {"closed": run.writer.has_closed, "output": run.output_of(outcome)}
         elif isinstance(outcome, p.Transfer):
-            outcome = msgspec.structs.replace(outcome, events=run.writer.along.events)
+            said = {"events": run.writer.along.events}
         return msgspec.structs.replace(
             outcome,
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
@@ -160,6 +162,7 @@ class AgentActor(Actor):
             llm_calls=run.llm_budget.used,
             escalated=outcome.escalated or run.writer.has_escalated,
             state_seq=run.writer.state_seq,
+            **said,
         )
 
     async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
@@ -170,10 +173,11 @@ class AgentActor(Actor):
         kind = spec.definition.kind
         if kind == "llm":
             model = self._limited_model(run, message)
-            resolved = await self._environment.toolsets.resolved(spec, run, self)
-            if not isinstance(resolved, AgentSpec):
-                return await ask_for_credentials(resolved, run, can_wait=message.work is None)
-            spec = resolved
+            if spec.has_toolsets:
+                resolved = await self._environment.toolsets.resolved(spec, run, self)
+                if not isinstance(resolved, AgentSpec):
+                    return await ask_for_credentials(resolved, run, can_wait=message.work is None)
+                spec = resolved
             # They are no part of what the agent has done: it begins when its tools are known.
             forget_requests(run)
             if message.work is None:

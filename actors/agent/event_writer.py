@@ -36,6 +36,10 @@ _KEPT = ("id", "invocation_id", "author", "timestamp", "branch", "partial", "flo
 the nodes after it are given."""
 
 
+_NO_CHANGES: StateDelta = {}
+"""What most events change of the state."""
+
+
 class EventWriter:
     """Writes the events of one run, and keeps what they say of the run as a whole.
 
@@ -72,7 +76,7 @@ class EventWriter:
         self._session = session
         self._reader = reader
         self._counts = counts
-        self._partials = PartialEvents(session, message.turn)
+        self._partials: PartialEvents | None = None
         self._notes: Sequence[p.Note] = message.notes
         self._calls: list[PackedCall] = []
         self._parts: list[PackedPart] = []
@@ -123,10 +127,13 @@ class EventWriter:
         temp: StateDelta = {}
         complete: list[tuple[Event, StateDelta]] = []
         for event in events:
-            event, changed = self._without_temp(event, temp)
+            changed = _NO_CHANGES
+            if event.actions.state_delta:
+                event, changed = self._without_temp(event, temp)
             complete.append((self.addressed(event), changed))
         raws = [encoded(event, self._spec.limits) for event, _ in complete]
-        await self._partials.flush()
+        if self._partials is not None:
+            await self._partials.flush()
         self.has_closed = end is not None and bool(self._closes)
         append = p.Append(
             turn=self._turn,
@@ -146,16 +153,18 @@ class EventWriter:
 
     async def _deliver(self, event: Event) -> Event:
         self._refuse_if_stopped()
-        event = self.addressed(self._without_temp(event, {})[0])
+        if event.actions.state_delta:
+            event, _ = self._without_temp(event, {})
+        event = self.addressed(event)
         self._counts["partials"] += 1
+        if self._partials is None:
+            self._partials = PartialEvents(self._session, self._turn)
         await self._partials.send(encoded(event, self._spec.limits))
         return event
 
     @staticmethod
     def _without_temp(event: Event, temp: StateDelta) -> tuple[Event, StateDelta]:
         """The event without `temp:` keys, which go into `temp`; and all that it changes of the state."""
-        if not event.actions.state_delta:
-            return event, {}
         changed = stored_delta(event.actions.state_delta)
         if changed:
             temp.update(only_temp(changed))

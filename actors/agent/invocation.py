@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from actors.agent.children import Children
 from actors.agent.environment import AgentEnvironment
 from actors.agent.event_writer import EventWriter
 from actors.agent.llm_budget import LlmBudget
+from actors.agent.run_access import RunAccess
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.model import Model
-from actors.interfaces.session import LogAccess
-from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, is_of_tool, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.refs.access import RemoteLog, SessionArtifacts, UserMemory
-from actors.refs.schedules import UserSchedules
-from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -37,7 +31,7 @@ _READS_STATE = ("custom", "graph")
 """The kinds of agents whose own code reads the state, whatever hooks they have."""
 
 
-class Invocation:
+class Invocation(RunAccess):
     """The facts of one run, and what its behaviour can have done: by a reader, a writer, and the children's runs.
 
     Implements `SupervisorContext` of actors.interfaces.context; the attributes that are not listed here are described there.
@@ -51,9 +45,7 @@ class Invocation:
 
     Attributes:
         reader: reads the log and the state.
-        log: reads the events for user code.
         writer: writes the run's events.
-        children: has other agents run.
         llm_budget: counts model calls.
         model_named: gives the model of a name, within its limits.
         give_back: releases what the run's code holds and does not give back itself.
@@ -77,15 +69,11 @@ class Invocation:
         self.branch = message.branch
         self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
         self.user_seq = message.user_event.seq
-        self.artifacts: ArtifactAccess = SessionArtifacts(environment.artifacts, key)
-        self.memory: MemoryAccess = UserMemory(session, key)
-        self.schedules: ScheduleAccess = UserSchedules(session, key, environment.clock)
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
         self.offload = environment.offload
         self.mcp = environment.mcp
         self.clock = environment.clock
-        self.answers = UserAnswers()
         self.begun_seq = message.since if message.resume else message.user_event.seq
         self.after_seq = 0
         self.is_resumed = message.resume
@@ -97,21 +85,20 @@ class Invocation:
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
         self._noted: JsonMapping = self.progress
-        self.reader = self._reader(spec, message, environment, view)
-        self.log: LogAccess = RemoteLog(key, self.reader.all_events)
-        self.writer = EventWriter(spec, message, session, self.reader, counts)
+        reader = self._reader(spec, message, environment, view)
+        writer = EventWriter(spec, message, session, reader, counts)
+        super().__init__(spec, message, environment, reader, writer)
         self.record_all = self.writer.record_all
         self.record_call = self.writer.record_call
         self.note_failed_call = self.writer.note_failed_call
-        self.children = Children(spec, message, runner, self.reader, self.writer)
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)
         self.take_llm_call = self.llm_budget.take_call
         self.take_optional_llm_call = self.llm_budget.take_optional_call
         self.take_tool_calls = self.llm_budget.take_tools
-        self.model_named: Callable[[str], Model] = partial(environment.resolve, spec.name)
-        self.give_back: Callable[[], None] = lambda: None
-        self.repeat: Callable[[Event], None] = lambda _: None
+        self.model_named: Callable[[str], Model] = lambda name: environment.resolve(spec.name, name)
+        self.give_back: Callable[[], None] = _nothing
+        self.repeat: Callable[[Event], None] = _ignore
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
@@ -160,13 +147,13 @@ class Invocation:
         """Session state by prefixed keys, as of the last event."""
         return with_unstored(self.reader.state, self._unstored) if self._unstored else self.reader.state
 
-    async def view(self) -> History:
+    def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
-        return await self.reader.view(response.id for response in self.user_content.function_responses())
+        return self.reader.view([response.id for response in self.user_content.function_responses()])
 
-    async def emit(self, event: Event, *, is_last: bool = False) -> Event:
+    def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""
-        return await self.writer.emit(self, event, is_last=is_last)
+        return self.writer.emit(self, event, is_last=is_last)
 
     async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
@@ -233,6 +220,14 @@ class Invocation:
     async def stop_child(self, name: str) -> None:
         """Stop the run of a child: see SupervisorContext."""
         await self.children.stop(child=name)
+
+
+def _nothing() -> None:
+    """Nothing is to be given back."""
+
+
+def _ignore(event: Event) -> None:
+    """The answer plays no part for this run."""
 
 
 def _note(progress: JsonMapping, custom_metadata: JsonObject | None = None) -> Event:

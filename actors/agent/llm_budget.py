@@ -45,7 +45,8 @@ class LlmBudget:
         Raises:
             LlmCallsLimitExceededError, BudgetExceededError, NoPriceError, FencedError: it may not be made.
         """
-        await self._count()
+        if not self._is_allowed():
+            await self._ask_for_one()
         if not self._message.config.budgets:
             return MAY_SPEND
         return await self._session.reserve(self._reservation(request, model))
@@ -58,16 +59,21 @@ class LlmBudget:
         reply: p.MaySpend | p.DoWithout = MAY_SPEND
         if self._message.config.budgets:
             reply = await self._session.reserve_if_room(self._reservation(request, model, is_optional=True))
-        if isinstance(reply, p.MaySpend):
-            await self._count()
+        if isinstance(reply, p.MaySpend) and not self._is_allowed():
+            await self._ask_for_one()
         return reply
 
-    async def _count(self) -> None:
-        message = self._message
+    def _is_allowed(self) -> bool:
+        """Count one call. True when it is one of those that came with the run."""
         self._counts["llm_calls"] += 1
-        if self.used < message.llm_calls:
-            self.used += 1
-        elif message.asks_for_more:
+        if self.used >= self._message.llm_calls:
+            return False
+        self.used += 1
+        return True
+
+    async def _ask_for_one(self) -> None:
+        message = self._message
+        if message.asks_for_more:
             await self._runner.take_llm_call(p.TakeLlmCall(turn=message.turn, agent=message.agent))
         else:
             raise LlmCallsLimitExceededError(message.agent, message.config.max_llm_calls)

@@ -46,7 +46,7 @@ class SessionReader:
         self._compiles = compiles
         self._reads_state = reads_state
         self._is_stale = False
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Lock | None = None
         self._read_s = -inf
         self.state: JsonObject = {}
         self.state_seq = 0
@@ -114,6 +114,7 @@ class SessionReader:
             return
         turn = self._message.turn
         # What children that end together have changed is read once.
+        self._reading = self._reading or asyncio.Lock()
         async with self._reading:
             if not self._has_state(state_seq):
                 fetched = await self._session.fetch(p.Fetch(key=turn.key, state_only=True))

@@ -55,7 +55,7 @@ class OpenToolsets:
             Exception: what a toolset raises.
         """
         agent = spec.llm_agent
-        if not any(isinstance(tool, Toolset) for tool in agent.tools):
+        if not spec.has_toolsets:
             return spec
         facts = ReadonlyContext(**facts_for_user_code(context))
         tools: list[Tool] = []

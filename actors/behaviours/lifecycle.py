@@ -42,14 +42,15 @@ async def run_lifecycle(
     Args:
         keep_output: takes the content that before_agent gives in place of the run.
     """
-    if any(map(_is_end, context.done)):
+    if context.done and any(map(_is_end, context.done)):
         return Finished()
     has_begun = bool(context.resume_at or context.done)
-    if not has_begun and await emit_content_of(spec.hooks("before_agent_callback"), context, keep_output, _BEFORE):
+    before = () if has_begun else spec.hooks("before_agent_callback")
+    if before and await emit_content_of(before, context, keep_output, _BEFORE):
         return Finished()
     outcome = await body()
-    if isinstance(outcome, Finished):
-        await emit_content_of(spec.hooks("after_agent_callback"), context, id_prefix=_AFTER)
+    if isinstance(outcome, Finished) and (after := spec.hooks("after_agent_callback")):
+        await emit_content_of(after, context, id_prefix=_AFTER)
     return outcome
 
 
@@ -74,8 +75,6 @@ async def emit_content_of(
     Returns:
         True if one returned content.
     """
-    if not functions:
-        return False
     actions = Actions()
     result = await first_result(functions, callback_context(context, actions))
     event_id = f"{id_prefix}{new_event_id()}"

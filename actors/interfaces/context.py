@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
+from actors.interfaces.access import McpAccess, Offload
 from actors.interfaces.clock import Clock
 from actors.interfaces.model import Model
+from actors.interfaces.run_context import RunContext
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.interfaces.telemetry import RunTelemetry
-from actors.messages.config import RunConfig
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
@@ -24,25 +24,6 @@ from actors.messages.protocol.outcomes import AnyOutcome, Finished
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
 from actors.rules.prompt.task_history import TaskHistory
-
-
-class RunContext(Protocol):
-    """What InvocationContext and Context have in common; its attributes are described at InvocationContext."""
-
-    agent_name: str
-    invocation_id: str
-    user_id: str
-    session_id: str
-    branch: str | None
-    run_config: RunConfig
-    user_content: Content
-    artifacts: ArtifactAccess
-    memory: MemoryAccess
-
-    @property
-    def state(self) -> JsonMapping:
-        """Session state by prefixed keys, as of the last event; to change it, yield an event with a state_delta."""
-        ...
 
 
 class InvocationContext(RunContext, Protocol):
@@ -100,7 +81,6 @@ class Context(RunContext, Protocol):
     """What a behaviour is given.
 
     Attributes:
-        log: the session's log, for user code.
         streaming: deliver model responses in partial events as well.
         node_path: of the run of a node of a graph, its path; "" for any other.
         retried_seq: failures up to this place in the log do not count: the turn was retried after them.
@@ -112,20 +92,16 @@ class Context(RunContext, Protocol):
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
-        schedules: the user's schedules.
         model_named: gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError.
-        answers: what the user has answered to questions of nodes, when the run goes on after a pause or a loss.
         clock: the time by which it waits before it runs something again.
         begun_seq: the place in the log after which the run began.
         after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
     """
 
-    log: LogAccess
     streaming: bool
     offload: Offload
     telemetry: RunTelemetry
     mcp: McpAccess
-    schedules: ScheduleAccess
     retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str
@@ -133,10 +109,24 @@ class Context(RunContext, Protocol):
     done: Sequence[Event]
     user_seq: int
     model_named: Callable[[str], Model]
-    answers: UserAnswers
     clock: Clock
     begun_seq: int
     after_seq: int
+
+    @property
+    def log(self) -> LogAccess:
+        """The session's log, for user code."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleAccess:
+        """The user's schedules."""
+        ...
+
+    @property
+    def answers(self) -> UserAnswers:
+        """The user's answers to questions of nodes, when the run goes on after a pause or a loss."""
+        ...
 
     @property
     def words_seq(self) -> int:

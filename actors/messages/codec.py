@@ -95,6 +95,8 @@ def encode_event(event: Event) -> bytes:
 def content_flaw(content: Content) -> str | None:
     """The flaw of the JSON values in a content, or None. Models read them, so they must be strict JSON."""
     for part in content.parts:
+        if not any(_held(part)):
+            continue
         for value in _json_values(part):
             if (wrong := flaw(value, is_finite=True)) is not None:
                 return wrong
@@ -112,6 +114,20 @@ def _json_values(part: Part) -> list[JsonValue]:
         values.append([part.video_metadata.fps])
     return list(filter(None, values))
 
+
+_held: Callable[[Part], Iterable[object]] = attrgetter(
+    "function_call",
+    "function_response",
+    "video_metadata",
+    "media_resolution",
+    "tool_call",
+    "tool_response",
+    "part_metadata",
+    "audio_transcription",
+    "media_processing",
+    "speech_metadata",
+)
+"""The fields of a part in which there may be JSON values. Most parts are text only, and have none of them."""
 
 _passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(
     "media_resolution",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import msgspec
+
 from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
 from actors.agent.views.viewed_state import ViewedState
-from actors.messages.codec import decode, decode_event
+from actors.messages.codec import decode_event
 from actors.messages.event import Event
+from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
 from actors.messages.protocol.log import Fetched
 from actors.messages.protocol.runs import Invoke
@@ -17,6 +20,8 @@ from actors.rules.prompt.compiler import Warn
 from actors.rules.prompt.history import History
 
 logger = logging.getLogger(__name__)
+
+_state: Callable[[bytes], JsonObject] = msgspec.msgpack.Decoder(dict).decode
 
 MakeHistory = Callable[[str, str | None, Warn], History]
 """Makes an empty history for an agent on a branch; warnings about the log go to the function given."""
@@ -127,7 +132,7 @@ class AgentView:
         if not self._keeps_all:
             # A long log comes in pages: no more than one of them is ever held.
             self._drop_unseen()
-        self.state.value = decode(fetched.state, dict)
+        self.state.value = _state(fetched.state)
         self.state_seq = fetched.state_seq
 
     def follow(self, message: Invoke) -> bool:
@@ -142,7 +147,7 @@ class AgentView:
         self.generation = turn.generation
         for stored in events:
             self._add(stored)
-        self.state.value = decode(message.state, dict)
+        self.state.value = _state(message.state)
         self.state_seq = message.state_seq
         self._followed = None if message.after else (turn.invocation_id, turn.epoch)
         return True

@@ -44,6 +44,8 @@ class ViewMemory:
         """Note that an agent has used a view, and evict others to make room."""
         cache, now_s = self._cache(key, max_bytes), asyncio.get_running_loop().time()
         cache.use((owner, key), weight, now_s)
+        if not cache.is_due(now_s):
+            return
         for other in cache.surplus(now_s):
             if other == (owner, key):
                 # A session may be larger than the cache: the latest one stays all the same.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -104,6 +104,10 @@ class ModelCall:
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
         self._planner = spec.llm_agent.planner
+        self._after = spec.hooks("after_model_callback")
+        self._on_error = spec.hooks("on_model_error_callback")
+        # Most agents have no code that would see it.
+        self._needs_context = bool(self._requests.is_changed or self._after or self._on_error)
 
     async def run(self) -> Event | None:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
@@ -116,13 +120,14 @@ class ModelCall:
         """
         actions = Actions()
         event_id = new_event_id()
-        context = callback_context(self._context, actions)
+        context = callback_context(self._context, actions) if self._needs_context else None
         request = await self._requests.build(context)
         try:
             response, answered = await self._response(request, context, event_id)
         except _MoreIsNeededError as needed:
             return question(needed.asked.scope, event_id, needed.asked.facts)
-        response = self._planned(response, context)
+        if context is not None:
+            response = self._planned(response, context)
         if response.content is None and response.error_code is None and self._context.node_path:
             # Of a node an empty answer is an answer, which goes to the nodes after it.
             response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
@@ -132,9 +137,15 @@ class ModelCall:
                 # What was paid for is in the log, also where it was nothing.
                 await self._context.emit(_with_cost(Event(actions=actions.freeze()), answered))
             return None
-        response = await self._with_unique_ids(response)
-        await self._tools.decide(response.content.function_calls() if response.content is not None else ())
-        return await self._with_large_data_saved(_with_cost(self._event(response, actions, event_id), answered))
+        if response.content is not None and any(response.content.function_calls()):
+            content = await self._with_unique_ids(response.content)
+            response = msgspec.structs.replace(response, content=content)
+            await self._tools.decide(content.function_calls())
+        event = _with_cost(self._event(response, actions, event_id), answered)
+        if event.content is None:
+            return event
+        places = model_answer.large_data(event.content.parts, self._spec.limits.max_inline_bytes)
+        return await self._with_large_data_saved(event, event.content, places) if places else event
 
     async def find_appended_tools(self, calls: Iterable[FunctionCall]) -> None:
         """Find the tools that callbacks had appended to the request before the run was lost, or paused, at these calls.
@@ -154,15 +165,14 @@ class ModelCall:
         return replaced
 
     async def _response(
-        self, request: LlmRequest, context: CallbackContext, event_id: str
+        self, request: LlmRequest, context: CallbackContext | None, event_id: str
     ) -> tuple[LlmResponse, _AnsweredCall | None]:
         """Return the model's response, or what callbacks put in its place; and what the call has used, if it was answered.
 
         Its partial events have the id of the complete one.
         """
         config = self._context.run_config
-        replaced = await self._replaced(request, context)
-        if replaced is not None:
+        if context is not None and (replaced := await self._replaced(request, context)) is not None:
             return self._replacement(replaced), None
         allowed = await self._model.allowed(request)
         if isinstance(allowed, AskForMore):
@@ -179,15 +189,14 @@ class ModelCall:
             if is_cancellation(error):
                 raise
             self._note_failed(request, error, loop.time() - began_s)
-            replaced = await first_result(self._spec.hooks("on_model_error_callback"), context, request, error)
+            replaced = await first_result(self._on_error, context, request, error)
             if replaced is None:
                 raise
             response = self._replacement(replaced)
-        after = self._spec.hooks("after_model_callback")
-        if not after:
+        if not self._after:
             return response, answered
         draft = draft_of_response(response)
-        replaced = await first_result(after, context, draft)
+        replaced = await first_result(self._after, context, draft)
         return self._replacement(draft if replaced is None else replaced), answered
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
@@ -204,40 +213,39 @@ class ModelCall:
 
     async def _generate(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
         """Return the complete response, and emit the partial ones before it."""
-        answer = model_answer.ModelAnswer(self._model.name)
         told = self._context.telemetry.model_call(allowed.request, self._model.name, stream=self._context.streaming)
+        if not self._recorder.is_on:
+            with told as call:
+                return await self._answer(allowed, call, event_id)
         with self._recorder.call(allowed.request, event_id) as recorded, told as call:
-            response = await self._answer(allowed, answer, call, event_id)
-            call.answered(response)
+            response = await self._answer(allowed, call, event_id)
             recorded.usage = response.usage
         return response
 
-    async def _answer(
-        self, allowed: AllowedCall, answer: model_answer.ModelAnswer, call: ModelCallSpan, event_id: str
-    ) -> LlmResponse:
-        pieces = _Pieces()
+    async def _answer(self, allowed: AllowedCall, call: ModelCallSpan, event_id: str) -> LlmResponse:
+        answer = model_answer.ModelAnswer(self._model.name)
+        pieces = _Pieces() if self._planner is not None else None
         async with allowed.responses(stream=self._context.streaming) as responses:
             async for response in responses:
                 call.chunk()
                 if getattr(response, "partial", False):
                     answer.add_partial()
                     content = model_answer.partial_content(response.content, self._model.name, self._spec.limits.max_inline_bytes)
-                    if content is not None and self._planner is not None:
+                    if content is not None and self._planner is not None and pieces is not None:
                         content = pieces.planned(content, self._planner)
                     await self._context.emit(Event(id=event_id, content=content, partial=True))
                 else:
                     answer.add_complete(response)
-        return model_answer.checked_response(answer.complete(), self._model.name, logger.warning)
+        response = model_answer.checked_response(answer.complete(), self._model.name, logger.warning)
+        call.answered(response)
+        return response
 
     def _replacement(self, given: object) -> LlmResponse:
         """The response that a callback returned in place of another one."""
         return model_answer.checked_response(as_response(given), self._model.name, logger.warning)
 
-    async def _with_unique_ids(self, response: LlmResponse) -> LlmResponse:
-        """The response with an id on every call that no other call has that the agent sees."""
-        content = response.content
-        if content is None or not any(content.function_calls()):
-            return response
+    async def _with_unique_ids(self, content: Content) -> Content:
+        """A content with calls, with an id on each of them that no other call has that the agent sees."""
         view = await self._context.view()
         used: set[str] = set()
         parts = []
@@ -249,7 +257,7 @@ class ModelCall:
             if call is not None and call.id:
                 used.add(call.id)
             parts.append(part)
-        return msgspec.structs.replace(response, content=Content(role=content.role, parts=parts))
+        return Content(role=content.role, parts=parts)
 
     def _event(self, response: LlmResponse, actions: Actions, event_id: str) -> Event:
         event = Event(
@@ -274,12 +282,11 @@ class ModelCall:
             frozen = msgspec.structs.replace(frozen, requested_tool_confirmations=confirmations)
         return msgspec.structs.replace(event, actions=frozen)
 
-    async def _with_large_data_saved(self, event: Event) -> Event:
-        """The event with data that is too large for the log saved as artifacts, and placeholders for it."""
-        content = event.content
-        places = model_answer.large_data(content.parts, self._spec.limits.max_inline_bytes) if content is not None else []
-        if content is None or not places:
-            return event
+    async def _with_large_data_saved(self, event: Event, content: Content, places: Sequence[int]) -> Event:
+        """The event with data that is too large for the log, in some parts of its content, saved as artifacts.
+
+        Placeholders stand in these places.
+        """
         parts = list(content.parts)
         saved: dict[str, int] = {}
         for index in places:

@@ -53,7 +53,7 @@ class AgentPrompt:
         if given := self._context.run_config.model_input_context:
             place = place_before(contents, view.message_of(self._context.invocation_id))
             contents = [*contents[:place], *given, *contents[place:]]
-        return await self._templates.placed_in(contents)
+        return await self._templates.placed_in(contents) if self._agent.static_instruction else contents
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
@@ -73,8 +73,8 @@ class Templates:
         agent = self._spec.llm_agent
         return [
             agent.static_instruction,
-            await self.filled_in(self._spec.global_instruction),
-            "" if agent.static_instruction else await self.filled_in(agent.instruction),
+            await self.filled_in(self._spec.global_instruction) if self._spec.global_instruction else "",
+            await self.filled_in(agent.instruction) if agent.instruction and not agent.static_instruction else "",
             instructions.identity(self._spec.name, agent.description),
         ]
 

@@ -47,6 +47,11 @@ class CallRecorder:
         mask = self._mask if self._given_mask is not None else None
         self._packer = RequestPacker(spec.limits.max_event_bytes, mask) if spec.recording.covers(context.invocation_id) else None
 
+    @property
+    def is_on(self) -> bool:
+        """True when the turn is recorded."""
+        return self._packer is not None
+
     def call(self, request: LlmRequest, event_id: str) -> AbstractContextManager[CallUnderWay]:
         """Record the call that is made within the block. One that is cancelled is not recorded: nothing asks for its answer.
 

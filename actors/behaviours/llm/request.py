@@ -22,6 +22,9 @@ class RequestBuilder:
         spec: the agent.
         prompt: what the model is shown.
         tools: what it may call.
+
+    Attributes:
+        is_changed: a planner, tools or callbacks may change them, so they are copies.
     """
 
     def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
@@ -33,13 +36,20 @@ class RequestBuilder:
         self._changing = [tool for tool in tools.own.values() if type(tool).process_request is not Tool.process_request]
         self._hidden = frozenset(name for tool in tools.own.values() for name in tool.hides)
         # Others are not copied: a long conversation stands in one list for all requests.
-        self._is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
+        self.is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
 
-    async def build(self, context: CallbackContext) -> LlmRequest:
-        """Return the request as callbacks get it. It has to be settled when they have changed it."""
+    async def build(self, context: CallbackContext | None) -> LlmRequest:
+        """Return the request as callbacks get it. It has to be settled when they have changed it.
+
+        Args:
+            context: of those that change it; None only where nothing does.
+        """
         agent, tools, schema = self._agent, self._tools.own, self._agent.output_type
-        shown = ((name, tool) for name, tool in tools.items() if name not in self._hidden)
-        declared = {name: declaration for name, tool in shown if (declaration := tool.declaration()) is not None}
+        declared = {
+            name: declaration
+            for name, tool in tools.items()
+            if name not in self._hidden and (declaration := tool.declaration()) is not None
+        }
         request = LlmRequest(
             model=self._model,
             agent=self._name,
@@ -48,14 +58,14 @@ class RequestBuilder:
             config=GenerateContentConfig(agent.generate_content_config),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
-        if self._is_changed:
+        if self.is_changed:
             request.contents = ContentDrafts(request.contents)
         request.system_instruction = await self._prompt.system_instruction()
-        if agent.planner is not None:
+        if agent.planner is not None and context is not None:
             agent.planner.process_request(request, context)
         if agent.code_executor is not None:
             agent.code_executor.process_request(request)
-        if not self._is_changed:
+        if not self.is_changed or context is None:
             return request
         # The agent's configuration is not to be changed with the request.
         request.config = GenerateContentConfig.of(request.config)
@@ -71,7 +81,7 @@ class RequestBuilder:
             TypeError: a content, the configuration or the system instruction is of a wrong kind.
             InvalidMessageError: a content has wrong fields.
         """
-        if not self._is_changed:
+        if not self.is_changed:
             return
         contents = request.contents
         request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)

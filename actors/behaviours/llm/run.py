@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -29,13 +30,15 @@ from actors.rules.checks import user_message
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
 
-async def run_llm(spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> AnyOutcome:
+def run_llm(
+    spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None
+) -> Coroutine[Any, Any, AnyOutcome]:
     """One run of an LLM agent, from its turn's message to its final response, a transfer or a pause.
 
     Args:
         compactor: summarises the conversation where that is due; None: nothing does.
     """
-    return await LlmRun(spec, model, context, compactor).run()
+    return LlmRun(spec, model, context, compactor).run()
 
 
 class LlmRun:
@@ -64,16 +67,23 @@ class LlmRun:
         return await run_lifecycle(self._spec, self._context, self._begin, self._keep_output)
 
     async def _begin(self) -> AnyOutcome:
-        return await self._unless_waiting(await self._run_decided_calls() or await self._run_held_calls() or await self._steps())
+        is_answer = any(self._context.user_content.function_responses())
+        return await self._next_steps(await self._run_decided_calls() if is_answer else None)
 
     async def _go_on(self) -> AnyOutcome:
         """Do what a run that was lost has left to do."""
-        return await self._unless_waiting(await self._finish_last_step() or await self._run_held_calls() or await self._steps())
+        return await self._next_steps(await self._finish_last_step())
+
+    async def _next_steps(self, outcome: AnyOutcome | None) -> AnyOutcome:
+        """Go on to the end of the run, if what was left to do before the next step, whose outcome it is, does not end it."""
+        if outcome is None and self._asks_for_more:
+            outcome = await self._run_held_calls()
+        while outcome is None:
+            outcome = await self._step()
+        return await self._unless_waiting(outcome) if self._may_wait() else outcome
 
     async def _run_held_calls(self) -> AnyOutcome | None:
         """Run the calls before which the user was asked for more of a budget; None if the model is to be called next."""
-        if not self._asks_for_more:
-            return None
         calls = (await self._context.view()).held_calls(self._context.invocation_id)
         return await self._run_calls(calls) if calls else None
 
@@ -90,18 +100,17 @@ class LlmRun:
 
     async def _waiting(self) -> tuple[str, ...]:
         """The agent's calls of this turn that the user has not answered, also long-running ones with an interim response."""
-        tools = [tool for by_name in (self._tools.own, self._tools.by_name) for tool in by_name.values()]
-        may_wait = any(tool.is_long_running or tool.require_confirmation for tool in tools)
-        # Any tool may ask the user something; a run that goes on knows only by the log whether one has.
-        if not (may_wait or self._has_asked or self._context.done):
-            return ()
-        return (await self._context.view()).waiting(self._context.invocation_id)
+        return (await self._context.view()).waiting(self._context.invocation_id) if self._may_wait() else ()
 
-    async def _steps(self) -> AnyOutcome:
-        outcome = None
-        while outcome is None:
-            outcome = await self._step()
-        return outcome
+    def _may_wait(self) -> bool:
+        """False when no call of this turn can wait for the user, whatever the log says."""
+        # Any tool may ask the user something; a run that goes on knows only by the log whether one has.
+        if self._has_asked or self._context.done:
+            return True
+        own, by_name = self._tools.own, self._tools.by_name
+        if not own and not by_name:
+            return False
+        return any(tool.is_long_running or tool.require_confirmation for tool in (*own.values(), *by_name.values()))
 
     async def _finish_last_step(self) -> AnyOutcome | None:
         """Finish the step in which the run was lost, without what the log has of it; None if the model is to be called next."""
@@ -162,9 +171,9 @@ class LlmRun:
         if calls and self._tools.only_decide(calls):
             # Running them has no effect that the log would have to know of first: calls and responses are stored in one go.
             return await self._run_calls(calls, together_with=response)
-        is_last = (
-            not calls and self._finish is None and not self._spec.hooks("after_agent_callback") and not await self._waiting()
-        )
+        is_last = not calls and self._finish is None and not self._spec.hooks("after_agent_callback")
+        if is_last and self._may_wait():
+            is_last = not await self._waiting()
         response = await self._context.emit(response, is_last=is_last)
         calls = list(response.function_calls())
         if calls:

@@ -126,8 +126,8 @@ class ToolCalls:
 
     def long_running_ids(self, content: Content | None) -> tuple[str, ...]:
         """Return the ids of the calls in a content that may wait."""
-        calls = content.function_calls() if content is not None else ()
-        return tuple(call.id for call in calls if call.id and self.may_wait(call))
+        calls = list(content.function_calls()) if content is not None else ()
+        return tuple(call.id for call in calls if call.id and self.may_wait(call)) if calls else ()
 
     def confirmations(self, content: Content | None) -> dict[str, JsonObject]:
         """The calls in a content that need the user's consent, by id, with what the user has decided so far."""

@@ -12,6 +12,7 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.agents.workflow import LoopAgent
+from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model
@@ -67,6 +68,11 @@ class AgentSpec:
     def absorbs_escalation(self) -> bool:
         """An escalation below it ends this loop, and no other."""
         return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
+
+    @cached_property
+    def has_toolsets(self) -> bool:
+        """It has tools that are known only when a toolset has been asked."""
+        return any(isinstance(tool, Toolset) for tool in self.llm_agent.tools)
 
     @cached_property
     def has_runs_below(self) -> bool:
