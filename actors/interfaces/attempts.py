@@ -38,6 +38,11 @@ NO_ATTEMPT = NotedAttempt([], 0)
 _current: ContextVar[list[CallAttempt] | None] = ContextVar("raygrove_attempts", default=None)
 
 
+def are_noted() -> bool:
+    """True where something wants to know of the tries of models."""
+    return _current.get() is not None
+
+
 def note_attempt(model: str, endpoint: str = "", clock: _Clock = time.time) -> NotedAttempt:
     """Tell that a model is about to be asked.
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, runtime_checkable
 
 from actors.errors import ModelResponseError
-from actors.interfaces.attempts import NO_ATTEMPT, note_attempt
+from actors.interfaces.attempts import NO_ATTEMPT, are_noted, note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 
 
@@ -72,7 +72,7 @@ class Responses:
             raise ModelResponseError(name_of(model), f"its generate returned a {type(generated).__name__}: {HOW_TO_GENERATE}")
         self._generated = generated
         # A model that tries several times, or asks others, tells of each try itself.
-        is_told = getattr(model, "notes_attempts", False)
+        is_told = not are_noted() or getattr(model, "notes_attempts", False)
         self._attempt = NO_ATTEMPT if is_told else note_attempt(request.model or name_of(model))
 
     async def __aenter__(self) -> AsyncIterable[LlmResponse]:

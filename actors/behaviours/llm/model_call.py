@@ -23,7 +23,7 @@ from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
-from actors.interfaces.model import Model, name_of
+from actors.interfaces.model import Model
 from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, NO_ACTIONS, Event, Usage, new_event_id
@@ -96,7 +96,7 @@ class ModelCall:
         keep_output: KeepOutput | None = None,
     ) -> None:
         self._spec = spec
-        self._model = BudgetedModel(spec, model, context, name_of(spec.model))
+        self._model = BudgetedModel(spec, model, context, spec.model_name)
         self._context = context
         self._requests = RequestBuilder(spec, prompt, tools)
         self._recorder = CallRecorder(spec, context)

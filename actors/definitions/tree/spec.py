@@ -15,7 +15,7 @@ from actors.definitions.agents.workflow import LoopAgent
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tree.compaction import EventsCompactionConfig
 from actors.definitions.tree.recording import NO_RECORDING, Recording
-from actors.interfaces.model import Model
+from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import Target
@@ -68,6 +68,11 @@ class AgentSpec:
     def absorbs_escalation(self) -> bool:
         """An escalation below it ends this loop, and no other."""
         return isinstance(self.definition, LoopAgent) and self.definition.on_escalate == "absorb"
+
+    @cached_property
+    def model_name(self) -> str:
+        """The name by which its model's limits and prices are found."""
+        return name_of(self.model)
 
     @cached_property
     def has_toolsets(self) -> bool:
