@@ -38,6 +38,13 @@ LOOK_AGAIN_S = 0.05
 MOST_LEAVING = 512
 """Connections that have their last answer and may still send something. Beyond so many they are closed at once."""
 
+IDLE_S = 5.0
+"""So long a connection is left to a client that asks for nothing, though there are too many."""
+
+SETTLE_S = 0.05
+"""How long a connection that was idle for its time is still read from. uvloop comes to its timers before it reads: a server that
+was held up would close a connection over which a request has come."""
+
 _TOO_MANY = "TooManyConnectionsError"
 
 
@@ -51,6 +58,9 @@ class ConnectionLimits:
         head_timeout_s: how long the head of a request may take, from the connection or from its first byte on.
         unread_timeout_s: in this time a client has to read `min_bytes_per_s` of what waits for it.
         min_bytes_per_s: the slowest that a client may read.
+        idle_timeout_s: how long a connection may be idle between two requests. Clients and proxies close theirs after 5 to 60 s,
+            and have to be the first: a request that comes when a server closes is lost. Where there are too many,
+            the server closes idle ones earlier.
     """
 
     max_connections: int | None = None
@@ -58,6 +68,7 @@ class ConnectionLimits:
     head_timeout_s: float = 10.0
     unread_timeout_s: float = 45.0
     min_bytes_per_s: int = 1_024
+    idle_timeout_s: float = 75.0
 
     @property
     def most(self) -> int:
@@ -130,10 +141,11 @@ class HttpConnections:
         self._leaving[connection] = asyncio.get_running_loop().call_later(LINGER_S, connection.transport.abort)
 
     def _oldest_that_may_go(self) -> HttpConnection | None:
-        """The oldest without credentials whose client waits for nothing."""
+        """The oldest without credentials whose client waits for nothing, or the oldest that is idle."""
         if (now_s := time.monotonic()) < self._none_before_s:
             return None
         found = next((each for each in self._all if not (each.is_known or each.is_asking)), None)
+        found = found or next((each for each in self._all if each.idle_s > IDLE_S), None)
         if found is None:
             # Many come when there are too many, and to look through all for each of them would hold up the others.
             self._none_before_s = now_s + LOOK_AGAIN_S
@@ -141,6 +153,9 @@ class HttpConnections:
 
     def _close(self, connection: HttpConnection) -> None:
         self.discard(connection)
+        if connection.is_known:
+            connection.transport.close()
+            return
         connection.refuse(503, _TOO_MANY, "there are too many connections without credentials: come again")
 
     def _close_unknown(self, of_client: Mapping[HttpConnection, None]) -> None:
@@ -185,6 +200,7 @@ class HttpConnection(H11Protocol):
         super().__init__(*args, **named)
         self._connections = connections
         self._limits = connections.limits
+        self.timeout_keep_alive = connections.limits.idle_timeout_s  # type: ignore[assignment]
         self.is_known = False
         self.looks = 0
         self._served: Callable[..., Awaitable[None]] = self.app
@@ -207,6 +223,12 @@ class HttpConnection(H11Protocol):
     def is_asking(self) -> bool:
         """A request of its waits for an answer."""
         return bool(self._waiting) or (self.cycle is not None and not self.cycle.response_complete)
+
+    @property
+    def idle_s(self) -> float:
+        """The time for which it has waited for the next request; 0 where it does not."""
+        timer = self.timeout_keep_alive_task
+        return 0.0 if timer is None else self.loop.time() - timer.when() + self.timeout_keep_alive
 
     @property
     def had_time(self) -> bool:
@@ -336,6 +358,10 @@ class HttpConnection(H11Protocol):
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         return True
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close it, unless a request has come by now that was not read yet."""
+        self.timeout_keep_alive_task = self.loop.call_later(SETTLE_S, super().timeout_keep_alive_handler)
 
     def on_response_complete(self) -> None:
         """Go on with the next request, unless the rest of this one still comes."""

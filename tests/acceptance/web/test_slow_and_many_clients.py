@@ -16,7 +16,7 @@ import pytest
 
 from runtime import Runtime
 from runtime.frontends.web.bodies import BodyLimits
-from runtime.frontends.web.connections import ConnectionLimits
+from runtime.frontends.web.connections import ConnectionLimits, HttpConnection
 from runtime.web import Principal, StaticTokens, app_for
 from tests.support.servers.web_load import Caller, address_of, request
 from tests.support.servers.web_server import TIMEOUT_S, serving
@@ -46,6 +46,10 @@ def connected(url: str, said: bytes = b"") -> socket.socket:
 def head(token: str, size: object, method: bytes = b"PUT") -> bytes:
     path = f" /v1/apps/desk/sessions/s/artifacts/a HTTP/1.1\r\nAuthorization: Bearer {token}\r\nContent-Length: {size}\r\n"
     return method + path.encode() + HOST + b"\r\n"
+
+
+def get(token: str) -> bytes:
+    return f"GET /v1/apps HTTP/1.1\r\nAuthorization: Bearer {token}\r\n".encode() + HOST + b"\r\n"
 
 
 def answer(client: socket.socket) -> tuple[int, str]:
@@ -260,3 +264,48 @@ def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(rt: Run
     with served(rt) as url, connected(url, both + b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n") as client:
         assert answer(client)[0] == 400
         assert client.recv(1_000) == b""
+
+
+def test_a_request_that_came_while_the_server_was_held_up_is_answered_though_its_connection_is_idle_for_too_long(
+    rt: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received, holds, is_held = HttpConnection.data_received, b"HOLD", threading.Event()
+
+    def data_received(self: HttpConnection, data: bytes) -> None:
+        if data == holds:
+            is_held.set()
+            time.sleep(0.5)
+        else:
+            received(self, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", data_received)
+    with served(rt, idle_timeout_s=0.3) as url, connected(url) as other, connected(url, asked := get(ADA)) as client:
+        assert answer(client)[0] == 200
+        for _ in range(3):
+            # While it reads from another one, the server does nothing for longer than its connections may be idle.
+            other.sendall(holds)
+            assert is_held.wait(TIMEOUT_S)
+            client.sendall(asked)
+            assert answer(client)[0] == 200
+            is_held.clear()
+        # Without one it is closed.
+        assert answer(client) == (0, "")
+
+
+def test_idle_connections_are_kept_for_longer_than_clients_keep_them_and_closed_when_there_are_too_many(
+    rt: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Proxies keep them for 60 s.
+    assert ConnectionLimits().idle_timeout_s > 60
+    with served(rt, max_connections=2) as url, connected(url, get(ADA)) as first, connected(url, get(ADA)) as second:
+        assert (answer(first)[0], answer(second)[0]) == (200, 200)
+        with connected(url, get(ADA)) as third:
+            assert answer(third) == (503, "TooManyConnectionsError")
+        monkeypatch.setattr("runtime.frontends.web.connections.IDLE_S", 0.0)
+        # Servers that have looked in vain do so again a little later.
+        time.sleep(0.1)
+        with connected(url, get(ADA)) as third:
+            assert answer(third)[0] == 200
+        assert answer(first) == (0, "")
+        second.sendall(get(ADA))
+        assert answer(second)[0] == 200
