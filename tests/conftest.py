@@ -22,6 +22,7 @@ from runtime.settings import Settings
 from tests.support.machine.folders import place_of_folders
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
+from tests.support.shared_commands import share_commands
 from tests.support.stores.shared_dialect import share_compiled_queries
 from tests.support.tries import tries
 
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(NICENESS, "0")
     # Stores in Ray's processes, and of programs that tests start, are as everywhere else.
     share_compiled_queries()
+    share_commands()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place_of_folders()))
     worker = getattr(config, "workerinput", None)
     if worker is not None:

@@ -11,10 +11,10 @@ from tests.support.sources import ROOT, sources
 def defined() -> set[str]:
     """The names of all classes, and of all types that are given a name, in actors and runtime."""
     names: set[str] = set()
-    for tree in (each.tree for each in sources("actors", "runtime")):
-        names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        assigned = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
-        assigned += [[node.target] for node in tree.body if isinstance(node, ast.AnnAssign)]
+    for each in sources("actors", "runtime"):
+        names |= {node.name for node in each.nodes if isinstance(node, ast.ClassDef)}
+        assigned = [node.targets for node in each.tree.body if isinstance(node, ast.Assign)]
+        assigned += [[node.target] for node in each.tree.body if isinstance(node, ast.AnnAssign)]
         names |= {target.id for targets in assigned for target in targets if isinstance(target, ast.Name)}
     return names
 

@@ -63,7 +63,9 @@ class SimPortal:
         return asyncio.get_running_loop().time()
 
     def call_soon(self, callback: Any) -> None:
-        self._process.run(asyncio.get_running_loop().call_soon, callback)
+        # What a turn that nobody follows any more asks for after the end of the simulation comes to nobody.
+        with suppress(RuntimeError):
+            self._process.run(asyncio.get_running_loop().call_soon, callback)
 
     def submit(self, work: Any) -> Any:
         return self._process.spawn(work)

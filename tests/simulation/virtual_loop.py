@@ -224,6 +224,8 @@ class VirtualLoop(base_events.BaseEventLoop):
             task._log_destroy_pending = False
         self.run_until_complete(self._cancel_all())
         self.close()
+        # Every loop that ends looks at all tasks that there are.
+        self.tasks.clear()
 
     async def _cancel_all(self) -> None:
         this = asyncio.current_task()

@@ -28,6 +28,11 @@ class Source:
         """The syntax tree. Files of which only the size matters are not parsed."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of the tree, in the order of `ast.walk`, which takes longer than to parse the file."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def module(self) -> str:
         parts = self.path.with_suffix("").parts
@@ -62,7 +67,7 @@ def that_say(pattern: re.Pattern[str], given: Iterable[Source]) -> list[Source]:
 
 def imports(of: Source) -> Iterator[tuple[str, str]]:
     """What a module imports, wherever in it: the module, and the name taken from it, or ""."""
-    for node in ast.walk(of.tree):
+    for node in of.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -71,7 +76,7 @@ def imports(of: Source) -> Iterator[tuple[str, str]]:
 
 def docstrings(of: Source) -> Iterator[tuple[ast.Constant, str]]:
     """The strings that stand by themselves: of modules, classes and functions, and behind constants."""
-    for node in ast.walk(of.tree):
+    for node in of.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value, node.value.value
 

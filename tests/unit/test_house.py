@@ -150,7 +150,7 @@ def private_imports(given: Sequence[Source]) -> list[str]:
     modules = {each.module for each in given}
     for each in given:
         known = {taken for module, taken in imports(each) if f"{module}.{taken}" in modules}
-        for node in ast.walk(each.tree):
+        for node in each.nodes:
             if isinstance(node, ast.ImportFrom):
                 found += [f"{each.at(node.lineno)} imports {alias.name}" for alias in node.names if is_private(alias.name)]
             elif isinstance(node, ast.Attribute) and is_private(node.attr) and getattr(node.value, "id", "") in known:
@@ -167,7 +167,7 @@ def runtime_in_strings(given: Sequence[Source]) -> list[str]:
     found = []
     for each in given:
         said = {id(node) for node, _ in docstrings(each)}
-        strings = (node for node in ast.walk(each.tree) if isinstance(node, ast.Constant) and id(node) not in said)
+        strings = (node for node in each.nodes if isinstance(node, ast.Constant) and id(node) not in said)
         named = (node for node in strings if isinstance(node.value, str) and re.fullmatch(r"runtime(\.\w+)*", node.value))
         found += [f"{each.at(node.lineno)} names {node.value!r}" for node in named]
     return found
@@ -199,7 +199,7 @@ def large_classes(given: Sequence[Source]) -> list[str]:
 
 def methods_of_classes(given: Sequence[Source]) -> Iterator[tuple[str, str, int, int]]:
     """Of each class its place, its name, how many methods it has, and how many with those of its bases among the sources."""
-    nodes = [(each, node) for each in given for node in ast.walk(each.tree) if isinstance(node, ast.ClassDef)]
+    nodes = [(each, node) for each in given for node in each.nodes if isinstance(node, ast.ClassDef)]
     by_name = {node.name: node for _, node in nodes}
 
     def names(node: ast.ClassDef, *, inherited: bool) -> set[str]:
@@ -216,7 +216,7 @@ def shared_names(given: Sequence[Source]) -> list[str]:
     """Names that several public classes have, but for those that have a reason."""
     places: dict[str, list[str]] = defaultdict(list)
     for each in given:
-        for node in ast.walk(each.tree):
+        for node in each.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in SHARED_NAMES:
                 places[node.name].append(each.at(node.lineno))
     return [f"{name} is the name of several classes: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
@@ -224,7 +224,7 @@ def shared_names(given: Sequence[Source]) -> list[str]:
 
 def too_much_any(given: Sequence[Source]) -> list[str]:
     """More `Any` than there may be in all; then every module that has some, the most first."""
-    used = {each.path: sum(getattr(node, "id", "") == "Any" for node in ast.walk(each.tree)) for each in given}
+    used = {each.path: sum(getattr(node, "id", "") == "Any" for node in each.nodes) for each in given}
     lines = sum(each.text.count("\n") for each in given)
     share = sum(used.values()) / lines * 1000
     if share < MAX_ANY_PER_1000:
@@ -238,7 +238,7 @@ def finalizers(given: Sequence[Source]) -> list[str]:
     return [
         f"{each.at(node.lineno)} defines __del__, not weakref.finalize"
         for each in given
-        for node in ast.walk(each.tree)
+        for node in each.nodes
         if isinstance(node, ast.FunctionDef) and node.name == "__del__"
     ]
 
@@ -270,7 +270,7 @@ def question_words(given: Sequence[Source]) -> list[str]:
     return [
         f"{each.at(node.lineno)} {node.name} begins with {begins[0]!r}"
         for each in given
-        for node in ast.walk(each.tree)
+        for node in each.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (begins := re.match(r"(What|How|Which)\b", ast.get_docstring(node) or ""))
     ]
@@ -281,7 +281,7 @@ def folders_on_disk(given: Sequence[Source]) -> list[str]:
     return [
         f"{each.at(call.lineno)} makes a folder where the disk is: quick_folder() has one in memory"
         for each in that_say(re.compile("TemporaryDirectory"), given)
-        for call in ast.walk(each.tree)
+        for call in each.nodes
         if isinstance(call, ast.Call)
         and ast.unparse(call.func).rpartition(".")[2] == "TemporaryDirectory"
         and not any(keyword.arg == "dir" for keyword in call.keywords)
@@ -294,7 +294,7 @@ def modules_taken_out(given: Sequence[Source]) -> list[str]:
     return [
         f"{each.at(node.lineno)} takes a module out: tests.support.modules puts it back in both places"
         for each in that_say(known, given)
-        for node in ast.walk(each.tree)
+        for node in each.nodes
         if isinstance(node, ast.Call | ast.Delete) and known.match(ast.unparse(node).removeprefix("monkeypatch."))
     ]
 
@@ -332,7 +332,7 @@ def calls_past_budgets(given: Iterable[Source]) -> list[str]:
     """Places that call a model, and are not among those that budgets were asked for."""
     found = []
     for each in given:
-        for node in ast.walk(each.tree):
+        for node in each.nodes:
             if not isinstance(node, ast.Call) or each.path.as_posix() in MODEL_CALLERS:
                 continue
             called = ast.unparse(node.func)
@@ -345,7 +345,7 @@ def answers_dropped(given: Iterable[Source]) -> list[str]:
     """Places that ask budgets, and take no notice of the answer."""
     found = []
     for each in given:
-        for node in ast.walk(each.tree):
+        for node in each.nodes:
             dropped = node.value if isinstance(node, ast.Expr) else None
             if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["_"]:
                 dropped = node.value

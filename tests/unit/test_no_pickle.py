@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tests.support.sources import sources
 
@@ -14,14 +14,14 @@ WRITING = ("dumps", "dump", "register_pickle_by_value")
 """Their functions that read nothing."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    return ((each.path.as_posix(), each.tree) for each in sources("actors", "runtime"))
+def modules() -> Iterator[tuple[str, Sequence[ast.AST]]]:
+    return ((each.path.as_posix(), each.nodes) for each in sources("actors", "runtime"))
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
     """The last and the first name of everything that a module imports."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {part for alias in node.names for part in alias.name.split(".")}
         elif isinstance(node, ast.ImportFrom):
@@ -36,7 +36,7 @@ def _name(function: ast.expr) -> str:
 
 
 def test_only_the_cluster_knows_a_pickler() -> None:
-    knows = {path for path, tree in modules() if imported(tree) & PICKLERS}
+    knows = {path for path, nodes in modules() if imported(nodes) & PICKLERS}
     assert knows == {
         "runtime/cluster/deployment/runner_builder.py",
         "runtime/cluster/deployment/tree_versions.py",
@@ -49,15 +49,15 @@ def test_only_the_cluster_knows_a_pickler() -> None:
     }
 
 
-def calls(tree: ast.Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+def calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for node in nodes if isinstance(node, ast.Call))
 
 
 def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver_has_pickled() -> None:
     read = {
         (path, ast.unparse(call))
-        for path, tree in modules()
-        for call in calls(tree)
+        for path, nodes in modules()
+        for call in calls(nodes)
         if _name(call.func) not in WRITING and ast.unparse(call.func).partition(".")[0] in PICKLERS
     }
     assert read == {
@@ -77,14 +77,14 @@ RUNS_CODE = "runtime/integrations/code/child.py"
 
 
 def test_no_text_is_run_as_code_but_in_the_process_that_is_there_for_it() -> None:
-    named = [ast.unparse(call.func) for path, tree in modules() for call in calls(tree) if path != RUNS_CODE]
+    named = [ast.unparse(call.func) for path, nodes in modules() for call in calls(nodes) if path != RUNS_CODE]
     found = {name for name in named if name.rpartition(".")[2] in ("eval", "exec", "compile")}
     # Of a regular expression, and of a statement to SQL.
     assert found == {"re.compile", "statement.compile"}
-    assert [path for path, tree in modules() if "child" in imported(tree)] == []
+    assert [path for path, nodes in modules() if "child" in imported(nodes)] == []
 
 
 def test_no_column_of_a_store_is_pickled() -> None:
-    stores = [tree for path, tree in modules() if path.startswith("runtime/stores/")]
+    stores = [nodes for path, nodes in modules() if path.startswith("runtime/stores/")]
     assert len(stores) > 5
-    assert not any("PickleType" in imported(tree) | {_name(call.func) for call in calls(tree)} for tree in stores)
+    assert not any("PickleType" in imported(nodes) | {_name(call.func) for call in calls(nodes)} for nodes in stores)

@@ -26,7 +26,7 @@ def private_names_of_ray(given: Sequence[Source]) -> list[str]:
     found = []
     for each in (each for each in given if SPEAKS_OF_RAY.search(each.text)):
         is_room = each.path.is_relative_to(RAY_ROOM)
-        nodes: list[Any] = module_level(each.tree) if is_room else list(ast.walk(each.tree))
+        nodes: list[Any] = module_level(each.tree) if is_room else list(each.nodes)
         said = {id(node) for node, _ in docstrings(each)}
         for node in nodes:
             names: list[str] = []
