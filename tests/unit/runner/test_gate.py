@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,14 @@ from tests.support.fixtures.session_fixture import settled
 from tests.support.tries import tries
 
 Build = Callable[..., RunnerFixture]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def hold() -> Iterator[None]:
+    """No turn is let in because another one has had its time: on a busy machine each step may take that long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+        yield
 
 
 def key(user: str, session: str = "s") -> SessionKey:
@@ -122,7 +130,6 @@ async def test_what_takes_long_inside_holds_up_nobody(monkeypatch: pytest.Monkey
     await until(lambda: len(turns.inside) == 5)
     assert turns.inside == ["a1", "a2", "a3", "b1", "b2"]
     # Who has left already leaves no second place behind.
-    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
     for name in list(turns.places):
         await turns.leave(name)
     await turns.come("c1", "c2", "c3")
@@ -223,10 +230,7 @@ async def test_the_waiting_turns_of_a_user_are_cancelled_and_those_of_others_go_
     await runner.stop()
 
 
-async def test_turns_that_wait_for_others_of_their_session_let_the_next_one_in(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+async def test_turns_that_wait_for_others_of_their_session_let_the_next_one_in(build: Build) -> None:
     model = WaitingModel()
     fixture = build(LlmAgent(name="root", model=model))
     runner = runner_of(fixture, fixture.session)
@@ -252,10 +256,7 @@ async def test_a_turn_whose_agent_has_not_begun_stays_inside_while_others_wait()
     assert not turns.places["b1"].keep()
 
 
-async def test_the_next_turn_is_opened_when_the_agent_of_the_one_before_has_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+async def test_the_next_turn_is_opened_when_the_agent_of_the_one_before_has_begun(tmp_path: Path) -> None:
     ways, model = Ways(), WaitingModel()
     fixture = RunnerFixture(LlmAgent(name="root", model=model), tmp_path, ways=ways)
     session = SlowSession(fixture.session._link)
@@ -276,10 +277,7 @@ async def test_the_next_turn_is_opened_when_the_agent_of_the_one_before_has_begu
     await fixture.close()
 
 
-async def test_a_turn_that_ends_before_its_agent_has_begun_lets_the_next_one_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("actors.runner.turns.gate.HOLD_S", 1000.0)
+async def test_a_turn_that_ends_before_its_agent_has_begun_lets_the_next_one_in(tmp_path: Path) -> None:
     ways = Ways()
     fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="ok")), tmp_path, ways=ways)
     runner = runner_of(fixture, fixture.session)
