@@ -101,9 +101,9 @@ class _Series:
     def add(self, took_s: float | None) -> None:
         self.count += 1
         if took_s is not None:
-            took_s = max(took_s, 0.0)
             self._count_at(bisect_left(BOUNDS_S, took_s), 1)
-            self.total_s += took_s
+            # A clock that was set back has no part in the sum.
+            self.total_s += took_s if took_s > 0 else 0.0
 
     def add_all(self, other: _Series) -> None:
         self.count += other.count

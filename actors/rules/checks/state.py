@@ -66,9 +66,10 @@ def split(delta: JsonMapping) -> Scopes:
 def merge(scopes: Scopes) -> JsonObject:
     """One mapping of all scopes, by prefixed keys."""
     merged = dict(scopes.session)
-    for prefix, of_scope in ((USER, scopes.user), (APP, scopes.app), (TEMP, scopes.temp)):
-        for key, value in of_scope.items():
-            merged[prefix + key] = value
+    _, user, app, temp = scopes
+    if user or app or temp:
+        for prefix, of_scope in ((USER, user), (APP, app), (TEMP, temp)):
+            merged.update({prefix + key: value for key, value in of_scope.items()})
     return merged
 
 

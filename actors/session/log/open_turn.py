@@ -294,22 +294,23 @@ class SessionTurn:
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
-        self.usage.note(event.author, event.model_version, event.amounts())
-        by_user = event.author == USER
+        actions, by_user = event.actions, event.author == USER
+        if not by_user:
+            self.usage.note(event.author, event.model_version, event.amounts())
         responses = event.responses()
         if by_user and event.branch is None:
             self.user_seq = seq
             answered = [self.open_calls.get(call_id) for call_id, _ in responses] if responses else ()
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
-            if event.for_task():
+            if event.node_info is not None and event.for_task():
                 self._callers = (*self._callers, event.for_task())
         for call_id, name in event.calls().items():
-            needs_consent = call_id in event.actions.requested_tool_confirmations
+            needs_consent = call_id in actions.requested_tool_confirmations
             in_flow = event.flow is not None
             is_long_running = call_id in event.long_running_tool_ids and not needs_consent and not in_flow
             self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent, is_long_running, in_flow=in_flow)
-        for call_id in event.actions.requested_inputs:
+        for call_id in actions.requested_inputs:
             if call_id in self.open_calls:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
         for call_id, response in responses:
@@ -319,17 +320,18 @@ class SessionTurn:
                 facts = CallFacts(answered_seq=seq, needed_consent=self._waits_for_consent(call_id))
                 self._answered[call_id] = facts
             self._note_response(call_id, response, by_user=by_user)
-        if event.branch is None or tool_root(event.branch) is None:
+        asks = event.long_running_tool_ids or actions.requested_inputs
+        if (responses or asks) and tool_root(event.branch) is None:
             self._note_waiting(event, responses)
         if event.is_said():
             self.responses[event.author] = self.responses.get(event.author, 0) + 1
         elif event.model_version is not None and not by_user:
             # A summary, or a response without content: it was a call, and no step of the agent.
             self.other_calls[event.author] = self.other_calls.get(event.author, 0) + 1
-        if event.actions.agent_state is not None:
-            self._progress[state_key(event.author, event.branch, event.node_path())] = (seq, event.actions.agent_state)
-        if event.actions.transfer_to_agent is not None:
-            self._handovers.append(TransferRecord(seq, event.branch, event.author, event.actions.transfer_to_agent))
+        if actions.agent_state is not None:
+            self._progress[state_key(event.author, event.branch, event.node_path())] = (seq, actions.agent_state)
+        if actions.transfer_to_agent is not None:
+            self._handovers.append(TransferRecord(seq, event.branch, event.author, actions.transfer_to_agent))
 
     def _note_waiting(self, event: EventScan, responses: Sequence[tuple[str, Collection[str]]]) -> None:
         for call_id, _ in responses:

@@ -137,7 +137,7 @@ class SessionLog:
         self.head_seq += 1
         seq = self.head_seq
         self.updated_s = event.timestamp
-        author = speaker(event.author, event.branch)
+        author = speaker(event.author, event.branch) if event.branch else event.author
         self._authors.pop(author, None)
         self._authors[author] = seq
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None

@@ -101,7 +101,9 @@ class LogWriter:
                     self._subscriptions.publish(log.key, event.invocation_id, [each])
                 else:
                     self._subscriptions.publish_message(log.key, each)
-            self._logs.use(log)
+            if turn is None or not events or events[0][1].author != USER:
+                # A message that begins a turn is noted with what comes after it.
+                self._logs.use(log)
             if then is not None:
                 then()
 

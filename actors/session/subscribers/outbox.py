@@ -57,27 +57,21 @@ class TurnOutbox:
         self.is_dropped = False
         self.wants_answers = False
 
-    def has_news(self, answers: AnswersUnderWay | None) -> bool:
-        """True when there is something to fetch.
-
-        Args:
-            answers: those under way in the session.
-        """
-        return len(self.buffer) > 0 or self.has_ended() or (bool(answers) and self._can_take_answers())
-
-    def _can_take_answers(self) -> bool:
+    def can_take_answers(self) -> bool:
+        """True when the next to fetch are the answers under way, if there are any."""
         return self.wants_answers and not self.buffer.is_behind
 
-    def has_ended(self) -> bool:
-        """True when nothing follows, and all that was not delivered yet is held here."""
-        return (self.outcome is not None or self.is_dropped) and not self.buffer.is_behind
+    def is_over(self) -> bool:
+        """True when nothing follows but what is in the log, or held here."""
+        return self.outcome is not None or self.is_dropped
 
     def take_news(self, answers: AnswersUnderWay | None) -> TurnNews:
         """Remove and return everything that is held here; and the answers under way, if they are wanted."""
         key, invocation_id = self.turn
-        has_ended = self.has_ended()
+        # All that was not delivered yet is held here.
+        has_ended = self.is_over() and not self.buffer.is_behind
         beginnings: Sequence[StoredEvent] = ()
-        if self._can_take_answers():
+        if self.can_take_answers():
             self.wants_answers = False
             if answers is not None:
                 beginnings = answers.partials()
@@ -210,8 +204,10 @@ class Outbox:
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
-        is_behind, has_ended = box.buffer.is_behind, box.has_ended()
-        if has_ended or box.has_news(self._answers(box.turn[0]) if box.wants_answers else None):
+        buffer = box.buffer
+        is_behind = buffer.is_behind
+        has_ended = not is_behind and box.is_over()
+        if has_ended or len(buffer) or (box.can_take_answers() and self._answers(box.turn[0])):
             self._ready[box.turn] = box
             self._filled.set()
             if is_behind or has_ended:

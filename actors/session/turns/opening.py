@@ -105,7 +105,7 @@ class TurnOpener:
         message = request.message
         while True:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
-            decision, known = await self._decided(request)
+            decision, known = self._at_hand(request) or await self._decided(request)
             log = request.log
             if request.known_seq is None:
                 request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
@@ -142,9 +142,6 @@ class TurnOpener:
             # Those in line may wait for a deletion, and that for the turn of this request.
             return await self._decision(request, await self._due_times.refusal(request.message))
         message = request.message
-        if (log := self._at_hand(message)) is not None:
-            request.log = log
-            return decide(request.facts(None)), None
         async with self._in_order.locked(message.key):
             while True:
                 refusal = await self._due_times.refusal(message)
@@ -159,11 +156,15 @@ class TurnOpener:
                     continue
                 return decided
 
-    def _at_hand(self, message: p.OpenTurn) -> SessionLog | None:
-        """The log of the session, where nothing has to be asked of the store, nor waited for, to decide about the request."""
-        if message.repeatable or message.due is not None or self._in_order.is_held(message.key):
+    def _at_hand(self, request: _Request) -> tuple[Decision, None] | None:
+        """The same as `_decided`, where nothing has to be asked of the store, nor waited for; else None."""
+        message = request.message
+        if message.repeatable or message.due is not None or request.holds_session or self._in_order.is_held(message.key):
             return None
-        return None if self._parts.user_holds.has(message.key) else self._logs.at_hand(message.key)
+        if self._parts.user_holds.has(message.key) or (log := self._logs.at_hand(message.key)) is None:
+            return None
+        request.log = log
+        return decide(request.facts(None)), None
 
     async def _decision(self, request: _Request, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
