@@ -12,7 +12,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.shown import Shown
 
 
-class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True):
+class SessionKey(msgspec.Struct, frozen=True, array_like=True, order=True, cache_hash=True, gc=False):
     """Names a session: app, user and the session's id."""
 
     app: str

@@ -167,8 +167,9 @@ class Batch:
         """
         for write in writes:
             _DO[type(write)](self, write)
-        self._flush()
-        self._flush_shared()
+        self._send_own()
+        if self._rows.shared:
+            self._flush_shared()
 
     def _create(self, write: CreateSession) -> None:
         key, row = write.key, new_session(write)
@@ -230,18 +231,25 @@ class Batch:
         change_schedule(self._connection, write)
 
     def _flush(self) -> None:
+        self._send_own()
+        self._rows.clear_own()
+
+    def _send_own(self) -> None:
+        """Send what belongs to sessions: of most commits an event, a turn and the time of each session."""
         rows = self._rows
         self._send(_INSERT_EVENT, rows.events)
-        self._send(_INSERT_CALL, rows.calls)
-        self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
-        self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
+        if rows.calls:
+            self._send(_INSERT_CALL, rows.calls)
+        if rows.model_calls:
+            self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
+            self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
         for runs in (True, False):
             of_turns = [row for row in rows.turns.values() if (row["status"] == "running") is runs]
             self._send(_upsert(turns, self._dialect, whole=runs), of_turns)
         self._send(_UPDATED, [{"of_sid": sid, "at_s": at_s} for sid, at_s in rows.updated.items()])
-        self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
-        rows.clear_own()
+        if rows.own:
+            self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
 
     def _flush_shared(self) -> None:
         shared = dict(sorted(self._rows.shared.items()))
