@@ -40,7 +40,7 @@ class TurnClient:
         self._engine = client.engine
         self._following = Following(client, self._begin)
         self._subscribers = self._following.subscribers
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], TurnState | None] = {}
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
@@ -63,7 +63,7 @@ class TurnClient:
             return
 
         if plan is None:
-            self._client.call_soon(lambda: self._begin(self._start(turn, message)))
+            self._client.call_soon(lambda: self._begin(self._start(turn, message), turn))
             return
 
         async def defined() -> p.StartTurn:
@@ -74,7 +74,7 @@ class TurnClient:
 
     def answer_soon(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message that is still to be built, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self._start(turn, build)))
+        self._client.call_soon(lambda: self._begin(self._start(turn, build), turn))
 
     def attach_soon(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None = None) -> None:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it.
@@ -82,7 +82,7 @@ class TurnClient:
         Args:
             retry: the turn has failed, and is run on first; its new events are given.
         """
-        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq, retry)))
+        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq, retry), turn))
 
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
@@ -110,11 +110,18 @@ class TurnClient:
         """Run a coroutine of this client, for a caller on another event loop. Raises what it raises."""
         return await self._client.run_async(work)
 
-    def _begin(self, work: Work[None]) -> asyncio.Task[None]:
+    def _begin(self, work: Work[None], turn: TurnState | None = None) -> asyncio.Task[None]:
+        """Run a coroutine; with the turn that it starts or follows: one that the end of the runtime cancels, fails."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = turn
+        task.add_done_callback(self._end)
         return task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        turn = self._tasks.pop(task)
+        if turn is not None and task.cancelled():
+            # It may have been cancelled before its first step, so this cannot be left to the coroutine.
+            turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
 
     async def _start(self, turn: TurnState, asked: p.StartTurn | Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message, or with what builds it."""
@@ -131,10 +138,6 @@ class TurnClient:
             self._refusals.leave(turn)
             turn.fail(error)
             return
-        except asyncio.CancelledError:
-            self._refusals.leave(turn)
-            turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
-            raise
         await self._ask(turn, message)
 
     async def _ask(
