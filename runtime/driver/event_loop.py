@@ -191,7 +191,11 @@ class Portal:
     async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine for a caller on another event loop. Raises what it raises."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            # An error has this frame, and would be garbage together with what it is the error of.
+            del future
 
     def close(self) -> None:
         """Cancel what still runs on the loop and end the thread. What does not hear of it is left behind with the loop."""

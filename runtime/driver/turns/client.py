@@ -179,7 +179,8 @@ class TurnClient:
                 subscriber.rename(turn, started.invocation_id, started.seq)
             turn.is_repeated = started.attached
             if started.attached and message.repeatable:
-                turn.ask_again = lambda: self._begin(self._ask(turn, asked, subscriber))
+                # It is given the turn: a turn that it held would hold itself.
+                turn.ask_again = lambda joined: self._begin(self._ask(joined, asked, subscriber))
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.

@@ -39,7 +39,7 @@ class TurnState:
         agent: the agent selected for the turn; "" before the turn is open, and when it could not start.
         outcome: how the turn ended; None before.
         error: why the turn could not start, or can no longer be followed.
-        ask_again: sends the request once more that has joined the turn; None for one that has begun it, or has none.
+        ask_again: sends the request once more by which the turn, which it is given, has joined another; None: there is none.
         is_started: the turn is open, or could not start, or is followed no more.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
@@ -53,7 +53,7 @@ class TurnState:
         self.is_answer = is_answer
         self.opened_seq = 0
         self.is_repeated = False
-        self.ask_again: Callable[[], object] | None = None
+        self.ask_again: Callable[[TurnState], object] | None = None
         self.agent = ""
         self.outcome: AnyOutcome | None = None
         self.error: BaseException | None = None

@@ -269,7 +269,7 @@ class Subscriber:
         for each in self._turns.get(turn, ()) if turn not in self._heads else ():
             if each.ask_again is not None:
                 ask_again, each.ask_again = each.ask_again, None
-                ask_again()
+                ask_again(each)
         if self._missing[turn] >= SEEK_TIMES:
             for each in [each for each in self._turns.get(turn, ()) if each.is_started]:
                 self.remove(each)

@@ -55,7 +55,24 @@ def get(rt: Runtime, url: str, user: str, number: int) -> None:
     ask(url, request("GET", f"/v1/apps/desk/sessions/none?user={user}", Connection="close"))
 
 
-@pytest.mark.parametrize("do", [run, post, stream, get], ids=lambda each: each.__name__)
+def repeat(rt: Runtime, url: str, user: str, number: int) -> None:
+    """The second of two requests with one key joins the turn of the first."""
+    head = f"\r\nConnection: close\r\nIdempotency-Key: {user}-{number}\r\n".encode()
+    for _ in range(2):
+        asked = turn_request(f"/v1/apps/desk/sessions/r{number}/turns?user={user}", "hi")
+        ask(url, asked.replace(b"\r\n", head, 1))
+
+
+def invalid(rt: Runtime, url: str, user: str, number: int) -> None:
+    ask(url, request("POST", f"/v1/apps/desk/sessions/i{number}/turns?user={user}", b'{"message": 3}', Connection="close"))
+
+
+def fail(rt: Runtime, url: str, user: str, number: int) -> None:
+    """An error of an actor comes to another thread."""
+    ask(url, request("GET", f"/v1/apps/desk/sessions/f{number}/turns/none?user={user}", Connection="close"))
+
+
+@pytest.mark.parametrize("do", [run, post, stream, get, repeat, invalid, fail], ids=lambda each: each.__name__)
 def test_nothing_is_left_for_the_collector(rt: Runtime, url: str, user: str, do: Do) -> None:
     for number in range(2):
         do(rt, url, user, number)
