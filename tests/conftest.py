@@ -20,9 +20,9 @@ from runtime.cluster.ray.noise import hide_noise
 from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.machine.folders import place_of_folders
+from tests.support.machine.made_once import share_certificates, share_commands
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
-from tests.support.shared_commands import share_commands
 from tests.support.stores.shared_dialect import share_compiled_queries
 from tests.support.tries import tries
 
@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Stores in Ray's processes, and of programs that tests start, are as everywhere else.
     share_compiled_queries()
     share_commands()
+    share_certificates()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place_of_folders()))
     worker = getattr(config, "workerinput", None)
     if worker is not None:
@@ -73,10 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         sampled = item.get_closest_marker("sampled")
         group, one_in = item.nodeid.partition("[")[0], sampled.args[0] if sampled is not None else 1
-        if sampled is not None and sampled.kwargs.get("of") == "module":
+        if _is_acceptance_on_ray(item):
+            # Also of what is sampled, where both engines take turns: every second one would be on Ray.
+            group, one_in = str(item.path.parent), max(one_in, ONE_IN_ON_RAY)
+        elif sampled is not None and sampled.kwargs.get("of") == "module":
             group = str(item.path)
-        elif sampled is None and _is_acceptance_on_ray(item):
-            group, one_in = str(item.path.parent), ONE_IN_ON_RAY
         if seen[group] % one_in:
             item.add_marker(sampled.kwargs.get("rest", "full") if sampled is not None else "full")
         seen[group] += 1

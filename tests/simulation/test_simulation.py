@@ -26,7 +26,7 @@ PART = 30
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
@@ -57,7 +57,7 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
     assert run_seed(seed) == []
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(first: int) -> None:
     failed: dict[int, str] = {}
