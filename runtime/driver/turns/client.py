@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -38,9 +37,9 @@ class TurnClient:
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._engine = client.engine
-        self._following = Following(client, self._begin)
+        self._following = Following(client)
+        self._work = self._following.work
         self._subscribers = self._following.subscribers
-        self._tasks: dict[asyncio.Task[None], TurnState | None] = {}
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
         self._refusals = Refusals(client)
         self._joining: KeyedLocks[TurnKey] = KeyedLocks()
@@ -63,7 +62,7 @@ class TurnClient:
             return
 
         if plan is None:
-            self._client.call_soon(lambda: self._begin(self._start(turn, message), turn))
+            self._client.call_soon(lambda: self._work.begin(self._start(turn, message), turn))
             return
 
         async def defined() -> p.StartTurn:
@@ -74,7 +73,7 @@ class TurnClient:
 
     def answer_soon(self, turn: TurnState, build: Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message that is still to be built, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self._start(turn, build), turn))
+        self._client.call_soon(lambda: self._work.begin(self._start(turn, build), turn))
 
     def attach_soon(self, turn: TurnState, after_seq: int, retry: p.RetryTurn | None = None) -> None:
         """Subscribe to a turn that another program, or this one, has started, without waiting for it.
@@ -82,23 +81,23 @@ class TurnClient:
         Args:
             retry: the turn has failed, and is run on first; its new events are given.
         """
-        self._client.call_soon(lambda: self._begin(self._attach(turn, after_seq, retry), turn))
+        self._client.call_soon(lambda: self._work.begin(self._attach(turn, after_seq, retry), turn))
 
     def cancel_soon(self, turn: TurnState) -> None:
         """Cancel a turn, without waiting for it."""
-        self._client.call_soon(lambda: self._begin(self.cancel(turn)))
+        self._client.call_soon(lambda: self._work.begin(self.cancel(turn)))
 
     def unfollow_soon(self, turn: TurnState) -> None:
         """Stop following a turn that goes on, without waiting for it. A closed runtime follows none."""
         turn.detach()
         if turn.is_detached:
             with suppress(RuntimeClosedError):
-                self._client.call_soon(lambda: self._begin(self._subscribers.drop_turn(turn)))
+                self._client.call_soon(lambda: self._work.begin(self._subscribers.drop_turn(turn)))
 
     def cancel_from_any_thread(self, turn: TurnState) -> None:
         """Cancel a turn and wait for it; on the portal's own thread, which must not wait, without waiting."""
         if self._client.is_current_thread():
-            self._begin(self.cancel(turn))
+            self._work.begin(self.cancel(turn))
         else:
             self.run(self.cancel(turn))
 
@@ -109,19 +108,6 @@ class TurnClient:
     async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine of this client, for a caller on another event loop. Raises what it raises."""
         return await self._client.run_async(work)
-
-    def _begin(self, work: Work[None], turn: TurnState | None = None) -> asyncio.Task[None]:
-        """Run a coroutine; with the turn that it starts or follows: one that the end of the runtime cancels, fails."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = turn
-        task.add_done_callback(self._end)
-        return task
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        turn = self._tasks.pop(task)
-        if turn is not None and task.cancelled():
-            # It may have been cancelled before its first step, so this cannot be left to the coroutine.
-            turn.fail(RuntimeClosedError(self._client.app_name, "is closed"))
 
     async def _start(self, turn: TurnState, asked: p.StartTurn | Callable[[], Awaitable[p.StartTurn]]) -> None:
         """Start a turn with a message, or with what builds it."""
@@ -165,7 +151,7 @@ class TurnClient:
                 if await self._engine.has_successor(error):
                     again = self._subscribers.single(turn.key)
                     again.add(turn)
-                    self._begin(self._ask(turn, msgspec.structs.replace(message, repeatable=True, store=store), again))
+                    self._work.begin(self._ask(turn, msgspec.structs.replace(message, repeatable=True, store=store), again), turn)
                     return
                 # The user gets whatever kept the turn from starting.
                 if isinstance(error, OverloadedError):
@@ -180,7 +166,7 @@ class TurnClient:
             turn.is_repeated = started.attached
             if started.attached and message.repeatable:
                 # It is given the turn: a turn that it held would hold itself.
-                turn.ask_again = lambda joined: self._begin(self._ask(joined, asked, subscriber))
+                turn.ask_again = lambda joined: self._work.begin(self._ask(joined, asked, subscriber))
             turn.mark_started(started.agent, started.seq)
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.
@@ -239,8 +225,7 @@ class TurnClient:
 
     async def close(self) -> None:
         """Fail the turns that have not ended with RuntimeClosedError."""
-        for task in self._tasks:
-            task.cancel()
+        self._work.cancel_all()
         await self._subscribers.close(RuntimeClosedError(self._client.app_name, "is closed"))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from actors.errors import RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
 from actors.messages import protocol as p
@@ -17,31 +16,54 @@ MOST_STORES = 16
 """How often a turn is asked for in another store, each time in that which the one before has named."""
 
 
+class TurnWork:
+    """Coroutines that start, follow and cancel turns, until the Runtime is closed.
+
+    Args:
+        app_name: of the Runtime, for the error of turns that it gives up.
+    """
+
+    def __init__(self, app_name: str) -> None:
+        self._app_name = app_name
+        self._tasks: dict[asyncio.Task[None], TurnState | None] = {}
+
+    def begin(self, work: Work[None], turn: TurnState | None = None) -> None:
+        """Run a coroutine. `turn`: the one that it starts or follows, which fails when it is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = turn
+        task.add_done_callback(self._end)
+
+    def cancel_all(self) -> None:
+        """Cancel what has not ended."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        turn = self._tasks.pop(task)
+        if turn is not None and task.cancelled():
+            # It may have been cancelled before its first step, so this cannot be left to the coroutine.
+            turn.fail(RuntimeClosedError(self._app_name, "is closed"))
+
+
 class Following:
     """Subscribes to turns that are there. Its coroutines run on the portal's loop.
 
     Args:
         client: of the engine.
-        begin: runs a coroutine as a task that ends with the program's turns.
 
     Attributes:
+        work: what is done for turns of the program.
         subscribers: those of the program.
     """
 
-    def __init__(self, client: EngineClient, begin: Callable[[Work[None]], asyncio.Task[None]]) -> None:
+    def __init__(self, client: EngineClient) -> None:
         self._engine = client.engine
-        self._closed = RuntimeClosedError(client.app_name, "is closed")
-        self._begin = begin
+        self.work = TurnWork(client.app_name)
         self.subscribers = Subscribers(client.engine, self._go_on_soon)
 
     def _go_on_soon(self, turns: Sequence[TurnState], error: UpgradingError) -> None:
         for turn in turns:
-            self._begin(self._go_on(turn, error)).add_done_callback(partial(self._end, turn))
-
-    def _end(self, turn: TurnState, task: asyncio.Task[None]) -> None:
-        # A task that is cancelled before it has begun cannot say so itself.
-        if task.cancelled():
-            turn.fail(self._closed)
+            self.work.begin(self._go_on(turn, error), turn)
 
     async def _go_on(self, turn: TurnState, error: UpgradingError) -> None:
         """Follow a turn whose deployment is gone in the one that takes its place."""
