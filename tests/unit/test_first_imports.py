@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.sources import sources
 
 PROGRAM = """
@@ -25,6 +27,7 @@ for name in sys.stdin.read().split():
 """
 
 
+@pytest.mark.full
 def test_every_package_can_be_imported_first() -> None:
     names = sorted({each.module.rpartition(".")[0] for each in sources("actors")} - {""})
     assert len(names) > 30

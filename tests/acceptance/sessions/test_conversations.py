@@ -61,6 +61,7 @@ def test_another_runtime_goes_on_where_the_first_one_stopped(deploy: Deploy) -> 
     assert [content.text for content in request.contents[-2:]] == ["it is late", "when?"]
 
 
+@pytest.mark.full
 def test_a_driver_in_another_process_is_followed_by_this_one(local_ray: str, tmp_path: Path) -> None:
     address = ray.get_runtime_context().gcs_address
     other = subprocess.run(

@@ -139,6 +139,7 @@ class _LostError(Exception):
     """The program that moves is lost."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 @pytest.mark.parametrize("restarts", [True, False], ids=["restarted", "running"])

@@ -26,7 +26,7 @@ FIRST = {
 """Seeds that have found each defect."""
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_each_due_time_makes_one_turn(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}
