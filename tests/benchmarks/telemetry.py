@@ -20,8 +20,6 @@ from actors.messages import protocol as p
 from actors.messages.protocol.base import TurnRef
 from actors.messages.session import SessionKey
 from actors.rules.tracing.ids import parse_traceparent
-from actors.runner.running.runs import Run
-from actors.runner.running.trace import TurnTrace
 from runtime.observability.metrics.measures import Measures
 from runtime.observability.telemetry.caller import callers_traceparent
 from runtime.observability.telemetry.measured import MeasuredTelemetry
@@ -88,19 +86,14 @@ def told_ms(telemetry: Telemetry = NO_TELEMETRY) -> float:
     key, request, response = SessionKey("bench", "user", "s1"), LlmRequest(), LlmResponse()
     outcome = p.Finished(agent="root")
     turn = TurnRef(key=key, invocation_id="i1", epoch=1)
-    run = Run("root", None, p.StoredEvent(1, b""), None)
     began_s = time.perf_counter()
     for _ in range(TOLD):
-        trace_of_turn = TurnTrace(callers_traceparent())
-        trace_of_turn.begin_run(run)
-        in_run = telemetry.in_run(trace_of_turn.traceparent(run), "root", key)
+        in_run = telemetry.in_run(callers_traceparent(), "root", key)
         parse_traceparent("")
         in_run.enter()
         with in_run.model_call(request, "model", stream=False) as call:
             call.chunk()
             call.answered(response)
         in_run.end_run()
-        trace_of_turn.end_run(run, outcome)
-        trace_of_turn.end_turn("root", outcome)
         telemetry.turn_took(turn, 0.002, outcome)
     return (time.perf_counter() - began_s) * 1_000 / TOLD
