@@ -104,7 +104,7 @@ def content_flaw(content: Content) -> str | None:
 
 
 def _json_values(part: Part) -> list[JsonValue]:
-    """The JSON values of a part that are not empty. Most parts are text only, and have none."""
+    """The JSON values of a part that are not empty."""
     values = list(_passing_through(part))
     if part.function_call is not None:
         values += (part.function_call.args, part.function_call.partial_args)
@@ -115,21 +115,7 @@ def _json_values(part: Part) -> list[JsonValue]:
     return list(filter(None, values))
 
 
-_held: Callable[[Part], Iterable[object]] = attrgetter(
-    "function_call",
-    "function_response",
-    "video_metadata",
-    "media_resolution",
-    "tool_call",
-    "tool_response",
-    "part_metadata",
-    "audio_transcription",
-    "media_processing",
-    "speech_metadata",
-)
-"""The fields of a part in which there may be JSON values. Most parts are text only, and have none of them."""
-
-_passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(
+_PASSING_THROUGH = (
     "media_resolution",
     "tool_call",
     "tool_response",
@@ -139,6 +125,11 @@ _passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(
     "speech_metadata",
 )
 """The fields of a part that only pass through us."""
+
+_passing_through: Callable[[Part], Iterable[JsonValue]] = attrgetter(*_PASSING_THROUGH)
+
+_held: Callable[[Part], Iterable[object]] = attrgetter("function_call", "function_response", "video_metadata", *_PASSING_THROUGH)
+"""The fields of a part in which there may be JSON values. Most parts are text only, and have none of them."""
 
 
 def flaw(value: JsonValue, *, is_finite: bool = False) -> str | None:

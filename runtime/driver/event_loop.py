@@ -76,7 +76,7 @@ class HomeProcess:
 
     def check(self) -> None:
         """Raise ForkedProcessError in any other process, where waiting would never end."""
-        if self._forks != _Forks.count:
+        if not self.is_here():
             raise ForkedProcessError(self._app_name, self._pid)
 
 

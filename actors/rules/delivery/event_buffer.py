@@ -93,7 +93,7 @@ class EventBuffer:
 
     def _hold(self, event: StoredEvent) -> None:
         self._events.append(event)
-        self.size += len(event.raw) + OVERHEAD
+        self.size += cost(event)
         if self.size > self._max_bytes:
             self._shrink()
 
