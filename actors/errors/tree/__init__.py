@@ -15,6 +15,7 @@
     │   ├── RepeatMismatchError
     │   ├── SessionExistsError
     │   ├── SessionBusyError
+    │   ├── TurnStateError           it does not go with the state that the turn has now
     │   ├── OverloadedError          as much waits as may: ask again after `retry_after_s`
     │   │   └── DrainingError        the deployment is to be stopped, and takes no new turns
     │   │       └── UpgradingError

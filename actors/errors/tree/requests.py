@@ -52,6 +52,10 @@ class SessionBusyError(RequestError):
     )
 
 
+class TurnStateError(RequestError):
+    """What is asked for does not go with the state that the turn, or a call in it, has now. Arguments: the message."""
+
+
 class OverloadedError(RequestError):
     """As much waits as may. Arguments: whose line is full, what waits in it, the setting that bounds it, seconds to wait."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError
+from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, TurnFilter, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
@@ -51,7 +51,8 @@ class SessionForks:
             SessionNotFoundError, InvocationNotFoundError: there is no such session, or turn.
             SessionBusyError: a turn of the session runs or waits.
             SessionExistsError: the id of the fork is taken.
-            RequestError: another turn has begun before the end of the turn, and ended after it; or there is too much.
+            TurnStateError: another turn has begun before the end of the turn, and ended after it.
+            RequestError: there is too much.
             StoreError: nothing is stored.
         """
         log = await self._parts.logs.load_to_write(message.key)
@@ -96,7 +97,7 @@ class SessionForks:
         turns = [turn async for turn in self._turns(key) if turn.first_seq <= last_seq]
         for turn in turns:
             if turn.last_seq > last_seq:
-                raise RequestError(
+                raise TurnStateError(
                     f"turn {message.invocation_id!r} has ended while turn {turn.invocation_id!r} was paused: fork session "
                     f"{key.session!r} at the end of that one, or of one before it"
                 )

@@ -17,6 +17,7 @@ from actors.errors import (
     SessionBusyError,
     SessionNotFoundError,
     StoreUnavailableError,
+    TurnStateError,
     UnknownFunctionCallError,
 )
 from actors.interfaces.records import TurnRow
@@ -73,7 +74,7 @@ class TurnOpener:
         """Store the user's event and let the turn run, as soon as no other turn of the session does.
 
         Raises:
-            SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, RequestError: the turn cannot begin.
+            SessionNotFoundError, SessionBusyError, UnknownFunctionCallError, TurnStateError: the turn cannot begin.
             RepeatMismatchError: it is there already, and began with another request.
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
@@ -380,7 +381,7 @@ class _Request:
 
 
 def _check_answers(request: _Request, turn: SessionTurn) -> None:
-    """Check that the calls take the answers of the message, now that no other answer comes before it. Raises RequestError."""
+    """Check that the calls take the answers of the message, now that no other answer comes before it. Raises TurnStateError."""
     message = request.message
     is_paused = turn.row.status == "paused"
     for call_id in message.answers:
@@ -389,6 +390,6 @@ def _check_answers(request: _Request, turn: SessionTurn) -> None:
         if not is_taken(call, only_waiting=message.only_waiting, known_seq=request.known_seq or 0):
             why = "it has been answered" if call.answered_seq else "its turn does not wait for it"
             waiting = ", ".join(repr(each) for each in turn.waiting_calls if is_paused) or "none"
-            raise RequestError(
+            raise TurnStateError(
                 f"call {call_id!r} waits for no answer in session {message.key.session!r}: {why}. Calls that wait: {waiting}"
             )

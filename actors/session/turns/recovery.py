@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, StoreError
+from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, TurnStateError
 from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
@@ -106,7 +106,8 @@ class TurnRecovery:
 
         Raises:
             InvocationNotFoundError, SessionNotFoundError: there is no such turn.
-            RequestError: it has not failed, or cannot be run again from there.
+            TurnStateError: it has not failed, runs, or another one has spoken after that event.
+            RequestError: it has no such event.
             SessionBusyError: another turn of the session runs.
             StoreError: it could not be stored.
         """
@@ -116,7 +117,7 @@ class TurnRecovery:
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:
             if message.from_event and (log.turn is None or log.turn.reset != message.request):
-                raise RequestError(f"turn {invocation_id!r} runs: cancel it before it is run again from an event")
+                raise TurnStateError(f"turn {invocation_id!r} runs: cancel it before it is run again from an event")
             return await self.resume_turn(
                 p.ResumeTurn(key=key, invocation_id=invocation_id, runner=message.runner, running=message.running)
             )
@@ -127,7 +128,7 @@ class TurnRecovery:
                 # The request was sent again, and the turn has ended once more meanwhile.
                 return p.NothingToResume()
         elif row.status != "failed":
-            raise RequestError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
+            raise TurnStateError(f"turn {invocation_id!r} cannot be retried: it is {row.status}, and only a failed one can")
         refusal = self._parts.runners.refusal(message.runner)
         if refusal is not None:
             return refusal

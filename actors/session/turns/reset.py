@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.errors import RequestError
+from actors.errors import RequestError, TurnStateError
 from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
@@ -39,7 +39,8 @@ class TurnResets:
             row: of the turn, which has ended, or is paused.
 
         Raises:
-            RequestError: the turn has no such event, or others have spoken after it.
+            RequestError: the turn has no such event.
+            TurnStateError: others have spoken after it.
             StoreError: nothing is stored.
         """
         kept_seq, is_failure = await self._place(log, message)
@@ -78,7 +79,7 @@ class TurnResets:
         return turn
 
     async def _place(self, log: SessionLog, message: p.RetryTurn) -> tuple[int, bool]:
-        """The position of the step, and whether it is a failure. Raises RequestError, StoreError."""
+        """The position of the step, and whether it is a failure. Raises TurnStateError, RequestError, StoreError."""
         invocation_id = message.invocation_id
         wanted = f"turn {invocation_id!r} cannot be run again from {message.from_event!r}"
         position = await self._reader.position(log.key, message.from_event)
@@ -91,7 +92,7 @@ class TurnResets:
                 # One that tells of a rewind, or of a reset, says nothing.
                 is_told = event.author == USER and event.content is None
                 if event.invocation_id != invocation_id and not is_told:
-                    raise RequestError(
+                    raise TurnStateError(
                         f"{wanted}: turn {event.invocation_id!r} has spoken after it. "
                         "Rewind the session to before that turn, or fork it"
                     )

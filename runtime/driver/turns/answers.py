@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from actors.errors import RequestError
+from actors.errors import RequestError, TurnStateError
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
@@ -45,8 +45,8 @@ def to_message(answers: Answers, pending: Sequence[PendingCall], session_id: str
         pending: the calls that wait in the session.
 
     Raises:
-        RequestError: an answer is for a call that does not wait, or gives consent where a question is asked; or the calls are
-            of several turns.
+        TurnStateError: an answer is for a call that does not wait.
+        RequestError: an answer gives consent where a question is asked, or the calls are of several turns.
         InvalidMessageError: an answer to a question about a budget gives nothing, or not of what is used up.
         NotEncodableError: an answer cannot be stored.
     """
@@ -54,7 +54,7 @@ def to_message(answers: Answers, pending: Sequence[PendingCall], session_id: str
     wrong = [call_id for call_id in answers if call_id not in waiting]
     if wrong:
         known = ", ".join(f"{call.call_id!r} ({call.name} of agent {call.agent!r})" for call in pending) or "none"
-        raise RequestError(f"call {wrong[0]!r} waits for no answer in session {session_id!r}. Calls that wait: {known}")
+        raise TurnStateError(f"call {wrong[0]!r} waits for no answer in session {session_id!r}. Calls that wait: {known}")
     turns = {waiting[call_id].invocation_id for call_id in answers}
     if len(turns) > 1:
         raise RequestError(f"the calls are of the turns {', '.join(sorted(turns))}: one message continues one turn")

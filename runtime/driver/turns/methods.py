@@ -132,9 +132,9 @@ class TurnMethods:
 
         Returns:
             The turn from there on. One that runs already is joined. Iterating it, or its `result()`, raises
-            InvocationNotFoundError when there is no such turn, RequestError when it has not failed, and SessionBusyError while
-            another turn of the session runs. With `from_event` RequestError when the turn runs or has no such event, or when
-            another turn has spoken since.
+            InvocationNotFoundError when there is no such turn, TurnStateError when it has not failed, and SessionBusyError while
+            another turn of the session runs. With `from_event` TurnStateError when the turn runs, or when another one has spoken
+            since, and RequestError when it has no such event.
 
         Raises:
             InvalidIdError: an id is invalid.
@@ -193,8 +193,8 @@ class TurnMethods:
             on_leave: see `run`.
 
         Returns:
-            The turn from the answer on. Iterating it, or its `result()`, raises RequestError when a call waits for no answer; the
-            error names those that do.
+            The turn from the answer on. Iterating it, or its `result()`, raises TurnStateError when a call waits for no answer;
+            the error names those that do.
 
         Raises:
             RequestError, InvalidIdError: an argument is wrong.

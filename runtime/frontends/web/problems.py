@@ -35,6 +35,7 @@ from actors.errors import (
     TooLargeError,
     TooManySchedulesError,
     TurnError,
+    TurnStateError,
     UnknownAgentError,
     UnknownFunctionCallError,
 )
@@ -53,6 +54,7 @@ _STATUS: Mapping[type[RaygroveError], int] = {
     ScheduleExistsError: 409,
     TooManySchedulesError: 429,
     SessionBusyError: 409,
+    TurnStateError: 409,
     DrainingError: 503,
     OverloadedError: 429,
     TooLargeError: 413,

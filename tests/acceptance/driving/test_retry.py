@@ -24,7 +24,13 @@ from actors import (
     ToolContext,
     node,
 )
-from actors.errors import AgentFailedError, InvocationNotFoundError, LlmCallsLimitExceededError, RequestError, SessionBusyError
+from actors.errors import (
+    AgentFailedError,
+    InvocationNotFoundError,
+    LlmCallsLimitExceededError,
+    SessionBusyError,
+    TurnStateError,
+)
 from actors.messages.turn_info import TurnInfo
 from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
@@ -80,7 +86,7 @@ def test_a_turn_is_retried_as_often_as_it_fails(deploy: Deploy) -> None:
         with pytest.raises(AgentFailedError, match="nor now"):
             retry(rt, turn).result()
         assert retry(rt, turn).result().text == "now"
-        with pytest.raises(RequestError, match="it is finished, and only a failed one can"):
+        with pytest.raises(TurnStateError, match="it is finished, and only a failed one can"):
             retry(rt, turn).result()
 
 
@@ -164,7 +170,7 @@ def test_what_cannot_be_retried_is_refused(deploy: Deploy) -> None:
             rt.retry(user_id=turn.user_id, session_id=turn.session_id, invocation_id="e-none").result()
         run_turn(rt, "again")
         paused = rt.turns.list(state="paused")[0]
-        with pytest.raises(RequestError, match="it is paused"):
+        with pytest.raises(TurnStateError, match="it is paused"):
             retry(rt, paused).result()
         assert rt.turns.get(turn.user_id, turn.session_id, turn.invocation_id).state == "failed"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors import LlmAgent, Part, ToolContext, tool
-from actors.errors import InvocationNotFoundError, RequestError, SessionBusyError, SessionExistsError
+from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError, TurnStateError
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.support.agents.web_agents import ask_manager
@@ -145,7 +145,7 @@ def test_what_cannot_be_forked_is_refused_and_leaves_nothing(deploy: Deploy) -> 
             rt.sessions.fork("ada", "s1", "another", "other")
         [call] = rt.turns.pending("ada")
         list(rt.answer({call.call_id: {"ok": True}}, user_id="ada", session_id="s1"))
-        with pytest.raises(RequestError, match=rf"turn '{between}' has ended while turn '{paused}' was paused"):
+        with pytest.raises(TurnStateError, match=rf"turn '{between}' has ended while turn '{paused}' was paused"):
             rt.sessions.fork("ada", "s1", between, "other")
         assert rt.sessions.get("ada", "other") is None
         assert rt.sessions.fork("ada", "s1", paused, "other").state["notes"] == ["first"]

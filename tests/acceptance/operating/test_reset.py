@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from actors import Event, LlmAgent, RunConfig, SequentialAgent, ToolContext, tool
-from actors.errors import AgentFailedError, RequestError
+from actors.errors import AgentFailedError, RequestError, TurnStateError
 from actors.testing import ScriptedModel
 from runtime import Runtime, Turn
 from runtime.frontends.console import cli, joining
@@ -146,7 +146,7 @@ def test_what_others_have_said_is_not_taken_back(local: Deploy) -> None:
         first = stored(rt)
         run_turn(rt, "more")
         second = stored(rt)[2:]
-        with pytest.raises(RequestError, match=f"turn '{second[0].invocation_id}' has spoken after it. Rewind"):
+        with pytest.raises(TurnStateError, match=f"turn '{second[0].invocation_id}' has spoken after it. Rewind"):
             again(rt, first, 0).result()
         with pytest.raises(RequestError, match="it has no such event"):
             again(rt, first, 0).result() if False else rt.retry(
@@ -170,7 +170,7 @@ def test_a_turn_that_runs_is_not_run_again(local: Deploy) -> None:
     with local(LlmAgent(name="root", model=ScriptedModel([{"call": "wait"}, "end"]), tools=[wait])) as rt:
         turn = rt.run(user_id=ADA, session_id=S1, message="go")
         assert is_there.wait(30)
-        with pytest.raises(RequestError, match="runs: cancel it before"):
+        with pytest.raises(TurnStateError, match="runs: cancel it before"):
             again(rt, stored(rt), 0).result()
         may_go_on.set()
         assert turn.result().text == "end"

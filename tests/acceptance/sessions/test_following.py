@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors import Content, Event, FunctionResponse, LlmAgent, Part, RunConfig
-from actors.errors import InvocationNotFoundError, RequestError, SessionNotFoundError, TurnCancelledError
+from actors.errors import InvocationNotFoundError, RequestError, SessionNotFoundError, TurnCancelledError, TurnStateError
 from runtime import PendingCall, Runtime, TurnInfo
 from runtime.driver.turns.turn import Turn
 from tests.support.agents.web_agents import PIECES, Gate, SteppedModel, ask_manager, pay
@@ -266,7 +266,7 @@ def test_what_waits_for_a_person_is_listed_and_answered(rt: Runtime, session: st
     assert (call.name, call.args, call.agent, call.is_confirmation) == ("ask_manager", {"amount": 7}, "root", False)
     assert (call.user_id, call.session_id, call.invocation_id) == ("ada", session, turn.invocation_id)
     with pytest.raises(
-        RequestError, match=rf"call 'nothing' waits for no answer.*{call.call_id}' \(ask_manager of agent 'root'\)"
+        TurnStateError, match=rf"call 'nothing' waits for no answer.*{call.call_id}' \(ask_manager of agent 'root'\)"
     ):
         rt.answer("nothing", {"allowed": True}, user_id="ada", session_id=session).result()
     answered = rt.answer(call, {"allowed": True})
@@ -319,7 +319,7 @@ def test_of_two_answers_to_a_call_that_stand_in_line_the_first_is_taken(
     assert running.result().text == "".join(PIECES)
     assert first.result().text == ("got [{'result': 'paid 7'}]" if kind == "pay" else "got [{'n': 1}]")
     with pytest.raises(
-        RequestError, match=f"call '{call.call_id}' waits for no answer .*it has been answered. Calls that wait: none"
+        TurnStateError, match=f"call '{call.call_id}' waits for no answer .*it has been answered. Calls that wait: none"
     ):
         second.result()
     assert last.result().text == "hello"
@@ -344,7 +344,7 @@ def test_a_later_value_of_a_long_running_call_reaches_its_agent_and_a_second_con
     paying.result()
     [wanted] = paying.pending
     assert rt.answer(wanted, confirmed=False).result().text.startswith("got")
-    with pytest.raises(RequestError, match="it has been answered"):
+    with pytest.raises(TurnStateError, match="it has been answered"):
         rt.run(user_id="ada", session_id=session, message=given(wanted, confirmed=True)).result()
 
 

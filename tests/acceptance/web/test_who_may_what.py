@@ -139,7 +139,9 @@ async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.As
     pending = (await web.get("/v1/apps/desk/pending", **as_(BOB))).json()["calls"]
     assert [call["invocationId"] for call in pending] == [paused.invocation_id]
     answers = f"/v1/apps/desk/sessions/s2/turns/{paused.invocation_id}/answers"
-    assert (await web.post(answers, json={"answers": {pending[0]["callId"]: True}}, **as_(ADA))).status_code in (400, 404)
+    assert (await web.post(answers, json={"answers": {pending[0]["callId"]: True}}, **as_(ADA))).status_code in (404, 409)
+    retried = await web.post(answers.replace("/answers", "/retry"), **as_(BOB))
+    assert (retried.status_code, retried.json()["type"]) == (409, "TurnStateError")
     assert rt.sessions.get("bob", "s") == before
     assert rt.schedules.get("daily", user_id="bob") == schedule
 

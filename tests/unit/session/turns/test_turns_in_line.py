@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from actors.errors import RequestError, SessionBusyError, TooLargeError, TurnCancelledError
+from actors.errors import SessionBusyError, TooLargeError, TurnCancelledError, TurnStateError
 from actors.messages import protocol as p
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.turn_info import TurnCounts
@@ -148,7 +148,7 @@ async def test_an_answer_to_several_calls_of_which_one_was_answered_meanwhile_is
     await session.close("e-2")
     assert isinstance(await first, p.TurnBegun)
     await session.close("e-1", p.Paused(agent="root", call_ids=("c2",)), epoch=2)
-    with pytest.raises(RequestError, match=r"call 'c1' waits for no answer in session 's1': it has been answered.*wait: 'c2'"):
+    with pytest.raises(TurnStateError, match=r"call 'c1' waits for no answer in session 's1': it has been answered.*wait: 'c2'"):
         await both
     assert [author for _, author, _ in await session.log()] == ["user", "root", "root", "user", "user"]
     assert isinstance(await session.answer("e-1", "c2", only_waiting=True), p.TurnBegun)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from actors.errors import InvocationNotFoundError, RaygroveError, RequestError
+from actors.errors import InvocationNotFoundError, RaygroveError, TurnStateError
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonValue
 from actors.messages.turn_info import PendingCall, TurnInfo
@@ -245,7 +245,7 @@ async def _cancel(call: Call, turn: TurnInfo) -> None:
     with suppress(InvocationNotFoundError):
         state = (await call.runtime.aio.turns.get(user_id, session_id, invocation_id)).state
         if state != "cancelled":
-            raise RequestError(f"it has ended already: it is {state}")
+            raise TurnStateError(f"it has ended already: it is {state}")
 
 
 async def _begun(turn: Turn) -> None:
