@@ -89,6 +89,8 @@ def test_without_a_runner():
 """
 
 
+# Three processes import google-adk, one after the other, and a test of each may take a minute.
+@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")
 def test_turns_run_by_a_runtime_and_each_test_gets_a_verdict(tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
