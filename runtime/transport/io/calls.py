@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Protocol
 
-import msgspec
-
 from actors.interfaces.transport import EarlyReply
 from runtime.transport.io.errors import ConnectionLostError, Loss
-from runtime.transport.protocol.client import ClientEvent, Replied, RepliedEarly
+from runtime.transport.protocol.client import ClientEvent, ClientRequest, ClientSide, Replied, RepliedEarly
 
 
 class CallOwner(Protocol):
@@ -27,21 +24,17 @@ class CallOwner(Protocol):
         ...
 
 
-class ChannelCall(msgspec.Struct, eq=False):
+class ChannelCall(ClientRequest, eq=False):
     """One request, and the wait for its reply. A context manager: what leaves it early needs no reply.
 
     Attributes:
         owner: the channel.
         early: takes the replies before the last one, as far as they arrive.
-        number: 0 until the request is first written.
         future: of the reply, while it is waited for.
     """
 
-    raw: bytes
-    slot: int
     owner: CallOwner
     early: EarlyReply | None = None
-    number: int = 0
     future: asyncio.Future[bytes] | None = None
 
     def __enter__(self) -> ChannelCall:
@@ -65,26 +58,23 @@ class ChannelCall(msgspec.Struct, eq=False):
 
 
 class CallTable:
-    """The calls whose requests were written and have no reply, and the line of those that wait to be written.
+    """Tells callers what becomes of their requests, and has the line of those that wait to be written.
 
     Args:
         address: the peer's, for errors.
+        side: knows the requests that were written and have no reply.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, side: ClientSide[ChannelCall]) -> None:
         self._address = address
+        self._side = side
         self._loop = asyncio.get_running_loop()
-        self._sent: dict[int, ChannelCall] = {}
         self._line: deque[ChannelCall] = deque()
 
     @property
     def are_awaited(self) -> bool:
         """True while a caller waits. A caller that got a ConnectionLostError does not, until it asks again."""
-        return bool(self._line) or any(call.future is not None for call in self._sent.values())
-
-    def is_sent(self, call: ChannelCall) -> bool:
-        """True when a request was written and its reply can still come."""
-        return call.number in self._sent
+        return bool(self._line) or any(call.future is not None for call in self._side.sent)
 
     def queue(self, call: ChannelCall) -> None:
         """Let a request wait to be written."""
@@ -98,24 +88,14 @@ class CallTable:
                 return call
         return None
 
-    def add(self, call: ChannelCall, number: int) -> None:
-        """A request was written for the first time."""
-        call.number = number
-        self._sent[number] = call
-
-    def drop_call(self, call: ChannelCall) -> bool:
-        """Forget a request. True when its reply could still have come."""
-        return self._sent.pop(call.number, None) is not None
-
-    def happened(self, event: ClientEvent) -> None:
+    def happened(self, event: ClientEvent[ChannelCall]) -> None:
         """Tell a caller what its server says."""
+        call = event.request
         if isinstance(event, RepliedEarly):
-            call = self._sent.get(event.number)
-            if call is not None and call.early is not None and call.future is not None:
+            if call.early is not None and call.future is not None:
                 # Code of its own, whose errors are not the connection's.
                 self._loop.call_soon(call.early, event.payload)
             return
-        call = self._sent.pop(event.number)
         future = call.future
         if future is None:
             # Its caller has heard of a loss, and may ask again.
@@ -130,17 +110,10 @@ class CallTable:
             future.exception()
 
     def tell(self, loss: Loss, details: str = "") -> None:
-        """Have all callers know of a loss. If it is final, forget their requests."""
+        """Have all callers know of a loss."""
         line, self._line = self._line, deque()
-        for call in (*self._sent.values(), *line):
+        for call in (*self._side.sent, *line):
             self.tell_one(call, loss, details)
-        if loss.is_final:
-            self._sent.clear()
-
-    def forget_calls(self, numbers: Iterable[int]) -> None:
-        """The peer has forgotten these requests."""
-        for number in numbers:
-            self.tell_one(self._sent.pop(number), Loss.FORGOTTEN)
 
     def tell_one(self, call: ChannelCall, loss: Loss, details: str = "") -> None:
         """Have one caller know of a loss."""

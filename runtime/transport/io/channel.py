@@ -55,8 +55,8 @@ class Channel:
         self._attempts = 0
         self._cuts = 0
         self._replies_before = 0
-        self._side = ClientSide(options.max_message_bytes)
-        self._calls = CallTable(self.address)
+        self._side: ClientSide[ChannelCall] = ClientSide(options.max_message_bytes)
+        self._calls = CallTable(self.address, self._side)
         # See ConnectionOwner.
         self.happened = self._calls.happened
         self._connection: ClientConnection | None = None
@@ -66,7 +66,7 @@ class Channel:
 
     async def request(self, raw: bytes, slot: int = 0) -> bytes:
         """Send a request and wait for the reply; with the errors of `ChannelCall.reply`, after which it cannot be waited on."""
-        with ChannelCall(raw, slot, self) as call:
+        with ChannelCall(raw, slot, 0, self) as call:
             return await call.reply()
 
     def call(self, raw: bytes, slot: int = 0, early: EarlyReply | None = None) -> ChannelCall:
@@ -75,7 +75,7 @@ class Channel:
         Args:
             early: see ChannelCall.
         """
-        return ChannelCall(raw, slot, self, early)
+        return ChannelCall(raw, slot, 0, self, early)
 
     async def connects(self) -> bool:
         """Try once to make a connection, although nothing is to be sent. Returns whether there is one."""
@@ -113,11 +113,11 @@ class Channel:
         if not call.number:
             # Nothing waits in line then: the line is written as soon as there is room.
             if connection is not None and self._side.has_room:
-                self._calls.add(call, self._side.send(call.raw, call.slot))
+                self._side.send(call)
                 connection.pump()
                 return future
             self._calls.queue(call)
-        elif not self._calls.is_sent(call):
+        elif not self._side.is_sent(call):
             self._calls.tell_one(call, self._end.loss if self._end is not None else Loss.FORGOTTEN)
             return future
         if connection is None:
@@ -126,10 +126,8 @@ class Channel:
 
     def abandon(self, call: ChannelCall) -> None:
         """See CallOwner."""
-        if self._calls.drop_call(call):
-            self._side.abandon(call.number)
-            if self._connection is not None:
-                self._connection.pump()
+        if self._side.abandon(call) and self._connection is not None:
+            self._connection.pump()
 
     def has_room(self) -> None:
         """See ConnectionOwner."""
@@ -137,7 +135,7 @@ class Channel:
             call = self._calls.next_in_line()
             if call is None:
                 return
-            self._calls.add(call, self._side.send(call.raw, call.slot))
+            self._side.send(call)
             self._connection.pump()
 
     def lost(self, connection: ClientConnection) -> None:
@@ -193,7 +191,8 @@ class Channel:
                 self._tell(error)
 
     def _take_over(self, transport: asyncio.Transport, welcome: Welcome) -> ClientConnection:
-        self._calls.forget_calls(self._side.connected(welcome.memory))
+        for call in self._side.connected(welcome.memory):
+            self._calls.tell_one(call, Loss.FORGOTTEN)
         connection = ClientConnection(transport, self.address, self._side, self, self._options)
         # Before anything is written: the transport tells its protocol when its buffer is full.
         transport.set_protocol(connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Any, Protocol
 
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
@@ -13,7 +13,7 @@ from runtime.transport.protocol.client import SILENT_TICKS, ClientEvent, ClientS
 class ConnectionOwner(Protocol):
     """What a connection belongs to."""
 
-    def happened(self, event: ClientEvent) -> None:
+    def happened(self, event: ClientEvent[Any]) -> None:
         """The server has said something about a request."""
         ...
 
@@ -30,7 +30,7 @@ class ClientConnection(Connection):
     """Carries the requests and replies of a client's side, and notices when the server says nothing."""
 
     def __init__(
-        self, transport: asyncio.Transport, address: str, side: ClientSide, owner: ConnectionOwner, options: DirectOptions
+        self, transport: asyncio.Transport, address: str, side: ClientSide[Any], owner: ConnectionOwner, options: DirectOptions
     ) -> None:
         super().__init__(transport, address, side)
         self._client = side

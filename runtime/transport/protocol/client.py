@@ -9,6 +9,9 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Generic, TypeVar
+
 import msgspec
 
 from runtime.transport.protocol.errors import HandlerFailedError, ProtocolError
@@ -32,31 +35,46 @@ MAX_WAITING_BYTES = 256 * 1024
 _REQUEST, _REPLY, _FAILED, _EARLY, _BEAT = map(int, (Kind.REQUEST, Kind.REPLY, Kind.FAILED, Kind.EARLY, Kind.BEAT))
 
 
-class Replied(msgspec.Struct, gc=False):
+class ClientRequest(msgspec.Struct, eq=False):
+    """A request, for the actor in a slot.
+
+    Attributes:
+        number: 0 until it is first written.
+    """
+
+    raw: bytes
+    slot: int
+    number: int
+
+
+R = TypeVar("R", bound=ClientRequest)
+
+
+class Replied(msgspec.Struct, Generic[R], gc=False):
     """The handler of a request has returned."""
 
-    number: int
+    request: R
     payload: bytes
 
 
-class RepliedEarly(msgspec.Struct, gc=False):
+class RepliedEarly(msgspec.Struct, Generic[R], gc=False):
     """The handler of a request has sent a reply, and goes on."""
 
-    number: int
+    request: R
     payload: bytes
 
 
-class HandlerFailed(msgspec.Struct):
+class HandlerFailed(msgspec.Struct, Generic[R]):
     """The handler of a request has raised an error."""
 
-    number: int
+    request: R
     error: HandlerFailedError
 
 
-ClientEvent = Replied | RepliedEarly | HandlerFailed
+ClientEvent = Replied[R] | RepliedEarly[R] | HandlerFailed[R]
 
 
-class ClientSide:
+class ClientSide(Generic[R]):
     """The requests to one process that have no reply.
 
     Attributes:
@@ -70,7 +88,7 @@ class ClientSide:
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._memory: int | None = None
-        self._sent: dict[int, tuple[bytes, int]] = {}
+        self._sent: dict[int, R] = {}
         self._last_number = 0
         self._is_connected = False
         self._reader = FrameReader(max_message_bytes)
@@ -82,26 +100,26 @@ class ClientSide:
         self.replies = 0
 
     @property
-    def has_sent(self) -> bool:
-        """True while a request that was written has no reply."""
-        return bool(self._sent)
+    def sent(self) -> Collection[R]:
+        """The requests that were written and have no reply, in their order."""
+        return self._sent.values()
 
     @property
     def has_room(self) -> bool:
         """True while a request can be written without filling memory."""
         return self._is_connected and self.outbox.short_bytes <= MAX_WAITING_BYTES
 
-    def is_sent(self, number: int) -> bool:
+    def is_sent(self, request: R) -> bool:
         """True when a request was written and its reply can still come."""
-        return number in self._sent
+        return request.number in self._sent
 
-    def connected(self, memory: int) -> list[int]:
+    def connected(self, memory: int) -> list[R]:
         """Begin a connection that is proven. Returns the requests that the server has forgotten.
 
         Args:
             memory: see Welcome.
         """
-        lost = list(self._sent) if memory != self._memory else []
+        lost = list(self._sent.values()) if memory != self._memory else []
         if lost:
             self._sent.clear()
         self._memory = memory
@@ -112,8 +130,8 @@ class ClientSide:
         self._silent_ticks = self._read_bytes_at_tick = 0
         self.outbox = FrameQueue()
         self.outbox.put_frames(wanted_frames(list(self._sent)))
-        for number, (raw, slot) in self._sent.items():
-            self._write(number, raw, slot)
+        for request in self._sent.values():
+            self._write(request)
         return lost
 
     def disconnected(self) -> None:
@@ -121,23 +139,26 @@ class ClientSide:
         self._is_connected = False
         self.outbox.drop_frames()
 
-    def send(self, raw: bytes, slot: int = 0) -> int:
-        """Write a request, while there is room. Returns its number."""
-        number = self._last_number = self._last_number + 1
-        self._sent[number] = raw, slot
-        self._write(number, raw, slot)
-        return number
+    def send(self, request: R) -> None:
+        """Write a request, while there is room, and number it."""
+        number = request.number = self._last_number = self._last_number + 1
+        self._sent[number] = request
+        self._write(request)
 
-    def _write(self, number: int, raw: bytes, slot: int) -> None:
-        if len(raw) > MAX_PAYLOAD:
-            self.outbox.put_long(Kind.REQUEST, number, raw, slot)
+    def _write(self, request: R) -> None:
+        raw = request.raw
+        size = len(raw)
+        if size > MAX_PAYLOAD:
+            self.outbox.put_long(_REQUEST, request.number, raw, request.slot)
         else:
-            self.outbox.put_frames(HEADER.pack(len(raw), _REQUEST, number, slot) + raw)
+            self.outbox.put_frames(HEADER.pack(size, _REQUEST, request.number, request.slot) + raw)
 
-    def abandon(self, number: int) -> None:
-        """The reply to a request is not needed."""
-        if self._sent.pop(number, None) is not None and self._is_connected:
-            self._acknowledge(number, 0)
+    def abandon(self, request: R) -> bool:
+        """The reply to a request is not needed. Returns whether it could still have come."""
+        is_sent = self._sent.pop(request.number, None) is not None
+        if is_sent and self._is_connected:
+            self._acknowledge(request.number, 0)
+        return is_sent
 
     def abandon_all(self) -> None:
         """No reply is needed, and none can come: the process is gone."""
@@ -151,35 +172,36 @@ class ClientSide:
         """Take what was read."""
         self._reader.receive_data(data)
 
-    def next_event(self) -> ClientEvent | None:
+    def next_event(self) -> ClientEvent[R] | None:
         """The server's next event about a request that has no reply; None until more is read. Raises ProtocolError."""
         while (found := self._reader.next_frame()) is not None:
             kind, number, _, payload = found
             if kind == _REPLY:
-                if self._is_answered(number, payload):
-                    return Replied(number, payload)
+                if (request := self._answered(number, payload)) is not None:
+                    return Replied(request, payload)
             elif kind == _EARLY:
-                if number in self._sent:
-                    return RepliedEarly(number, payload)
+                if (request := self._sent.get(number)) is not None:
+                    return RepliedEarly(request, payload)
             elif kind == _FAILED:
                 error = read_failure(payload)
-                if self._is_answered(number, payload):
-                    return HandlerFailed(number, error)
+                if (request := self._answered(number, payload)) is not None:
+                    return HandlerFailed(request, error)
             elif kind != _BEAT:
                 raise ProtocolError(f"a server sends no frames of kind {kind}")
         return None
 
-    def _is_answered(self, number: int, payload: bytes) -> bool:
+    def _answered(self, number: int, payload: bytes) -> R | None:
         self.replies += 1
-        if self._sent.pop(number, None) is None:
-            return False
-        self._acknowledge(number, len(payload))
-        return True
+        request = self._sent.pop(number, None)
+        if request is not None:
+            self._acknowledge(number, len(payload))
+        return request
 
     def _acknowledge(self, number: int, size: int) -> None:
-        self._unacknowledged.append(number)
+        numbers = self._unacknowledged
+        numbers.append(number)
         self._unacknowledged_bytes += size
-        if len(self._unacknowledged) >= ACK_REPLIES or self._unacknowledged_bytes >= ACK_BYTES:
+        if len(numbers) >= ACK_REPLIES or self._unacknowledged_bytes >= ACK_BYTES:
             self._write_acknowledgements()
 
     def _write_acknowledgements(self) -> None:

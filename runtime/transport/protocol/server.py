@@ -151,8 +151,7 @@ class ServerSide:
                     return RequestToRun(number, slot, payload)
             elif kind == Kind.ACK:
                 self._has_acknowledged = True
-                for each in read_numbers(payload):
-                    self._acknowledge(each)
+                self._acknowledge(read_numbers(payload))
             elif kind == Kind.WANTED:
                 self._want(read_numbers(payload), is_last=number == 0)
             elif kind == Kind.BYE:
@@ -172,19 +171,16 @@ class ServerSide:
             raise ProtocolError(f"it sends request {number} twice")
         return number not in self._running
 
-    def _acknowledge(self, number: int) -> None:
-        if number in self._running:
-            self._unwanted.add(number)
-        elif not self._drop(number) or number in self._copies:
-            # The request is on its way, in pieces that this has overtaken, or as a copy.
-            self._settled.add(number)
-
-    def _drop(self, number: int) -> bool:
-        kept = self._replies.pop(number, None)
-        if kept is None:
-            return False
-        self.kept_bytes -= len(kept.payload)
-        return True
+    def _acknowledge(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            kept = self._replies.pop(number, None)
+            if kept is not None:
+                self.kept_bytes -= len(kept.payload)
+            if number in self._running:
+                self._unwanted.add(number)
+            elif kept is None or number in self._copies:
+                # The request is on its way, in pieces that this has overtaken, or as a copy.
+                self._settled.add(number)
 
     def _want(self, numbers: Iterable[int], *, is_last: bool) -> None:
         if self._has_begun:
@@ -195,7 +191,7 @@ class ServerSide:
         wanted, self._wanted = self._wanted, set()
         self._has_begun = True
         for number in [number for number in self._replies if number not in wanted]:
-            self._drop(number)
+            self.kept_bytes -= len(self._replies.pop(number).payload)
         self._unwanted.update(self._running - wanted)
         self._copies = wanted
         for number, kept in self._replies.items():

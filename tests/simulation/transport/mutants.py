@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from runtime.transport.protocol import server as server_module
-from runtime.transport.protocol.client import ClientSide
+from runtime.transport.protocol.client import ClientRequest, ClientSide
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.frames import BEAT, HEADER, Kind
 from runtime.transport.protocol.handshake import NONCE_BYTES, Claim, HandshakeReply, ServerHandshake
@@ -38,39 +38,41 @@ def _add(name: str, owner: type, **methods: object) -> None:
 
 # Of the client.
 
+Side = ClientSide[ClientRequest]
 
-def _no_acknowledgement(self: ClientSide, number: int, size: int) -> None:
+
+def _no_acknowledgement(self: Side, number: int, size: int) -> None:
     pass
 
 
 _connected = ClientSide.connected
 
 
-def _repeats_in_another_order(self: ClientSide, memory: int) -> list[int]:
+def _repeats_in_another_order(self: Side, memory: int) -> list[ClientRequest]:
     self._sent = dict(reversed(self._sent.items()))
     return _connected(self, memory)
 
 
-def _does_not_look_at_the_memory(self: ClientSide, memory: int) -> list[int]:
+def _does_not_look_at_the_memory(self: Side, memory: int) -> list[ClientRequest]:
     self._memory = memory
     return _connected(self, memory)
 
 
-def _acknowledges_again(self: ClientSide, memory: int) -> list[int]:
+def _acknowledges_again(self: Side, memory: int) -> list[ClientRequest]:
     late = [*self._unacknowledged]
     lost = _connected(self, memory)
     self._unacknowledged = late
     return lost
 
 
-def _repeats_nothing(self: ClientSide, memory: int) -> list[int]:
+def _repeats_nothing(self: Side, memory: int) -> list[ClientRequest]:
     sent, self._sent = self._sent, {}
     lost = _connected(self, memory)
     self._sent = sent
     return lost
 
 
-def _reads_on_where_it_was(self: ClientSide, memory: int) -> list[int]:
+def _reads_on_where_it_was(self: Side, memory: int) -> list[ClientRequest]:
     reader = self._reader
     lost = _connected(self, memory)
     self._reader = reader
@@ -80,15 +82,14 @@ def _reads_on_where_it_was(self: ClientSide, memory: int) -> list[int]:
 _send = ClientSide.send
 
 
-def _acknowledges_early(self: ClientSide, raw: bytes, slot: int = 0) -> int:
-    number = _send(self, raw, slot)
-    self._acknowledge(number, 0)
-    return number
+def _acknowledges_early(self: Side, request: ClientRequest) -> None:
+    _send(self, request)
+    self._acknowledge(request.number, 0)
 
 
-def _forgets_what_is_over(self: ClientSide, number: int, payload: bytes) -> bool:
+def _keeps_what_is_over(self: Side, number: int, payload: bytes) -> ClientRequest | None:
     self._acknowledge(number, len(payload))
-    return True
+    return self._sent.get(number)
 
 
 _add("the client acknowledges nothing", ClientSide, _acknowledge=_no_acknowledgement)
@@ -98,7 +99,7 @@ _add("the client repeats requests in another order", ClientSide, connected=_repe
 _add("the client repeats nothing", ClientSide, connected=_repeats_nothing)
 _add("the client does not notice that it was forgotten", ClientSide, connected=_does_not_look_at_the_memory)
 _add("the client reads a connection on where another was cut", ClientSide, connected=_reads_on_where_it_was)
-_add("the client keeps requests that have their replies", ClientSide, _is_answered=_forgets_what_is_over)
+_add("the client keeps requests that have their replies", ClientSide, _answered=_keeps_what_is_over)
 
 # Of the server.
 
@@ -107,6 +108,7 @@ _want = ServerSide._want
 _tick = ServerSide.tick
 _write = ServerSide._write
 _end = ServerSide._end
+_acknowledge = ServerSide._acknowledge
 
 
 def _runs_copies(self: ServerSide, number: int) -> bool:
@@ -114,11 +116,9 @@ def _runs_copies(self: ServerSide, number: int) -> bool:
     return True
 
 
-def _forgets_copies(self: ServerSide, number: int) -> None:
-    if number in self._running:
-        self._unwanted.add(number)
-    else:
-        self._drop(number)
+def _forgets_copies(self: ServerSide, numbers: Iterable[int]) -> None:
+    _acknowledge(self, numbers)
+    self._settled.clear()
 
 
 def _does_not_know_what_comes(self: ServerSide, number: int, reply: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol import server as server_module
-from runtime.transport.protocol.client import ClientSide, Replied, RepliedEarly
+from runtime.transport.protocol.client import ClientRequest, ClientSide, Replied, RepliedEarly
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.handshake import (
     BOOT_BYTES,
@@ -32,21 +33,17 @@ IN_BUFFERS = 300
 SMALL = DirectOptions(max_unwritten_bytes=1_000, max_running=20, max_message_bytes=10_000)
 
 
-@dataclass
-class Request:
+class Request(ClientRequest, eq=False):
     """What a client has asked for, and what became of it.
 
     Attributes:
-        slot: of the actor.
         early: replies before the last that the handler has sent, and how many of them have come.
         reply: what the handler has returned; "failed:…" for an error.
         is_given_up: nothing waits for it.
         is_lost: the client was told that there will be no reply.
     """
 
-    raw: bytes
-    slot: int
-    early: list[bytes] = field(default_factory=list)
+    early: list[bytes] = msgspec.field(default_factory=list)
     early_come: int = 0
     reply: bytes | None = None
     is_given_up: bool = False
@@ -203,7 +200,7 @@ class ClientProcess:
         """Speak to a server that is another one than before."""
         self.server = server
         self.name = self._chance.randbytes(CLIENT_BYTES)
-        self.side = ClientSide(SMALL.max_message_bytes)
+        self.side: ClientSide[Request] = ClientSide(SMALL.max_message_bytes)
         self.requests: dict[int, Request] = {}
         self.wire: Wire | None = None
         self.forgotten = 0
@@ -238,12 +235,14 @@ class ClientProcess:
 
     def send(self, request: Request) -> None:
         """Send a request."""
-        self.requests[self.side.send(request.raw, request.slot)] = request
+        self.side.send(request)
+        self.requests[request.number] = request
 
     def give_up(self, number: int) -> None:
         """Need no reply any more."""
-        self.requests[number].is_given_up = True
-        self.side.abandon(number)
+        request = self.requests[number]
+        request.is_given_up = True
+        self.side.abandon(request)
 
     def read(self, size: int) -> bool:
         """Read from the connection. Returns False when the server is another one than before."""
@@ -268,8 +267,8 @@ class ClientProcess:
         rest, self._handshake = self._handshake.rest, None
         lost = self.side.connected(welcome.memory)
         self.forgotten += bool(lost)
-        for number in lost:
-            self.requests[number].is_lost = True
+        for request in lost:
+            request.is_lost = True
         if rest:
             self._take(rest)
         return True
@@ -278,7 +277,7 @@ class ClientProcess:
         self.side.receive_data(data)
         try:
             while (event := self.side.next_event()) is not None:
-                request = self.requests[event.number]
+                request = event.request
                 if isinstance(event, RepliedEarly):
                     self._take_early(request, event.payload)
                     continue

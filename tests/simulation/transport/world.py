@@ -89,7 +89,7 @@ class World:
         client = self._any_client()
         if client.is_proven and client.side.has_room:
             self._requests += 1
-            client.send(Request(self._payload(b"%d " % self._requests), self._chance.choice([0, 1, 2**32 - 1])))
+            client.send(Request(self._payload(b"%d " % self._requests), self._chance.choice([0, 1, 2**32 - 1]), 0))
 
     def _carry_up(self) -> None:
         if wires := self._server.wires:
