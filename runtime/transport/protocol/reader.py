@@ -25,6 +25,7 @@ class FrameReader:
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._data = b""
+        self._size = 0
         self._start = 0
         self._later: list[bytes] = []
         self._later_bytes = 0
@@ -40,8 +41,8 @@ class FrameReader:
     def receive_data(self, data: bytes) -> None:
         """Take what was read."""
         self.read_bytes += len(data)
-        if self._start == len(self._data) and not self._later:
-            self._data, self._start = data, 0
+        if self._start == self._size and not self._later:
+            self._data, self._size, self._start = data, len(data), 0
         else:
             self._later.append(data)
             self._later_bytes += len(data)
@@ -49,19 +50,20 @@ class FrameReader:
     def next_frame(self) -> tuple[int, int, int, bytes] | None:
         """The kind, number, slot and payload of the next frame; None until more is read. Raises ProtocolError."""
         while True:
-            data, start = self._data, self._start
+            start, size = self._start, self._size
             begin = start + _HEADER_BYTES
-            if len(data) < begin:
+            if size < begin:
                 if self._later_bytes and self._gather(_HEADER_BYTES):
                     continue
-                if len(data) == start and not self._later:
-                    self._data, self._start = b"", 0
+                if size == start and not self._later:
+                    self._data, self._size, self._start = b"", 0, 0
                 return None
+            data = self._data
             length, kind, number, slot = _read_header(data, start)
             if length > MAX_PAYLOAD:
                 raise ProtocolError(f"a frame says that it has {length} bytes, and {MAX_PAYLOAD} are allowed")
             end = begin + length
-            if len(data) < end:
+            if size < end:
                 if self._gather(_HEADER_BYTES + length):
                     continue
                 return None
@@ -76,9 +78,10 @@ class FrameReader:
 
     def _gather(self, size: int) -> bool:
         """Have so many bytes stand in one piece, if they are there."""
-        if len(self._data) - self._start + self._later_bytes < size:
+        if self._size - self._start + self._later_bytes < size:
             return False
         self._data = b"".join((self._data[self._start :], *self._later))
+        self._size = len(self._data)
         self._start = self._later_bytes = 0
         self._later.clear()
         return True
