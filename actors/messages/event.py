@@ -237,14 +237,19 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         return msgspec.json.decode(text, type=cls)
 
 
-_UUID_VERSION_4 = 0x00000000_0000_4000_8000_000000000000
-_RANDOM_BITS = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
-"""The bits of a UUID that are not its version nor its variant."""
+_UUID_VERSION_7 = 0x00000000_0000_7000_8000_000000000000
+_RANDOM_BITS = 0x00000000_0000_0FFF_3FFF_FFFFFFFFFFFF
+"""The bits of a UUID of version 7 that are not its time, its version nor its variant."""
 
 
 def new_event_id() -> str:
-    """A new id for an event: the hex digits of a random UUID, without the object, which costs five times as much."""
-    return f"{int.from_bytes(os.urandom(16), 'big') & _RANDOM_BITS | _UUID_VERSION_4:032x}"
+    """A new id for an event: the hex digits of a UUID that begins with the time in ms, without the object, which costs more.
+
+    Ids that are made at about the same time stand together in the index of a store, of whatever sessions they are: so a commit of
+    many sessions changes few pages of it.
+    """
+    random = int.from_bytes(os.urandom(10), "big") & _RANDOM_BITS
+    return f"{int(now_s() * 1000) << 80 | random | _UUID_VERSION_7:032x}"
 
 
 def new_invocation_id() -> str:

@@ -105,13 +105,19 @@ def test_migrated_tables_of_a_server_are_those_of_a_new_store(old_database: str)
 
 
 def columns(url: str) -> dict[str, Any]:
-    """Every table with its columns, and its indexes with theirs."""
+    """Every table with its columns, its indexes with theirs, and the columns of its keys in any order."""
     engine = create_engine(url)
     found = inspect(engine)
     told = {
         table: (
             [(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)],
-            sorted((index["name"] or "", index["column_names"]) for index in found.get_indexes(table)),
+            sorted(
+                (index["name"] or "", index["column_names"])
+                for index in found.get_indexes(table)
+                if "duplicates_constraint" not in index
+            ),
+            sorted(sorted(key["column_names"]) for key in found.get_unique_constraints(table)),
+            sorted(found.get_pk_constraint(table)["constrained_columns"]),
         )
         for table in found.get_table_names()
         if table.startswith("raygrove_") and not table.startswith("raygrove_memory")

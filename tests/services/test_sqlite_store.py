@@ -17,6 +17,7 @@ from sqlalchemy.dialects import sqlite
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
 from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
 from actors.interfaces.stores import SessionStore
+from actors.messages.event import new_event_id
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
@@ -282,6 +283,24 @@ def test_pages_of_sessions_are_listed_by_an_index(store: SqlSessionStore, path: 
     assert not any(step == "USE TEMP B-TREE FOR ORDER BY" for step in steps[: steps.index(found_page(steps))]), steps
     of_user = explained(path, queries.session_list(of_user=True, paged=True, after_another=after_another))
     assert not any("raygrove_sessions_by_time" in step for step in of_user), of_user
+
+
+def test_a_commit_of_many_sessions_changes_few_pages_for_the_ids_of_their_events(store: SqlSessionStore, path: Path) -> None:
+    keys = [SessionKey(APP, "ada", f"s{number}") for number in range(100)]
+    length = 40
+    store.commit([CreateSession(key, 0.0) for key in keys])
+    for seq in range(1, length + 1):
+        store.commit([event(key, seq, id=new_event_id()) for key in keys])
+    store.erase_traces()
+    store.commit([event(key, length + 1, id=new_event_id()) for key in keys])
+    # Of each session the newest positions are elsewhere, but of all together the newest ids are in one place.
+    assert len(pages_written(path)) < 60
+
+
+def pages_written(path: Path) -> set[int]:
+    """The numbers of the pages that a write-ahead log has."""
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    return {int.from_bytes(log[at : at + 4], "big") for at in range(32, len(log), 24 + 4096)}
 
 
 def found_page(steps: list[str]) -> str:

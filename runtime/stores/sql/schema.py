@@ -7,6 +7,8 @@ Rules of this file:
   rows that are searched for.
 - Names begin with `raygrove_`, since a PostgreSQL database is often shared.
 - Long values come last in a row: SQLite then reads the short columns without the pages of the long ones.
+- In which order a key has its columns is no part of the version: all statements run on either order. To build the keys of a large
+  store anew would keep its app away for minutes, so those of a store that was made before stay until it is copied into a new one.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ events = Table(
     Column("undo", LargeBinary),
     Column("raw", LargeBinary, nullable=False),
     PrimaryKeyConstraint("sid", "seq"),
-    UniqueConstraint("sid", "id"),
+    # Ids begin with their time, so those of all sessions that are being written to stand together, and few pages change.
+    UniqueConstraint("id", "sid"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
 
