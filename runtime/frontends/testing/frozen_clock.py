@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from actors.errors import RequestError
+from actors.messages.event import LoopClocks
 from actors.session.store.worker import Job
 
 PATIENCE_S = 2.0
@@ -114,6 +115,7 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
         self._wait_s: float | None = None
         self._asked = self._noted = self._reached = 0
         super().__init__(_Selector(self))
+        LoopClocks.are_there = True
         # After half a year floats are further apart than the machine's resolution, and a timer that is due now would never be.
         self._clock_resolution = RESOLUTION_S
 
