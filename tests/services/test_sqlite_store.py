@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from actors.errors import SchemaVersionError, StoreConflictError, StoreError
-from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession
+from actors.interfaces.records import CreateSession, HideEvents, PutState, RemoveSession, Write
 from actors.interfaces.stores import SessionStore
-from actors.messages.event import new_event_id
+from actors.messages.event import new_event_id, new_invocation_id
 from actors.messages.session import SessionKey
 from runtime.stores.sql import queries, schema
 from runtime.stores.sql.batch import Sids
@@ -285,15 +285,26 @@ def test_pages_of_sessions_are_listed_by_an_index(store: SqlSessionStore, path: 
     assert not any("raygrove_sessions_by_time" in step for step in of_user), of_user
 
 
-def test_a_commit_of_many_sessions_changes_few_pages_for_the_ids_of_their_events(store: SqlSessionStore, path: Path) -> None:
+def new_event(key: SessionKey, seq: int) -> Write:
+    return event(key, seq, id=new_event_id())
+
+
+def new_turn(key: SessionKey, seq: int) -> Write:
+    return turn(key, new_invocation_id(), "finished", first_seq=seq, begun_s=float(seq))
+
+
+@pytest.mark.parametrize("what", [new_event, new_turn])
+def test_a_commit_of_many_sessions_changes_few_pages_for_the_ids_in_it(
+    store: SqlSessionStore, path: Path, what: Callable[[SessionKey, int], Write]
+) -> None:
     keys = [SessionKey(APP, "ada", f"s{number}") for number in range(100)]
     length = 40
     store.commit([CreateSession(key, 0.0) for key in keys])
     for seq in range(1, length + 1):
-        store.commit([event(key, seq, id=new_event_id()) for key in keys])
+        store.commit([what(key, seq) for key in keys])
     store.erase_traces()
-    store.commit([event(key, length + 1, id=new_event_id()) for key in keys])
-    # Of each session the newest positions are elsewhere, but of all together the newest ids are in one place.
+    store.commit([what(key, length + 1) for key in keys])
+    # The newest rows of each session are elsewhere in other indexes, but of all together the newest ids are in one place.
     assert len(pages_written(path)) < 60
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -165,7 +166,8 @@ turns = Table(
     Column("usage", LargeBinary, nullable=False),
     # Behind the others, where the migration adds it.
     Column("version", _TEXT, nullable=False, server_default=""),
-    PrimaryKeyConstraint("sid", "invocation_id"),
+    # As ids of events do those of turns begin with their time.
+    PrimaryKeyConstraint("invocation_id", "sid"),
     ForeignKeyConstraint(["sid"], ["raygrove_sessions.sid"], ondelete="CASCADE"),
 )
 
@@ -280,6 +282,11 @@ owners = Table(
     Column("inode", BigInteger, nullable=False, comment="of SQLite's file: a copy of it has no owner"),
     Column("owner", LargeBinary, nullable=False),
 )
+
+
+def key_columns(table: Table) -> list[Column[Any]]:
+    """The columns of a table's primary key in the order in which pages of rows are read: session by session where it has any."""
+    return [column for column in table.columns if column.primary_key]
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = steps.MIGRATIONS

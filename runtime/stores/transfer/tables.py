@@ -195,7 +195,7 @@ def _table(name: str) -> Table:
 
 def _read_table(connection: Connection, name: str) -> Iterator[Row]:
     table, columns = _table(name), TABLES[name]
-    key = list(table.primary_key.columns)
+    key = schema.key_columns(table)
     query = select(*(table.c[column] for column in columns)).order_by(*key).limit(PAGE)
     page = connection.execute(query).fetchall()
     while page:

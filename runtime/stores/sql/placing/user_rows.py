@@ -64,7 +64,7 @@ def read_part(rows: Callable[[Any], Rows], app: str, user: str, after: bytes) ->
     number, last = msgspec.msgpack.decode(after, type=tuple[int, list[Any]]) if after else (0, [])
     for at in range(number, len(_TABLES)):
         table = _TABLES[at]
-        key = list(table.primary_key.columns)
+        key = schema.key_columns(table)
         query = select(table).where(_of_user(table, app, user)).order_by(*key).limit(PAGE)
         if at == number and last:
             query = query.where(tuple_(*key) > tuple_(*last))
