@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from actors.errors import NotEncodableError, RaygroveError, name_and_args
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
-from actors.interfaces.transport import EARLY_REPLY
+from actors.interfaces.transport import EARLY_REPLY, Replies
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ConnectionFigures, ErrorReply, Message
@@ -20,6 +21,10 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[Message]]
 """Handles one message and returns the reply. `Any`: each handler takes a message class of its own."""
+
+QuickHandler = Callable[[Any, "OwedReply"], bool]
+"""Handles one message if nothing has to be waited for but the disk, and gives the reply when it is true. False: nothing is
+done, and the message is one for its `Handler`."""
 
 
 class Actor:
@@ -33,30 +38,109 @@ class Actor:
         self.name = name
         self.connections: Callable[[], ConnectionFigures | None] = lambda: None
         self._handlers = self.handlers()
+        self._quick_handlers = self.quick_handlers()
 
     def handlers(self) -> Mapping[type[Message], Handler]:
         """The messages that the actor takes, each with its handler."""
         raise NotImplementedError
 
+    def quick_handlers(self) -> Mapping[type[Message], QuickHandler]:
+        """Handlers of frequent messages that need no task, beside those of `handlers`."""
+        return {}
+
     async def receive(self, raw: bytes) -> bytes:
         """Handle one encoded message and return the encoded reply. Errors do not leave it: they are replied as `ErrorReply`."""
+        replies = _AwaitedReply()
+        rest = self.begin(raw, replies)
+        return await (replies.last if rest is None else rest)
+
+    def begin(self, raw: bytes, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
+        """The same without a task, which costs more than most messages, if that can be: then nothing is returned.
+
+        Args:
+            replies: get the replies then, also early ones.
+
+        Returns:
+            What handles the message, in a task, and returns the reply.
+        """
         try:
             message = decode_message(raw)
         except (msgspec.DecodeError, RecursionError) as error:
             # Constructors check no types, so the sender may have put a value of another type into a field.
-            return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
+            replies.reply(_error_reply(NotEncodableError(f"message for {self.name}", str(error))))
+            return None
+        handler = self._quick_handlers.get(type(message))
+        if handler is None:
+            return self._handled(message)
+        owed = OwedReply(self, message, replies)
+        try:
+            return None if handler(message, owed) else self._handled(message)
+        except BaseException as error:
+            owed.fail(error)
+            return None
+
+    async def _handled(self, message: Message) -> bytes:
         try:
             return encode(await self._handlers[type(message)](message))
-        except RaygroveError as error:
-            return _error_reply(error)
         except BaseException as error:
-            # The border of the actor: a defect in one message must reach its sender, and must not stop the other messages.
-            if is_cancellation(error):
-                raise
-            kind = type(message).__name__
-            logger.exception("%s failed on %s", self.name, kind)
-            reason = RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}")
-            return _error_reply(reason.with_traceback(error.__traceback__))
+            return self.failure(message, error)
+
+    def failure(self, message: Message, error: BaseException) -> bytes:
+        """The reply to a message whose handler has raised. It raises what cancels the task."""
+        if isinstance(error, RaygroveError):
+            return _error_reply(error)
+        # The border of the actor: a defect in one message must reach its sender, and must not stop the other messages.
+        if is_cancellation(error):
+            raise error
+        kind = type(message).__name__
+        logger.error("%s failed on %s", self.name, kind, exc_info=error)
+        reason = RaygroveError(f"{self.name} failed on {kind}: {code_of(error)}: {error_text(error)}")
+        return _error_reply(reason.with_traceback(error.__traceback__))
+
+
+class OwedReply:
+    """The reply to a message that is handled without a task. One of `give`, `repeat` and `fail` is called, once."""
+
+    __slots__ = ("_actor", "_early", "_message", "_replies")
+
+    def __init__(self, actor: Actor, message: Message, replies: Replies) -> None:
+        self._actor = actor
+        self._message = message
+        self._replies = replies
+        self._early = b""
+
+    def give_early(self, reply: Message) -> None:
+        """Send it early. What it says becomes true with `repeat`, which sends it once more."""
+        self._early = encode(reply)
+        self._replies.reply_early(self._early)
+
+    def repeat(self) -> None:
+        """Send what was sent early as the last reply."""
+        self._replies.reply(self._early)
+
+    def give(self, reply: Message) -> None:
+        """Send it."""
+        self._replies.reply(encode(reply))
+
+    def fail(self, error: BaseException) -> None:
+        """Send an error in its place."""
+        self._replies.reply(self._actor.failure(self._message, error))
+
+
+class _AwaitedReply:
+    """Takes the replies for a task that waits for the last one, `last`."""
+
+    def __init__(self) -> None:
+        self.last: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def reply(self, raw: bytes) -> None:
+        if not self.last.done():
+            self.last.set_result(raw)
+
+    def reply_early(self, raw: bytes) -> None:
+        reply = EARLY_REPLY.get()
+        if reply is not None:
+            reply(raw)
 
 
 def reply_early(message: Message) -> None:

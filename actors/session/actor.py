@@ -14,7 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 
-from actors.actor import Actor, Handler
+from actors.actor import Actor, Handler, QuickHandler
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.rules.accounting.tallies import Tallies
@@ -42,7 +42,9 @@ from actors.session.services import SessionServices
 from actors.session.spending.accounts import BudgetAccounts
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
+from actors.session.spending.stored_usage import StoredUsage
 from actors.session.spending.today import SumsOfToday
+from actors.session.spending.usage import UsageReports
 from actors.session.spending.used import UsedBudgets
 from actors.session.store.access import StoreAccess
 from actors.session.subscribers.outbox import POLL_S
@@ -57,8 +59,6 @@ from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
 from actors.session.turns.recovery import TurnRecovery
 from actors.session.turns.runners import Runners
-from actors.session.turns.stored_usage import StoredUsage
-from actors.session.turns.usage import UsageReports
 from actors.session.turns.writing import TurnWriter
 from actors.session.users import UserDeletion
 from actors.session.versions import SessionVersions
@@ -89,7 +89,7 @@ class SessionActor(Actor):
         )
         self._tallies = tallies = Tallies()
         writer, admission = (
-            LogWriter(logs, subscriptions, counts, tallies),
+            LogWriter(logs, access.commits, subscriptions, counts, tallies),
             Admission(limits, is_one_of_several=environment.place.of > 1),
         )
         self._due_times = due = DueTimes(
@@ -135,6 +135,12 @@ class SessionActor(Actor):
         handlers = self._all_handlers()
         in_line = {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
         return {kind: self._placements.guarded(kind, handler, only_asks=kind in QUERIES) for kind, handler in in_line.items()}
+
+    def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
+        """Those of the two messages that each turn has. Where there are several stores, users' placements are looked up first."""
+        if self._placements.is_one_of_several:
+            return {}
+        return {p.OpenTurn: self._opener.open_turn_quickly, p.Append: self._writer.append_quickly}
 
     def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
         return {

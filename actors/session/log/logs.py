@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
 from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
@@ -192,13 +192,13 @@ class SessionLogs:
                 raise SessionExistsError(key.app, key.user, key.session)
             if not self._user_holds.has(key):
                 check(log)
-                await self._write_first(log, log.creation, log.fold(scopes.split(state)))
+                await self._write_first(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
                 return log
             # All data of the user is being deleted, and this would be new.
             await self._user_holds.passed(key)
 
-    async def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
-        """Write changes of a log, all or none, with the session itself if that is new.
+    def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> Awaitable[None]:
+        """Write changes of a log, all or none, with the session itself if that is new. It has to be awaited.
 
         Args:
             then: called once they are on disk.
@@ -206,24 +206,25 @@ class SessionLogs:
         Raises:
             StoreError: nothing is stored.
         """
-        try:
-            if log.creation is not None:
-                await self._write_first(log, log.creation, writes, then)
-            else:
-                await self._write(log, writes, then)
-        except SessionExistsError as error:
-            # It was not there a moment ago, so another deployment has created it, and serves it.
-            raise StoreConflictError(log.key.session, "it was created at the same time") from error
+        if log.creation is not None:
+            return self._write_first(log, log.creation, writes, then)
+        return self._write(log, writes, then)
 
     async def _write_first(
-        self, log: SessionLog, creation: CreateSession, writes: Sequence[Write], then: Callable[[], None] = lambda: None
+        self,
+        log: SessionLog,
+        creation: CreateSession,
+        writes: Sequence[Write],
+        then: Callable[[], None] = lambda: None,
+        *,
+        may_exist: bool = False,
     ) -> None:
         log.creation = None
         self._access.commits.clear_failure(log.key)
         over = self._creating[log.key] = asyncio.get_running_loop().create_future()
         self._keep(log)
         try:
-            await self._write(log, [creation, *writes], then)
+            await self._write(log, [creation, *writes], then, may_exist=may_exist)
         except Exception:
             # Whether there is such a session, and which, only the store can tell.
             self.evict(log.key)
@@ -232,16 +233,20 @@ class SessionLogs:
             del self._creating[log.key]
             over.set_result(None)
 
-    async def _write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None]) -> None:
+    async def _write(
+        self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False
+    ) -> None:
         log.unwritten += 1
         try:
             await self._access.commits.submit(log.key, writes, then)
-        except Exception:
+        except Exception as error:
             # Memory is ahead of the store now: the log is loaded again when it is used next, what it shares with others at once.
             log.mark_stale()
             if any(isinstance(write, PutState) and not write.key.session for write in writes):
                 await self._shared.reread(log.key)
-            raise
+            if may_exist or not isinstance(error, SessionExistsError):
+                raise
+            raise created_meanwhile(log) from error
         finally:
             log.unwritten -= 1
 
@@ -285,6 +290,12 @@ class SessionLogs:
         if (log := self._logs.pop(key, None)) is not None:
             log.queue.unlist()
         self._eviction.drop_key(key)
+
+
+def created_meanwhile(log: SessionLog) -> StoreConflictError:
+    """The error of what is written with a session that is to be created, and that is there."""
+    # It was not there a moment ago, so another deployment has created it, and serves it.
+    return StoreConflictError(log.key.session, "it was created at the same time")
 
 
 def _loop_time_s() -> float:

@@ -181,14 +181,20 @@ class SessionTurn:
     taken_back = b""
 
     def __init__(
-        self, row: TurnRow, config: RunConfig, runner: str = "", temp: JsonMapping | None = None, traceparent: str = ""
+        self,
+        row: TurnRow,
+        config: RunConfig,
+        runner: str = "",
+        temp: JsonMapping | None = None,
+        traceparent: str = "",
+        opened_s: float | None = None,
     ) -> None:
         self.row = row
         self.config = config
         self.runner = runner
         self.temp = dict(temp or {})
         self.traceparent = traceparent
-        self.opened_s = now_s()
+        self.opened_s = opened_s if opened_s is not None else now_s()
         self.lost: set[int] = set()
         self.losses: dict[str, int] = {}
         self.reserved: dict[int, tuple[LikelyCall, float]] = {}
@@ -260,16 +266,18 @@ class SessionTurn:
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        last_seq = max(self._head_seq, self.row.opened_seq)
-        return msgspec.structs.replace(self.row, temp=_Carried.of(self).packed(), last_seq=last_seq, usage=b"")
+        row, carried = self.row, _Carried.of(self).packed()
+        last_seq = max(self._head_seq, row.opened_seq)
+        if (row.temp, row.last_seq, row.usage) == (carried, last_seq, b""):
+            return row
+        return msgspec.structs.replace(row, temp=carried, last_seq=last_seq, usage=b"")
 
-    def ended(self, agent: str, outcome: outcomes.AnyOutcome, events: Sequence[EventScan] = ()) -> TurnRow:
-        """Its record, to be stored when it ends. Only one that may go on still carries its `temp:` state and options; any
-        keeps what was lost, and where it got another version.
+    def ended(self, agent: str, outcome: outcomes.AnyOutcome) -> TurnRow:
+        """Its record, to be stored when it ends, with the events that were noted last. Only one that may go on still carries its
+        `temp:` state and options; any keeps what was lost, and where it got another version.
 
         Args:
             agent: the agent that was selected for it.
-            events: those that are stored together with its end.
         """
         status = _STATUS[type(outcome)]
         temp = _Carried.of(self).packed() if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
@@ -279,17 +287,10 @@ class SessionTurn:
             agent=agent,
             outcome=encode(outcome),
             temp=temp,
-            last_seq=self._head_seq + len(events),
+            last_seq=self._head_seq,
             ended_s=now_s(),
-            usage=packed(self._used_with(events)),
+            usage=packed(self.usage.spent),
         )
-
-    def _used_with(self, events: Sequence[EventScan]) -> Spent:
-        """The sums with more events, which are not noted."""
-        usage = TurnUsage(self.usage.spent)
-        for event in events:
-            usage.note(event.author, event.model_version, event.amounts())
-        return usage.spent
 
     def note(self, event: EventScan, seq: int) -> None:
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""

@@ -194,9 +194,10 @@ class SessionLog:
 
     def is_current(self, turn: TurnRef) -> bool:
         """True when writes with this fencing token are accepted."""
+        open_turn = self.turn
         return (
-            self.turn is not None
-            and not self.turn.is_ending
+            open_turn is not None
+            and not open_turn.is_ending
             and self.generation == turn.generation
-            and self.turn.is_written_by(turn)
+            and open_turn.is_written_by(turn)
         )

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from operator import itemgetter
 
-from actors.interfaces.records import Write
+from actors.errors import SessionExistsError
+from actors.interfaces.records import TurnRow, Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import SessionKey
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
-from actors.session.log.logs import SessionLogs
+from actors.session.log.logs import SessionLogs, created_meanwhile
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
+from actors.session.store.group_commit import GroupCommit
+from actors.session.store.pending_writes import Tell
 from actors.session.subscribers.subscriptions import Subscriptions
 
 COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 """What is counted of model calls: see UsageSums."""
-
-_counted: Callable[[Amounts], Sequence[int]] = itemgetter(*map(Amounts._fields.index, COUNTED))
 
 Events = Sequence[tuple[bytes, EventScan]]
 """Events to append: each encoded, and scanned."""
@@ -32,6 +32,7 @@ class LogWriter:
 
     Args:
         logs: writes to the store.
+        commits: take what no caller waits for.
         subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
         tallies: get what models and tools have done.
@@ -40,8 +41,11 @@ class LogWriter:
         before_append, after_append: called in the same step in which events are added, with the session and its open turn.
     """
 
-    def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies) -> None:
+    def __init__(
+        self, logs: SessionLogs, commits: GroupCommit, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies
+    ) -> None:
         self._logs = logs
+        self._commits = commits
         self._subscriptions = subscriptions
         self._counts = counts
         self._tallies = tallies
@@ -67,17 +71,63 @@ class LogWriter:
         return first_seq
 
     def begin_write(
-        self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
+        self,
+        log: SessionLog,
+        events: Events,
+        writes: Sequence[Write] = (),
+        then: Callable[[], None] | None = None,
+        end: Callable[[], TurnRow] | None = None,
     ) -> Awaitable[None]:
         """Give events their positions, for a caller that has something to do meanwhile. They are stored while it is awaited.
 
         It has to be awaited before anything else is. See `add`, also for what it raises.
+
+        Args:
+            end: makes the record of the turn that ends with the events, once it has taken them in. It is stored with them.
         """
+        return self._logs.write(log, *self._taken_in(log, events, writes, then, end))
+
+    def hand_in(
+        self,
+        log: SessionLog,
+        events: Events,
+        writes: Sequence[Write],
+        tell: Tell,
+        then: Callable[[], None] | None = None,
+        end: Callable[[], TurnRow] | None = None,
+    ) -> None:
+        """The same for a caller that does not wait, and a log that is stored. None of the events changes the state.
+
+        Args:
+            tell: called when they are on disk, or with the error.
+        """
+        log.unwritten += 1
+
+        def over(error: Exception | None) -> None:
+            log.unwritten -= 1
+            if error is not None:
+                # Memory is ahead of the store now: see SessionLogs.
+                log.mark_stale()
+                if isinstance(error, SessionExistsError):
+                    error = created_meanwhile(log)
+            tell(error)
+
+        self._commits.hand_in(log.key, *self._taken_in(log, events, writes, then, end), over)
+
+    def _taken_in(
+        self,
+        log: SessionLog,
+        events: Events,
+        writes: Sequence[Write],
+        then: Callable[[], None] | None,
+        end: Callable[[], TurnRow] | None,
+    ) -> tuple[list[Write], Callable[[], None]]:
+        """Give events their positions. Returns what is to be written, and what is to be called once that is on disk."""
         self._counts["events"] += len(events)
         turn = log.turn
         if turn is not None:
             self.before_append(log.key, turn)
-        stored: list[StoredEvent] = []
+        stored: list[tuple[StoredEvent, EventScan]] = []
         all_writes: list[Write] = []
         for raw, event in events:
             if event.model_version is not None or event.usage is not None:
@@ -89,13 +139,16 @@ class LogWriter:
                 for tool, outcome in event.tool_results():
                     self._tallies.note_tool_call(event.author, tool, outcome)
             each, of_event = log.add(raw, event)
-            stored.append(each)
+            stored.append((each, event))
             all_writes += of_event
         if turn is not None:
             self.after_append(log.key, turn)
+        all_writes += writes
+        if end is not None:
+            all_writes.append(log.put_turn(end()))
 
         def show() -> None:
-            for each, (_, event) in zip(stored, events, strict=True):
+            for each, event in stored:
                 log.mark_committed(each)
                 if event.author != USER:
                     self._subscriptions.publish(log.key, event.invocation_id, [each])
@@ -107,9 +160,12 @@ class LogWriter:
             if then is not None:
                 then()
 
-        return self._logs.write(log, [*all_writes, *writes], show)
+        return all_writes, show
 
     def _count(self, used: Amounts) -> None:
-        for name, number in zip(COUNTED, _counted(used), strict=True):
-            if number:
-                self._counts[name] += number
+        counts = self._counts
+        counts["llm_calls"] += used.llm_calls
+        counts["input_tokens"] += used.input_tokens
+        counts["cached_tokens"] += used.cached_tokens
+        counts["output_tokens"] += used.output_tokens
+        counts["reasoning_tokens"] += used.reasoning_tokens

@@ -30,13 +30,16 @@ class UserPlacements:
         access: the store.
         memory: what the store's users have in memory.
         place: of the store; where it is the only one nothing is guarded.
+
+    Attributes:
+        is_one_of_several: there are other stores.
     """
 
     def __init__(self, access: StoreAccess, memory: Memory, place: StorePlace) -> None:
         self._access = access
         self._memory = memory
         self._number = place.number
-        self._is_one_of_several = place.of > 1
+        self.is_one_of_several = place.of > 1
         self._elsewhere: dict[str, dict[bytes, int]] = {}
         self._arriving: dict[tuple[str, str], Arrival] = {}
         self._loading = asyncio.Lock()
@@ -47,7 +50,7 @@ class UserPlacements:
         Args:
             only_asks: the message changes nothing.
         """
-        if not self._is_one_of_several or kind in OF_ANY_STORE:
+        if not self.is_one_of_several or kind in OF_ANY_STORE:
             return handler
 
         async def handle(message: p.Message) -> p.Message:
@@ -96,7 +99,7 @@ class UserPlacements:
 
     async def check_key(self, key: SessionKey) -> None:
         """The same for the user of a session."""
-        if self._is_one_of_several:
+        if self.is_one_of_several:
             await self.check(key.app, key.user)
 
     def note_left(self, app: str, user: str, store: int) -> None:
@@ -125,7 +128,7 @@ class UserPlacements:
         if not isinstance(store, PlacesUsers):
             return p.StoreSeatReply(store=FoundStore(str(store), keeps_places=False))
         seat = await self._access.read(store.seat, app)
-        if seat is not None or not self._is_one_of_several:
+        if seat is not None or not self.is_one_of_several:
             return p.StoreSeatReply(store=FoundStore(str(store), seat=seat))
         of_app, _ = await self._access.read(store.state, app, "")
         is_empty = not (of_app or await self._users(app, "", 1))

@@ -20,8 +20,8 @@ from actors.rules.routing.branches import tool_root
 from actors.rules.tree.below import agents_below
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
+from actors.session.spending.stored_usage import StoredUsage
 from actors.session.spending.today import SumsOfToday
-from actors.session.turns.stored_usage import StoredUsage
 
 RESERVED_S = 600.0
 """A call that has not ended after so long was stopped, and its run with it, of which this actor is not told."""

@@ -21,7 +21,7 @@ from actors.rules.accounting.report import DAY_S
 from actors.rules.accounting.turn_usage import Spent, minus, together
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
-from actors.session.turns.stored_usage import StoredUsage
+from actors.session.spending.stored_usage import StoredUsage
 
 READ_AGAIN_S = 10.0
 """After so long the store is asked again about an app, where other Session actors serve sessions of it: what those use only it

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-from actors.session.store.pending_writes import PendingWrites, WriteRequest
+from actors.session.store.pending_writes import PendingWrites, Tell, WriteRequest
+
+logger = logging.getLogger(__name__)
 
 
 class GroupCommit:
@@ -53,11 +56,21 @@ class GroupCommit:
             Done when they are on disk; with the store's error when they are not.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        request = WriteRequest(key, writes, then, done)
+        self._add(WriteRequest(key, writes, then, done=done))
+        return done
+
+    def hand_in(self, key: SessionKey, writes: Sequence[Write], then: Callable[[], None], tell: Tell) -> None:
+        """The same for a caller that does not wait.
+
+        Args:
+            tell: called when the future of `submit` would be done, in a later pass of the event loop than `then`.
+        """
+        self._add(WriteRequest(key, writes, then, tell))
+
+    def _add(self, request: WriteRequest) -> None:
         self._waiting.append(request)
         self.pending.add(request)
         self._begin()
-        return done
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
@@ -179,17 +192,36 @@ class GroupCommit:
         self._failed.setdefault(request.key, error)
         request.is_refused = True
         self.pending.discard(request)
-        if not request.done.done():
+        if request.tell is not None:
+            asyncio.get_running_loop().call_soon(request.tell, error)
+            request.tell = None
+        if request.done is not None and not request.done.done():
             request.done.set_exception(error)
 
     async def _write(self, group: Sequence[WriteRequest]) -> None:
         await self._commit([write for request in group for write in request.writes])
         self.commits += 1
+        told: list[Tell] = []
         for request in group:
             request.then()
             self.pending.discard(request)
-            if not request.done.done():
+            if request.tell is not None:
+                told.append(request.tell)
+                request.tell = None
+            if request.done is not None and not request.done.done():
                 request.done.set_result(None)
+        if told:
+            # Later, so that the next transaction begins before: it takes place in another thread.
+            asyncio.get_running_loop().call_soon(_tell_all, told)
+
+
+def _tell_all(told: Sequence[Tell]) -> None:
+    for tell in told:
+        try:
+            tell(None)
+        except Exception:
+            # A defect in one of them: the others are to hear of theirs.
+            logger.exception("what was stored could not be told")
 
 
 class Transaction:

@@ -23,12 +23,17 @@ class _Removed:
 _REMOVED = _Removed()
 
 
+Tell = Callable[[Exception | None], None]
+"""Takes what has become of a request: the error of the store; None when all of it is on disk."""
+
+
 class WriteRequest(msgspec.Struct, eq=False):
     """Writes of a session that are stored all or none. Two requests are never equal.
 
     Attributes:
         then: called once the writes are on disk.
-        done: set after `then`, or to the error of the store.
+        tell: called after that, or with the error of the store; None when it was.
+        done: for those that wait for it: set after `then`, or to the error of the store; None while none does.
         is_refused: it will never be on disk.
         shared: what it changes of states of users and of the app, while it is noted: their keys, the keys in them, the values.
     """
@@ -36,7 +41,8 @@ class WriteRequest(msgspec.Struct, eq=False):
     key: SessionKey
     writes: Sequence[Write]
     then: Callable[[], None]
-    done: asyncio.Future[None]
+    tell: Tell | None = None
+    done: asyncio.Future[None] | None = None
     is_refused: bool = False
     shared: Sequence[tuple[SessionKey, str, JsonValue | _Removed]] = ()
 
@@ -83,7 +89,12 @@ class PendingWrites:
 
     def next_of(self, key: SessionKey) -> asyncio.Future[None] | None:
         """The future of a session's first request that is still waited for; None if there is none."""
-        return next((request.done for request in self._by_session.get(key, ()) if not request.done.done()), None)
+        for request in self._by_session.get(key, ()):
+            if request.done is None:
+                request.done = asyncio.get_running_loop().create_future()
+            if not request.done.done():
+                return request.done
+        return None
 
     def bring_up_to_date(self, scope: SessionKey, state: JsonObject) -> None:
         """Change a state of a user or of the app, as it was read, into what it is with the requests noted here.

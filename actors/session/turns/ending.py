@@ -15,6 +15,7 @@ from actors.session.log.event_scan import new_event
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
+from actors.session.store.pending_writes import Tell
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.parts import SessionParts
 
@@ -40,7 +41,7 @@ class TurnEnder:
         outcome: p.AnyOutcome,
         events: Events = (),
         writes: Sequence[Write] = (),
-    ) -> int:
+    ) -> None:
         """Store how a turn ended, together with its last events and `writes`; then the next turn may begin.
 
         Subscribers get the end in the same step as the last event, so that both travel together.
@@ -48,20 +49,54 @@ class TurnEnder:
         Args:
             agent: the agent that was selected for the turn.
 
-        Returns:
-            The position of the first event.
-
         Raises:
             StoreError: nothing is stored, and the turn is still open.
         """
         turn.begin_end()
         try:
-            record = log.put_turn(turn.ended(agent, outcome, [event for _, event in events]))
-            first_seq = log.head_seq + 1
-            await self._writer.begin_write(log, events, [*writes, record], lambda: self._end_in_memory(log, turn, agent, outcome))
-            return first_seq
+            await self._writer.begin_write(
+                log,
+                events,
+                writes,
+                then=lambda: self._end_in_memory(log, turn, agent, outcome),
+                end=lambda: turn.ended(agent, outcome),
+            )
         finally:
             turn.end_over()
+
+    def hand_in_end(
+        self,
+        log: SessionLog,
+        turn: SessionTurn,
+        agent: str,
+        outcome: p.AnyOutcome,
+        events: Events,
+        writes: Sequence[Write],
+        tell: Tell,
+    ) -> None:
+        """The same for a caller that does not wait, where `LogWriter.hand_in` can be asked.
+
+        Args:
+            tell: called when the end is stored, or with the error.
+        """
+
+        def over(error: Exception | None) -> None:
+            turn.end_over()
+            tell(error)
+
+        turn.begin_end()
+        try:
+            self._writer.hand_in(
+                log,
+                events,
+                writes,
+                over,
+                then=lambda: self._end_in_memory(log, turn, agent, outcome),
+                end=lambda: turn.ended(agent, outcome),
+            )
+        except BaseException:
+            turn.end_over()
+            raise
 
     def _end_in_memory(self, log: SessionLog, turn: SessionTurn, agent: str, outcome: p.AnyOutcome) -> None:
         """Count the end, tell the subscribers, and let the next turn begin, unless that was done before."""

@@ -6,21 +6,20 @@ done. A turn is open from the user's event on until its record says how it ended
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from actors.actor import reply_early
+from actors.actor import OwedReply, reply_early
 from actors.errors import (
     RepeatMismatchError,
     RequestError,
     SessionBusyError,
     SessionNotFoundError,
     StoreUnavailableError,
-    TurnStateError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import TurnRow
+from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
@@ -28,28 +27,22 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.checks.state import only_temp
 from actors.rules.recovery.failures import failure
-from actors.rules.routing.answering import is_taken
 from actors.rules.routing.opening import (
     Begin,
     Decision,
-    Free,
     Join,
-    Kept,
-    Open,
-    OpeningFacts,
     Refuse,
     Resume,
-    SessionUse,
-    Taken,
     Wait,
     decide,
 )
-from actors.session.log.event_scan import EventScan, scan
+from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
+from actors.session.turns.opening_request import OpeningRequest, check_answers
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recovery import TurnRecovery
 
@@ -79,7 +72,7 @@ class TurnOpener:
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        request = _Request(message, scan(message.event))
+        request = OpeningRequest(message, scan(message.event))
         try:
             return await self._opened(request)
         except BaseException as error:
@@ -89,6 +82,38 @@ class TurnOpener:
         finally:
             if request.has_waited:
                 self._tell_if_dropped(request)
+
+    def open_turn_quickly(self, message: p.OpenTurn, owed: OwedReply) -> bool:
+        """Begin a turn in a session that is at hand and free, where only the disk has to be waited for: see QuickHandler."""
+        if message.continues or message.takes_words or message.state_delta or self._parts.shared.has_other_writers:
+            return False
+        request = OpeningRequest(message, scan(message.event))
+        if request.event.actions.state_delta:
+            return False
+        decided = self._at_hand(request)
+        if decided is None or not isinstance(decided[0], Begin) or self._parts.runners.refusal(message.runner) is not None:
+            return False
+        log = request.log
+
+        def tell(error: Exception | None) -> None:
+            if error is None:
+                owed.repeat()
+            else:
+                self._let_go(request, error)
+                owed.fail(error)
+
+        request.holds_session = log.queue.is_taken = True
+        try:
+            turn = self._new_turn(request)
+            writes, opened = self._admitted(request, turn)
+            begun = self._begun(log, turn, log.unheard())
+            self._parts.writer.hand_in(log, [(message.event, request.event)], writes, tell, opened)
+            # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
+            owed.give_early(begun)
+        except BaseException as error:
+            self._let_go(request, error)
+            raise
+        return True
 
     async def _log_of(self, message: p.OpenTurn) -> SessionLog:
         """The log of the session; if that is wanted, also of one that the message creates."""
@@ -101,12 +126,14 @@ class TurnOpener:
                 raise UnknownFunctionCallError(message.answers[0], message.key.session)
         return log
 
-    async def _opened(self, request: _Request) -> p.OpenTurnReply:
+    async def _opened(self, request: OpeningRequest) -> p.OpenTurnReply:
         """Do what `decide` says, and ask it again after each wait."""
         message = request.message
         while True:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
-            decision, known = self._at_hand(request) or await self._decided(request)
+            decided = self._at_hand(request)
+            request.is_at_hand = decided is not None
+            decision, known = decided or await self._decided(request)
             log = request.log
             if request.known_seq is None:
                 request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
@@ -137,7 +164,7 @@ class TurnOpener:
                 case p.InterruptFirst() | p.ResumeFirst() as reply:
                     return reply
 
-    async def _decided(self, request: _Request) -> tuple[Decision, KnownTurn | None]:
+    async def _decided(self, request: OpeningRequest) -> tuple[Decision, KnownTurn | None]:
         """Decide, and find the turn asked for, if it is there already. Requests of a session are decided one by one."""
         if request.holds_session:
             # Those in line may wait for a deletion, and that for the turn of this request.
@@ -157,7 +184,7 @@ class TurnOpener:
                     continue
                 return decided
 
-    def _at_hand(self, request: _Request) -> tuple[Decision, None] | None:
+    def _at_hand(self, request: OpeningRequest) -> tuple[Decision, None] | None:
         """The same as `_decided`, where nothing has to be asked of the store, nor waited for; else None."""
         message = request.message
         if message.repeatable or message.due is not None or request.holds_session or self._in_order.is_held(message.key):
@@ -167,13 +194,13 @@ class TurnOpener:
         request.log = log
         return decide(request.facts(None)), None
 
-    async def _decision(self, request: _Request, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
+    async def _decision(self, request: OpeningRequest, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
         if refusal is not None and known is None:
             raise refusal
         return decide(request.facts(known)), known
 
-    async def _known_turn(self, request: _Request) -> KnownTurn | None:
+    async def _known_turn(self, request: OpeningRequest) -> KnownTurn | None:
         """The turn asked for, if it is there already."""
         log, message = request.log, request.message
         invocation_id = message.invocation_id
@@ -196,7 +223,7 @@ class TurnOpener:
         is_other = not answer_seq and await self._lookup.began_with_other(log, row, message.fingerprint)
         return KnownTurn(invocation_id, row, answer_seq, is_other)
 
-    async def _join(self, request: _Request, known: KnownTurn, is_lost: bool) -> p.TurnJoined:
+    async def _join(self, request: OpeningRequest, known: KnownTurn, is_lost: bool) -> p.TurnJoined:
         log, row = request.log, known.row
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
@@ -204,13 +231,13 @@ class TurnOpener:
         await self._logs.opened(log)
         return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
 
-    def _give_back(self, request: _Request) -> None:
+    def _give_back(self, request: OpeningRequest) -> None:
         """Let the next turn begin, should the session be taken for this request, which begins none."""
         if request.holds_session:
             request.holds_session = False
             request.log.queue.start_next()
 
-    async def _resume(self, request: _Request) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
+    async def _resume(self, request: OpeningRequest) -> p.TurnResumed | p.TurnJoined | p.AnnounceFirst:
         """Reply again: the first reply was lost, with the process that sent it or with the Runner that waited for it."""
         message, log = request.message, request.log
         assert log.turn is not None
@@ -224,10 +251,11 @@ class TurnOpener:
         await self._logs.opened(log)
         return p.TurnJoined(seq=row.opened_seq)
 
-    async def _begin(self, request: _Request) -> p.TurnBegun | p.FindAgain:
+    async def _begin(self, request: OpeningRequest) -> p.TurnBegun | p.FindAgain:
         message, log = request.message, request.log
         if log.creation is None:
-            if (self._logs.at_hand(message.key) or await self._logs.load(message.key)) is not log:
+            # What is at hand was looked up in this very step.
+            if not request.is_at_hand and await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
             if self._parts.shared.has_other_writers:
@@ -237,6 +265,11 @@ class TurnOpener:
             return p.FindAgain(found=found)
         if message.continues:
             return await self._continue_paused(request)
+        # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
+        return await self._store(request, self._new_turn(request), early=True)
+
+    def _new_turn(self, request: OpeningRequest) -> SessionTurn:
+        message, log = request.message, request.log
         seq = log.head_seq + 1
         row = TurnRow(
             invocation_id=message.invocation_id,
@@ -244,14 +277,13 @@ class TurnOpener:
             epoch=message.epoch,
             first_seq=seq,
             opened_seq=seq,
+            last_seq=seq,
             begun_s=now_s(),
             version=self._versions.of_new(log),
         )
-        turn = SessionTurn(row, message.config, message.runner, traceparent=message.traceparent)
-        # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
-        return await self._store(request, turn, early=True)
+        return SessionTurn(row, message.config, message.runner, traceparent=message.traceparent, opened_s=row.begun_s)
 
-    async def _continue_paused(self, request: _Request) -> p.TurnBegun:
+    async def _continue_paused(self, request: OpeningRequest) -> p.TurnBegun:
         """Continue the turn whose calls the message answers, or which waits for the user's words."""
         message, log = request.message, request.log
         # What was found when the message was checked may have been rewound while it waited.
@@ -259,7 +291,7 @@ class TurnOpener:
         before = request.before = await self._reader.turn(message.key, message.invocation_id)
         turn = SessionTurn.of(before or unknown_turn(message.invocation_id, min(call.seq for call in calls)))
         await self._reader.recall(log.key, turn)
-        _check_answers(request, turn)
+        check_answers(request, turn)
         turn.config = message.config.after(turn.config)
         turn.runner = message.runner
         if before is not None and before.status == "failed" and any(turn.facts_of(each).is_waiting for each in message.answers):
@@ -278,8 +310,20 @@ class TurnOpener:
             progress = msgspec.structs.replace(progress, callers=(), waiting=())
         return msgspec.structs.replace(begun, progress=progress)
 
-    async def _store(self, request: _Request, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
+    async def _store(self, request: OpeningRequest, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open. With `early` the Runner learns that meanwhile."""
+        message, log = request.message, request.log
+        writes, opened = self._admitted(request, turn)
+        before = log.unheard()
+        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
+        begun = self._begun(log, turn, before)
+        if early:
+            reply_early(begun)
+        await stored
+        return begun
+
+    def _admitted(self, request: OpeningRequest, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
+        """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""
         message, log = request.message, request.log
         temp = only_temp(message.state_delta) if message.state_delta else None
         self._admission.event(log, message.event, request.event)
@@ -288,7 +332,6 @@ class TurnOpener:
             turn.temp.update(temp)
         log.turn = turn
         writes = [log.put_turn(turn.record()), *self._due_times.writes_of(message)]
-        before = log.unheard()
 
         def opened() -> None:
             # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
@@ -298,8 +341,10 @@ class TurnOpener:
             log.queue.reject_interrupter()
             self._due_times.note_begun(message)
 
-        stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
-        begun = p.TurnBegun(
+        return writes, opened
+
+    def _begun(self, log: SessionLog, turn: SessionTurn, before: Sequence[p.StoredEvent]) -> p.TurnBegun:
+        return p.TurnBegun(
             epoch=turn.row.epoch,
             seq=turn.row.opened_seq,
             generation=log.generation,
@@ -309,12 +354,8 @@ class TurnOpener:
             before=before,
             version=turn.row.version,
         )
-        if early:
-            reply_early(begun)
-        await stored
-        return begun
 
-    def _let_go(self, request: _Request, error: BaseException) -> None:
+    def _let_go(self, request: OpeningRequest, error: BaseException) -> None:
         """The turn could not begin: tell its subscribers, and let the next turn begin."""
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
@@ -329,67 +370,8 @@ class TurnOpener:
         log.queue.start_next()
         self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
-    def _tell_if_dropped(self, request: _Request) -> None:
+    def _tell_if_dropped(self, request: OpeningRequest) -> None:
         """Tell the subscribers of a turn that has left the queue and has not begun: its request may never come again."""
         log, invocation_id = request.log, request.message.invocation_id
         if log.open_row(invocation_id) is None and not log.queue.has(invocation_id):
             self._subscriptions.publish_dropped(log.key, invocation_id)
-
-
-@dataclass(slots=True)
-class _Request:
-    """A request to open a turn, on its way.
-
-    Attributes:
-        event: of `message.event`.
-        log: the session.
-        has_waited: it was in the queue, where subscribers may have found the turn.
-        known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
-        holds_session: the session is taken for this request, which has to let the next one begin when it fails.
-        before: the record of the turn that it continues with an answer, as it was before.
-    """
-
-    message: p.OpenTurn
-    event: EventScan
-    log: SessionLog = field(init=False)
-    has_waited: bool = False
-    known_seq: int | None = None
-    holds_session: bool = False
-    before: TurnRow | None = None
-
-    def facts(self, known: KnownTurn | None) -> OpeningFacts:
-        """The facts that decide about the request."""
-        return OpeningFacts(
-            session=self._session_use(),
-            known_turn=known.invocation_id if known is not None else "",
-            on_concurrent_turn=self.message.config.on_concurrent_turn,
-            interrupting=self.message.interrupting,
-        )
-
-    def _session_use(self) -> SessionUse:
-        turn = self.log.turn
-        if turn is not None:
-            return Open(
-                turn.row.invocation_id,
-                # One whose end is being stored cannot be resumed, and needs not: what waits for it begins then.
-                is_live=turn.is_ending or turn.runner == self.message.runner,
-                began_with_event=turn.stored.get(self.event.id) == turn.row.opened_seq,
-            )
-        if self.holds_session:
-            return Kept()
-        return Taken() if self.log.queue.is_taken else Free()
-
-
-def _check_answers(request: _Request, turn: SessionTurn) -> None:
-    """Check that the calls take the answers of the message, now that no other answer comes before it. Raises TurnStateError."""
-    message = request.message
-    is_paused = turn.row.status == "paused"
-    for call_id in message.answers:
-        facts = turn.facts_of(call_id)
-        call = replace(facts, is_waiting=facts.is_waiting and is_paused)
-        if not is_taken(call, only_waiting=message.only_waiting, known_seq=request.known_seq or 0):
-            why = "it has been answered" if call.answered_seq else "its turn does not wait for it"
-            waiting = ", ".join(repr(each) for each in turn.waiting_calls if is_paused) or "none"
-            raise TurnStateError(
-                f"call {call_id!r} waits for no answer in session {message.key.session!r}: {why}. Calls that wait: {waiting}"
-            )

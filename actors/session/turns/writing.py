@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from actors.actor import OwedReply
 from actors.errors import FencedError
 from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
+from actors.session.log.open_turn import SessionTurn
 from actors.session.log.reserved_calls import settle
+from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
@@ -50,7 +56,7 @@ class TurnWriter:
             RequestError: an event or a state cannot be admitted. Nothing is stored.
             StoreError: nothing is stored.
         """
-        events = [(raw, scan(raw)) for raw in message.events]
+        events = _scanned(message)
         try:
             log, turn = self._lookup.at_hand(message.turn) or await self._lookup.current(message.turn)
             if events and events[0][1].id in turn.stored:
@@ -65,12 +71,50 @@ class TurnWriter:
             if position is None:
                 raise
             return p.Appended(first_seq=position[0])
+        events, writes, appended = self._admitted(log, turn, message, events)
+        if message.outcome is None:
+            await self._writer.add(log, events, writes)
+        else:
+            await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
+        return appended
+
+    def append_quickly(self, message: p.Append, owed: OwedReply) -> bool:
+        """The same where nothing has to be waited for but the disk: see QuickHandler."""
+        found = self._lookup.at_hand(message.turn)
+        if found is None or message.notes:
+            return False
+        log, turn = found
+        events = _scanned(message)
+        if (events and events[0][1].id in turn.stored) or any(event.actions.state_delta for _, event in events):
+            return False
+        events, writes, appended = self._admitted(log, turn, message, events)
+
+        def tell(error: Exception | None) -> None:
+            if error is None:
+                owed.give(appended)
+            else:
+                owed.fail(error)
+
+        if message.outcome is None:
+            self._writer.hand_in(log, events, writes, tell)
+        else:
+            self._ender.hand_in_end(log, turn, message.selected, message.outcome, events, writes, tell)
+        return True
+
+    def _admitted(
+        self, log: SessionLog, turn: SessionTurn, message: p.Append, events: Events
+    ) -> tuple[Events, Sequence[Write], p.Appended]:
+        """Check what is to be stored. Returns the events, with the notes before them, what is stored beside, and the reply.
+
+        Raises RequestError, FencedError.
+        """
         notes = missing_notes(turn, message.notes) if message.notes else []
         writes: list[Write] = []
         # The run does one thing at a time: its model call is over, and what that has used is in the event, if in any.
         is_unknown = settle(turn, message.turn.run, events)
         state_seq = log.state_seq
-        events = [*notes, *events] if notes else events
+        if notes:
+            events = [*notes, *events]
         for raw, event in events:
             self._admission.event(log, raw, event)
         for call in message.failed_calls:
@@ -84,11 +128,7 @@ class TurnWriter:
             log.state_seq = log.head_seq + len(events)
         if message.temp or is_unknown:
             writes.append(log.put_turn(turn.record()))
-        if message.outcome is None:
-            first_seq = await self._writer.add(log, events, writes)
-        else:
-            first_seq = await self._ender.end_turn(log, turn, message.selected, message.outcome, events, writes)
-        return p.Appended(first_seq=first_seq + len(notes), state_seq=state_seq)
+        return events, writes, p.Appended(first_seq=log.head_seq + 1 + len(notes), state_seq=state_seq)
 
     async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
         """Deliver partials to the turn's subscribers. Raises FencedError, StoreError."""
@@ -111,3 +151,7 @@ class TurnWriter:
         else:
             self._subscriptions.publish(message.turn.key, message.turn.invocation_id, told.new)
         return p.Ack()
+
+
+def _scanned(message: p.Append) -> Events:
+    return [(raw, scan(raw)) for raw in message.events]

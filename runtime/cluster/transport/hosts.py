@@ -45,7 +45,8 @@ class RayActorHost:
         self._actor = build()
         self._name = self._actor.name
         self._handle = self._handler()
-        self._listener = Listener(wires, self._handle)
+        begin, has_quick = self._actor.begin, bool(self._actor.quick_handlers())
+        self._listener = Listener(wires, self._handle, (lambda raw, _, replies: begin(raw, replies)) if has_quick else None)
         self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from actors.errors.user_code import error_text, is_cancellation
-from actors.interfaces.transport import EARLY_REPLY
+from actors.interfaces.transport import EARLY_REPLY, Replies
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
@@ -18,6 +19,9 @@ REQUESTS_AT_ONCE = 64
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
 
+QuickHandler = Callable[[bytes, int, Replies], Coroutine[Any, Any, bytes] | None]
+"""The same where a request may need no task: None, and the reply goes to `Replies`; or what takes it in a task."""
+
 
 class ServedClient:
     """The handlers that are at work for one client. They are never cancelled: what they return after it is gone is dropped.
@@ -28,10 +32,15 @@ class ServedClient:
 
     Args:
         departed: holds this while handlers of a client that is gone are at work.
+        quick: begins with requests in the step in which they come; None: each gets a task for `handler`.
     """
 
-    def __init__(self, handler: Handler, side: ServerSide, departed: set[ServedClient]) -> None:
+    def __init__(
+        self, handler: Handler, side: ServerSide, departed: set[ServedClient], quick: QuickHandler | None = None
+    ) -> None:
         self._handler = handler
+        self._quick = quick
+        self._not_begun = 0
         self._departed = departed
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._loop = asyncio.get_running_loop()
@@ -47,13 +56,27 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        self._tasks[request.number] = self._loop.create_task(self._run(request))
+        number, replies = request.number, _Replies(self, request.number)
+        if self._quick is None or self._not_begun:
+            # Those before it come first.
+            answer = None
+        else:
+            try:
+                answer = self._quick(request.raw, request.slot, replies)
+            except Exception as error:
+                self.side.failed(number, type(error).__name__, error_text(error))
+                return
+            if answer is None:
+                return
+        self._not_begun += 1
+        self._tasks[number] = self._loop.create_task(self._run(request, replies, answer))
 
-    async def _run(self, request: RequestToRun) -> None:
+    async def _run(self, request: RequestToRun, replies: Replies, answer: Awaitable[bytes] | None) -> None:
+        self._not_begun -= 1
         number = request.number
-        EARLY_REPLY.set(lambda payload: self._reply_early(number, payload))
+        EARLY_REPLY.set(replies.reply_early)
         try:
-            self.side.reply(number, await self._handler(request.raw, request.slot))
+            self.side.reply(number, await (answer or self._handler(request.raw, request.slot)))
         except BaseException as error:
             # A handler runs code of users. Only the end of the event loop cancels this task.
             if is_cancellation(error):
@@ -67,10 +90,27 @@ class ServedClient:
         if self.connection is not None:
             self.connection.replied()
 
-    def _reply_early(self, number: int, payload: bytes) -> None:
-        self.side.reply_early(number, payload)
-        if self.connection is not None:
-            self.connection.pump()
+
+class _Replies:
+    """Takes the replies to one request."""
+
+    __slots__ = ("_client", "_number")
+
+    def __init__(self, client: ServedClient, number: int) -> None:
+        self._client = client
+        self._number = number
+
+    def reply(self, raw: bytes) -> None:
+        client = self._client
+        client.side.reply(self._number, raw)
+        if client.connection is not None:
+            client.connection.replied()
+
+    def reply_early(self, raw: bytes) -> None:
+        client = self._client
+        client.side.reply_early(self._number, raw)
+        if client.connection is not None:
+            client.connection.pump()
 
 
 class ServerConnection(Connection):

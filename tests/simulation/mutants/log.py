@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
-from actors.rules.accounting.turn_usage import Spent
 from actors.session.log import reader
-from actors.session.log.event_scan import EventScan
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
+from actors.session.log.writer import Events, LogWriter
 from actors.session.store import group_commit
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_writes import WriteRequest
@@ -56,26 +57,29 @@ def writers_are_not_fenced() -> AbstractContextManager[object]:
 
 def commits_are_acknowledged_early() -> AbstractContextManager[object]:
     """What is on its way to the disk is acknowledged."""
-    write: Any = SessionLogs.write
-    writing: set[asyncio.Future[None]] = set()
+    add = GroupCommit._add
 
-    async def early(self: SessionLogs, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
-        begun = asyncio.ensure_future(write(self, log, writes, then))
-        writing.add(begun)
-        begun.add_done_callback(lambda done: done.cancelled() or done.exception())
+    def early(self: GroupCommit, request: WriteRequest) -> None:
+        add(self, request)
+        if request.tell is not None:
+            asyncio.get_running_loop().call_soon(request.tell, None)
+            request.tell = None
+        if request.done is not None:
+            request.done.set_result(None)
 
-    return mock.patch.object(SessionLogs, "write", early)
+    return mock.patch.object(GroupCommit, "_add", early)
 
 
 def commits_are_shown_early() -> AbstractContextManager[object]:
     """What is on its way to the disk is shown to readers."""
-    write: Any = SessionLogs.write
+    add = GroupCommit._add
 
-    async def early(self: SessionLogs, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> None:
-        then()
-        await write(self, log, writes)
+    def early(self: GroupCommit, request: WriteRequest) -> None:
+        request.then()
+        request.then = lambda: None
+        add(self, request)
 
-    return mock.patch.object(SessionLogs, "write", early)
+    return mock.patch.object(GroupCommit, "_add", early)
 
 
 def conflicts_are_swallowed() -> AbstractContextManager[object]:
@@ -143,7 +147,12 @@ def owed_ends_are_not_listed() -> AbstractContextManager[object]:
 def last_events_count_nothing() -> AbstractContextManager[object]:
     """What the event has used that carries the end of a turn is not in the turn's sums."""
 
-    def without(self: SessionTurn, events: Sequence[EventScan]) -> Spent:
-        return self.usage.spent
+    taken_in = LogWriter._taken_in
 
-    return mock.patch.object(SessionTurn, "_used_with", without)
+    def without(self: LogWriter, log: SessionLog, events: Events, writes: Any, then: Any, end: Any) -> Any:
+        if end is None:
+            return taken_in(self, log, events, writes, then, end)
+        usage = end().usage
+        return taken_in(self, log, events, writes, then, lambda: msgspec.structs.replace(end(), usage=usage))
+
+    return mock.patch.object(LogWriter, "_taken_in", without)

@@ -19,8 +19,8 @@ from actors.rules.accounting.turn_usage import Amounts, packed
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.day_sums import DaySums
+from actors.session.spending.stored_usage import StoredTurns, StoredUsage
 from actors.session.spending.today import SumsOfToday
-from actors.session.turns.stored_usage import StoredTurns, StoredUsage
 
 CALL = Amounts(llm_calls=1)
 TODAY_S = now_s() // DAY_S * DAY_S

@@ -13,11 +13,11 @@ from actors.messages.codec import decode_event, encode
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled, state_of
 
 
-async def begun_early(session: SessionFixture) -> tuple[p.TurnBegun, asyncio.Task[p.OpenTurnReply], HeldCommits]:
+async def begun_early(session: SessionFixture, **state: int) -> tuple[p.TurnBegun, asyncio.Task[p.OpenTurnReply], HeldCommits]:
     """How a turn begins, the request that waits for its message to be stored, and what holds that up."""
     held = HeldCommits(session.store)
     early: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    event = session.event("user", "hi", turn="e-2", state_delta={"user:u": 2})
+    event = session.event("user", "hi", turn="e-2", state_delta=state)
     message = p.OpenTurn(key=KEY, invocation_id="e-2", event=encode(event), runner="runner", subscriber="d")
     opening = asyncio.create_task(session.ref.open_turn(message, early.set_result))
     return await early, opening, held
@@ -31,7 +31,7 @@ async def told(session: SessionFixture) -> None:
 
 @pytest.mark.usefixtures("told")
 async def test_the_early_reply_is_the_last_one(session: SessionFixture) -> None:
-    early, opening, held = await begun_early(session)
+    early, opening, held = await begun_early(session, **{"user:u": 2})
     assert (early.epoch, early.seq, state_of(early)) == (1, 3, {"user:u": 2})
     assert session.positions() == [1, 2]
     held.let_go()
@@ -80,8 +80,9 @@ async def test_what_is_written_meanwhile_is_stored_behind_the_message(session: S
 
 
 @pytest.mark.usefixtures("told")
-async def test_nothing_is_written_without_the_message(session: SessionFixture) -> None:
-    early, opening, held = await begun_early(session)
+@pytest.mark.parametrize("state", [{}, {"user:u": 2}], ids=["without-a-task", "with-a-task"])
+async def test_nothing_is_written_without_the_message(session: SessionFixture, state: dict[str, int]) -> None:
+    early, opening, held = await begun_early(session, **state)
     ref = p.TurnRef(KEY, "e-2", early.epoch, generation=early.generation)
     answer = encode(session.event("root", "two", turn="e-2"))
     writing = asyncio.create_task(session.ref.append(p.Append(turn=ref, events=[answer])))

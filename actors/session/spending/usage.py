@@ -11,7 +11,7 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.costly_turns import CostlyTurns
 from actors.rules.accounting.report import MOST_TURNS, UsageCollector, groups_of
 from actors.rules.accounting.turn_usage import by_first_part
-from actors.session.turns.stored_usage import StoredUsage
+from actors.session.spending.stored_usage import StoredUsage
 
 
 class UsageReports:
