@@ -30,7 +30,7 @@ class EngineClient:
         self.app_name = app_name
         self.engine = engine
         self._portal: Portal | None = None
-        self._home = HomeProcess(app_name)
+        self._home = HomeProcess.here
         self._was_started = False
 
     @property
@@ -51,7 +51,7 @@ class EngineClient:
     def check_process(self) -> None:
         """Raise ForkedProcessError in a fork of the process that has started the engine."""
         if self._portal is not None:
-            self._home.check()
+            self._home.check(self.app_name)
 
     @property
     def artifact_store(self) -> str | ArtifactStore:
@@ -66,7 +66,7 @@ class EngineClient:
         self.check_process()
         if self._portal is not None:
             raise RaygroveError(f"the runtime of app {self.app_name!r} is started already")
-        self._home = HomeProcess(self.app_name)
+        self._home = HomeProcess.here
         self.engine.prepare()
         clock = self.engine.loop_clock
         portal = Portal(f"raygrove-{self.app_name}", clock.new_event_loop() if clock is not None else None)

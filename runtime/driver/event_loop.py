@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 if sys.platform == "win32":
     from asyncio import new_event_loop
@@ -36,48 +36,41 @@ CANCEL_S = 2.0
 """How long a closing portal waits for what it has cancelled: a user's code may ignore that."""
 
 
-class _Forks:
-    """How often this process was forked from another one since this module was imported.
+class HomeProcess:
+    """A process: that in which something was made that a fork does not have, such as a thread, or what only a thread fills.
 
     To ask the kernel for the process's id instead, several times a turn, was a tenth of what a turn costs a program.
+
+    Attributes:
+        here: this process. A fork has one of its own.
     """
 
-    count = 0
-    _pid = os.getpid()
+    __slots__ = ("_pid",)
 
-    @classmethod
-    def note(cls) -> None:
-        """This process is a new fork."""
-        cls.count += 1
-        cls._pid = os.getpid()
+    here: ClassVar[HomeProcess]
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Forks.note)
-
-
-class HomeProcess:
-    """The process in which something was made that a fork does not have: a thread, or what only a thread fills.
-
-    Args:
-        app_name: for the error message.
-    """
-
-    __slots__ = ("_app_name", "_forks", "_pid")
-
-    def __init__(self, app_name: str) -> None:
-        self._app_name = app_name
-        self._pid = _Forks._pid
-        self._forks = _Forks.count
+    def __init__(self) -> None:
+        self._pid = os.getpid()
 
     def is_here(self) -> bool:
         """True in that process, False in its forks."""
-        return self._forks == _Forks.count
+        return self is HomeProcess.here
 
-    def check(self) -> None:
+    def check(self, app_name: str) -> None:
         """Raise ForkedProcessError in any other process, where waiting would never end."""
         if not self.is_here():
-            raise ForkedProcessError(self._app_name, self._pid)
+            raise ForkedProcessError(app_name, self._pid)
+
+    @classmethod
+    def begin(cls) -> None:
+        """This process is a new one."""
+        cls.here = cls()
+
+
+HomeProcess.begin()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=HomeProcess.begin)
 
 
 class Bell:

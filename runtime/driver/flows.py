@@ -40,9 +40,12 @@ class TaskResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
 
 def task_results(events: Sequence[Event], types: ResultTypes) -> dict[str, TaskResult]:
     """The results of the tasks in a turn's events, by name. Where a flow ran several times, the last run counts."""
+    of_flows = [event for event in events if event.flow is not None]
+    if not of_flows:
+        return {}
     boards: dict[str, Board] = {}
     definitions: dict[str, str] = {}
-    for event in events:
+    for event in of_flows:
         if event.flow is not None and not event.partial:
             boards.setdefault(event.flow.run, Board()).add(event.author, event.flow)
             progress = event.actions.agent_state or {}

@@ -27,9 +27,9 @@ class TurnReaders:
         self._kept = EventBuffer(after_seq)
         self._keeps = self._keeps_partials = keeps
         self._answers: dict[Stream, AnswerPartials] = {}
-        self._open: list[EventBuffer] = []
+        self._open: Sequence[EventBuffer] = ()
         # Those that read the log up to now, and then get the answers under way.
-        self._late: list[EventBuffer] = []
+        self._late: Sequence[EventBuffer] = ()
 
     @property
     def after_seq(self) -> int:
@@ -39,11 +39,10 @@ class TurnReaders:
     def put_events(self, events: Sequence[StoredEvent]) -> None:
         """Add events. The buffers skip those that come twice because two subscribers have the turn."""
         for event in events:
-            if event.seq:
-                if self._answers:
-                    self._answers.pop(stream_of(event.raw), None)
-            else:
+            if not event.seq:
                 self._answers.setdefault(stream_of(event.raw), AnswerPartials()).add([event])
+            elif self._answers:
+                self._answers.pop(stream_of(event.raw), None)
             self._give(event)
 
     def _give(self, event: StoredEvent) -> None:
@@ -89,7 +88,7 @@ class TurnReaders:
     def open(self) -> EventBuffer:
         """A buffer for a new reader, with all events so far; later ones are added to it until it is closed."""
         buffer = self._kept.copy()
-        self._open.append(buffer)
+        self._open = (*self._open, buffer)
         if self._keeps_partials:
             self._keeps_partials = False
             self._kept.drop_partials()
@@ -99,7 +98,7 @@ class TurnReaders:
 
     def _begin_late(self, buffer: EventBuffer) -> None:
         if buffer.is_behind:
-            self._late.append(buffer)
+            self._late = (*self._late, buffer)
         else:
             self._put_answers_under_way(buffer)
 
@@ -107,7 +106,7 @@ class TurnReaders:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
         buffer.catch_up(page, head_seq)
         if not buffer.is_behind and buffer in self._late:
-            self._late.remove(buffer)
+            self._late = [each for each in self._late if each is not buffer]
             self._put_answers_under_way(buffer)
 
     def _put_answers_under_way(self, buffer: EventBuffer) -> None:
@@ -120,6 +119,10 @@ class TurnReaders:
         """Add no more events to a reader's buffer."""
         self._open = [each for each in self._open if each is not buffer]
         self._late = [each for each in self._late if each is not buffer]
+
+    def held(self) -> list[StoredEvent] | None:
+        """All events so far; None where some of them have to be read from the log."""
+        return None if self._kept.is_behind else list(self._kept)
 
     def copy(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""

@@ -102,6 +102,9 @@ AnyOutcome = Finished | Transfer | Paused | Failed | Cancelled
 
 def for_users(outcome: AnyOutcome) -> AnyOutcome:
     """The outcome of a turn without what only actors use: its internal fields are at their defaults."""
+    is_closed = isinstance(outcome, Finished) and outcome.closed
+    if not (outcome.llm_calls or outcome.escalated or outcome.state_seq or outcome.mark is not None or is_closed):
+        return outcome
     internal = {"llm_calls": 0, "escalated": False, "state_seq": 0, "mark": None}
     return msgspec.structs.replace(outcome, **internal, **({"closed": False} if isinstance(outcome, Finished) else {}))
 

@@ -14,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import msgspec
+
 from actors.errors import OverloadedError
 from actors.messages.limits import Limits
 from actors.messages.session import TurnKey
@@ -31,24 +33,24 @@ class _Bound(NamedTuple):
     setting_of_bytes: str = ""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, gc=False):
+    """A turn that waits, since when, the bytes of its message, and for how many requests."""
+
     since_s: float
     size: int
+    requests: int = 1
 
 
-class _Line(OrderedDict[TurnKey, _Waiting]):
-    """Turns that wait, the oldest first. One object and no function of ours: each turn may make three.
+class _Line(msgspec.Struct):
+    """Turns that wait, the oldest first, and the bytes of their messages."""
 
-    Attributes:
-        size: bytes of their messages.
-    """
-
-    size = 0
+    turns: OrderedDict[TurnKey, _Waiting] = msgspec.field(default_factory=OrderedDict)
+    size: int = 0
 
     @property
     def oldest_s(self) -> float:
         """Since when the first one waits."""
-        return next(iter(self.values())).since_s
+        return next(iter(self.turns.values())).since_s
 
 
 class Backlog:
@@ -73,15 +75,16 @@ class Backlog:
                 "max_waiting_bytes",
             ),
         )
+        # Of sessions, and of users by their ids.
         self._lines: dict[Hashable, _Line] = {}
-        self._requests: dict[TurnKey, int] = {}
+        self._all = _Line()
 
     def __len__(self) -> int:
         """The number of turns that wait."""
-        return len(self._requests)
+        return len(self._all.turns)
 
     def __contains__(self, turn: TurnKey) -> bool:
-        return turn in self._requests
+        return turn in self._all.turns
 
     def refusal(self, turn: TurnKey, size: int, now_s: float) -> OverloadedError | None:
         """Why a turn cannot wait, if it cannot.
@@ -89,53 +92,58 @@ class Backlog:
         Args:
             size: bytes of its message.
         """
-        if turn in self._requests:
+        if turn in self._all.turns:
             return None
-        for owner, bound in zip(_owners(turn), self._bounds, strict=True):
-            line = self._lines.get(owner)
-            if line is None:
+        key, line_of = turn[0], self._lines.get
+        for line, bound in zip((line_of(key), line_of(key.user), self._all), self._bounds, strict=True):
+            if line is None or not line.turns:
                 continue
-            if len(line) >= bound.turns:
-                full, setting = f"{len(line)} turns", bound.setting
+            if len(line.turns) >= bound.turns:
+                full, setting = f"{len(line.turns)} turns", bound.setting
             elif bound.bytes is not None and line.size + size > bound.bytes:
                 full, setting = f"{line.size} bytes", bound.setting_of_bytes
             else:
                 continue
-            return OverloadedError(bound.whose.format(turn[0]), full, setting, retry_after_s(now_s - line.oldest_s))
+            return OverloadedError(bound.whose.format(key), full, setting, retry_after_s(now_s - line.oldest_s))
         return None
 
     def add(self, turn: TurnKey, size: int, now_s: float) -> None:
         """A turn waits, for one more request."""
-        requests = self._requests[turn] = self._requests.get(turn, 0) + 1
-        if requests == 1:
-            waiting = _Waiting(now_s, size)
-            for owner in _owners(turn):
-                line = self._lines.get(owner)
-                if line is None:
-                    line = self._lines[owner] = _Line()
-                line[turn] = waiting
-                line.size += size
+        waiting = self._all.turns.get(turn)
+        if waiting is not None:
+            waiting.requests += 1
+            return
+        waiting = self._all.turns[turn] = _Waiting(now_s, size)
+        self._all.size += size
+        key, lines = turn[0], self._lines
+        for owner in (key, key.user):
+            line = lines.get(owner)
+            if line is None:
+                line = lines[owner] = _Line()
+            line.turns[turn] = waiting
+            line.size += size
 
     def remove(self, turn: TurnKey) -> None:
         """A request for a turn is over."""
-        self._requests[turn] -= 1
-        if self._requests[turn]:
+        waiting = self._all.turns[turn]
+        if waiting.requests > 1:
+            waiting.requests -= 1
             return
-        del self._requests[turn]
-        for owner in _owners(turn):
-            line = self._lines[owner]
-            line.size -= line.pop(turn).size
-            if not line:
-                del self._lines[owner]
+        size = waiting.size
+        del self._all.turns[turn]
+        self._all.size -= size
+        key, lines = turn[0], self._lines
+        for owner in (key, key.user):
+            line = lines[owner]
+            del line.turns[turn]
+            line.size -= size
+            if not line.turns:
+                del lines[owner]
 
 
 def line_is_full(turns: int, waited_s: float) -> OverloadedError:
     """The refusal of the line of a deployment in which so many turns wait, the first of them for so long."""
     return OverloadedError("this deployment", f"{turns} turns", "max_waiting_turns", retry_after_s(waited_s))
-
-
-def _owners(turn: TurnKey) -> tuple[Hashable, ...]:
-    return turn[0], turn[0].user, None
 
 
 def retry_after_s(waited_s: float) -> float:

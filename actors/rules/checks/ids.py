@@ -40,7 +40,7 @@ def is_id(value: object) -> TypeGuard[str]:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID:
         return False
     # Most ids are of ASCII characters: to search them costs four times as much.
-    if value.isascii() and value.isprintable() and value[0] != " " != value[-1]:
+    if value.isascii() and value.isprintable() and value == value.strip():
         return True
     return _is_known_id(value) and _shows_anything(value)
 

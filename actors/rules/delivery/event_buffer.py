@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
@@ -34,16 +34,20 @@ class EventBuffer:
         size: bytes held.
     """
 
+    size = 0
+    _cut_off: frozenset[Stream] = frozenset()
+
     def __init__(self, after_seq: int = 0, max_bytes: int = MAX_BYTES) -> None:
-        self.after_seq = self.delivered_seq = after_seq
-        self.size = 0
+        self.after_seq = self.delivered_seq = self._head_seq = after_seq
         self._max_bytes = max_bytes
-        self._head_seq = after_seq
         self._events: list[StoredEvent] = []
-        self._cut_off: frozenset[Stream] = frozenset()
 
     def __len__(self) -> int:
         return len(self._events)
+
+    def __iter__(self) -> Iterator[StoredEvent]:
+        """The events that it holds."""
+        return iter(self._events)
 
     @property
     def head_seq(self) -> int:
@@ -148,9 +152,12 @@ class EventBuffer:
 
     def skip(self, seq: int) -> None:
         """Drop the events up to that position: the reader does not want them."""
-        self.after_seq = max(self.after_seq, seq)
-        self.delivered_seq = max(self.delivered_seq, seq)
-        self._head_seq = max(self._head_seq, seq)
+        if seq > self.after_seq:
+            self.after_seq = seq
+        if seq > self.delivered_seq:
+            self.delivered_seq = seq
+        if seq > self._head_seq:
+            self._head_seq = seq
         if self._events:
             self._events = [event for event in self._events if not 0 < event.seq <= seq]
             self._measure()

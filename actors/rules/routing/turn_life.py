@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -86,9 +87,7 @@ class TurnLife:
         Returns:
             The life, and whether the turn's task has to be interrupted.
         """
-        phase = TABLE.get((self.phase, happening), self.phase)
-        interrupts = self.phase == "running" and phase in ("cancelled", "replaced")
-        return _LIVES[phase, self.is_stored], interrupts
+        return _AFTER[self.phase, self.is_stored, happening]
 
     def stored(self) -> TurnLife:
         """Its life once its message is on disk."""
@@ -99,6 +98,18 @@ _LIVES: Mapping[tuple[Phase, bool], TurnLife] = {
     (phase, is_stored): TurnLife(phase, is_stored) for phase in get_args(Phase) for is_stored in (False, True)
 }
 """All lives that there are: each turn goes through three of them."""
+
+
+def lives_after(table: Mapping[tuple[Phase, Happening], Phase]) -> Mapping[tuple[Phase, bool, Happening], tuple[TurnLife, bool]]:
+    """The results of `TurnLife.after` by a table, of every life and for all that may happen: each turn asks twice."""
+    found = {}
+    for (phase, is_stored), happening in product(_LIVES, get_args(Happening)):
+        then = table.get((phase, happening), phase)
+        found[phase, is_stored, happening] = _LIVES[then, is_stored], phase == "running" and then in ("cancelled", "replaced")
+    return found
+
+
+_AFTER = lives_after(TABLE)
 
 LAUNCHED = _LIVES["launched", False]
 """The life of a turn that is new."""

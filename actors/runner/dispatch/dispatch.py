@@ -93,8 +93,11 @@ class Dispatch:
         Returns:
             The first outcome that is no end and no pause; else Paused if any of them waits; else how the last one ended.
         """
+        outcome = await self._run(turn, runs[0], scope=scope, resume=resume)
+        if len(runs) == 1 and not turn.waiting:
+            return outcome
         whole = _Whole()
-        outcome = whole.with_next(await self._run(turn, runs[0], scope=scope, resume=resume))
+        outcome = whole.with_next(outcome)
         for run in runs[1:]:
             if not isinstance(outcome, p.Finished | p.Paused):
                 break
@@ -114,7 +117,7 @@ class Dispatch:
         Returns:
             How the last run ended; it has escalated if any of the runs has. It is paused if any of them waits for the user.
         """
-        whole = _Whole()
+        whole: _Whole | None = None
         while True:
             outcome = _recorded(turn, run) if resume else None
             if outcome is None:
@@ -123,6 +126,10 @@ class Dispatch:
                 # From here on the outcome says which calls of the agent wait.
                 if turn.waiting:
                     turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
+            if whole is None:
+                if not isinstance(outcome, p.Transfer):
+                    return outcome
+                whole = _Whole()
             outcome = whole.with_next(outcome)
             if not isinstance(outcome, p.Transfer):
                 return outcome

@@ -8,6 +8,8 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import msgspec
+
 from actors.errors import ActorLostError, ClusterError, FencedError
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages import protocol as p
@@ -118,47 +120,43 @@ class Invoker:
                     return await self._events.fail(turn, run.agent, error, run.branch, run.node)
                 run, order = run.repeated(), order.again()
             except ClusterError as error:
-                turn.runs.end_runs([run])
+                turn.runs.end_run(run)
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
             else:
-                turn.runs.end_runs((run,))
+                turn.runs.end_run(run)
                 turn.llm_calls += outcome.llm_calls - order.counted
-                turn.state_seq = max(turn.state_seq, outcome.state_seq)
+                if outcome.state_seq > turn.state_seq:
+                    turn.state_seq = outcome.state_seq
                 return outcome
 
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
-        resume_at = self._routing.resume_at(turn, run.agent) if tool_root(run.branch) is None else ()
-        # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
-        # A graph goes on from its events, and so do its nodes.
-        # An agent with delegates goes on with the calls that these work for.
         node = self._routing.topology[run.agent]
-        goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
-        resume = resume or (bool(resume_at) and goes_on)
+        resume_at: tuple[str, ...] = ()
+        if turn.callers and tool_root(run.branch) is None:
+            resume_at = self._routing.resume_at(turn, run.agent)
+            # A pause ends a custom agent's code as a loss does: it begins again, and what it has said before is not said again.
+            # A graph goes on from its events, and so do its nodes.
+            # An agent with delegates goes on with the calls that these work for.
+            goes_on = node.kind in (CUSTOM, GRAPH) or bool(node.delegates) or run.node is not None
+            resume = resume or (bool(resume_at) and goes_on)
         asks = _asks(run, node)
         if work is not None:
             # A round of a flow has one model call.
             counted = min(1, turn.llm_calls_left())
         else:
-            counted = int(asks and not resume and node.is_llm and turn.llm_calls_left() > MANY_CALLS)
+            counted = 1 if asks and not resume and node.is_llm and turn.llm_calls_left() > MANY_CALLS else 0
         return _Order(node, asks, resume, resume_at, work, counted)
 
     def _message(self, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
         is_fresh, turn.is_fresh = turn.is_fresh, False
-        node = order.node
-        is_custom = node.kind in (CUSTOM, GRAPH)
-        after_seq = turn.after_seq(run) if order.resume else 0
-        progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
-        if turn.message.flow and run.agent == CONTROLLER:
-            progress = {**progress, "definition": turn.message.flow}
-        return p.Invoke(
+        is_turns_own = run.parent is None
+        message = p.Invoke(
             turn=turn.by(run),
             agent=run.agent,
-            closes=turn.agent if self._may_close and turn.may_end_early and run.parent is None else "",
-            branch=run.branch,
-            as_tool=run.is_tool,
+            closes=turn.agent if is_turns_own and self._may_close and turn.may_end_early else "",
             user_event=run.user_event,
             fresh=is_fresh,
-            before=turn.before if is_fresh and node.is_llm else (),
+            before=turn.before if is_fresh and order.node.is_llm else (),
             after=turn.after if is_fresh else (),
             state=turn.state if is_fresh else run.state,
             state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
@@ -166,7 +164,25 @@ class Invoker:
             # Model calls that the run may make without asking.
             llm_calls=order.counted if order.work is not None or order.asks else turn.llm_calls_left(),
             asks_for_more=order.work is None and order.asks,
-            resume_at=order.resume_at if is_custom or not order.resume else (),
+            traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
+            tells_begun=turn.leave_gate is not None,
+        )
+        if is_turns_own and run.node is None and turn.progress is None and not turn.message.flow:
+            # All else is as it is in any message.
+            return message
+        return self._going_on(message, turn, run, order)
+
+    def _going_on(self, message: p.Invoke, turn: RunningTurn, run: Run, order: _Order) -> p.Invoke:
+        """The message with where the run goes on, and what it is a part of."""
+        after_seq = turn.after_seq(run) if order.resume else 0
+        progress_seq, progress = turn.agent_state(run, after_seq) if order.resume or order.resume_at else (0, {})
+        if turn.message.flow and run.agent == CONTROLLER:
+            progress = {**progress, "definition": turn.message.flow}
+        return msgspec.structs.replace(
+            message,
+            branch=run.branch,
+            as_tool=run.is_tool,
+            resume_at=order.resume_at if order.node.kind in (CUSTOM, GRAPH) or not order.resume else (),
             progress=progress,
             noted_seq=progress_seq,
             resume=order.resume,
@@ -175,8 +191,6 @@ class Invoker:
             work=order.work,
             node=run.node,
             notes=run.notes,
-            traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
-            tells_begun=turn.leave_gate is not None,
             first_seq=turn.progress.first_seq if turn.progress is not None else 0,
         )
 
@@ -189,7 +203,7 @@ class Invoker:
         turn.runs.begin_stopping(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=turn.losses, reason=reason)
+        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=dict(turn.losses), reason=reason)
         progress = await self._session.abandon_runs(abandon)
         turn.runs.end_runs(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))

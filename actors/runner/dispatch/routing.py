@@ -91,6 +91,8 @@ class Routing:
 
     def own_task(self, agent: str) -> NodeTask | None:
         """The task of a root that works on its message with the user, as a node does on its input; None for any other agent."""
+        if not self.topology.has_tasks:
+            return None
         node = self.topology[agent]
         return NodeTask(path=root_path(agent), graph=agent, is_root=True) if node.mode == TASK and node.parent is None else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from actors.interfaces.telemetry import Telemetry
@@ -74,6 +75,19 @@ class RunningTurn:
         leave_gate: lets another turn be opened, once its first run is under way; None: that was done when it was opened.
     """
 
+    # What few turns have has no place in the others.
+    after: Sequence[p.StoredEvent] = ()
+    state_seq = 0
+    progress: p.TurnProgress | None = None
+    waiting: Sequence[p.WaitingCall] = ()
+    may_end_early = True
+    llm_calls = 0
+    transfers = 0
+    losses: Mapping[str, int] = MappingProxyType({})
+    trace: TurnTrace | None = None
+    leave_gate: Callable[[], None] | None = None
+    _lost: Mapping[str, Sequence[object]] = MappingProxyType({})
+
     def __init__(
         self,
         ref: p.TurnRef,
@@ -96,28 +110,24 @@ class RunningTurn:
         self.origin = origin
         self.state = state
         self.before = before
-        self.after: list[p.StoredEvent] = []
-        self.state_seq = 0
-        self.is_fresh = not isinstance(origin, Recovered)
-        self.progress = origin.progress if not isinstance(origin, New) else None
-        self.callers = list(callers)
-        self.waiting: list[p.WaitingCall] = []
-        self.may_end_early = True
-        self.llm_calls = 0
-        self.transfers = 0
-        self._lost: dict[str, list[object]] = {}
-        self.losses: dict[str, int] = dict(self.progress.losses) if self.progress is not None else {}
+        self.is_fresh = True
+        self.callers = callers
         self.runs = Runs()
         self.traceparent = traceparent
         self.answerer = answerer
-        self.trace: TurnTrace | None = None
         self.task = TurnTask()
-        self.leave_gate: Callable[[], None] | None = None
+        if not isinstance(origin, New):
+            self.is_fresh = not isinstance(origin, Recovered)
+            self.progress, self.losses = origin.progress, origin.progress.losses
 
     @property
     def config(self) -> RunConfig:
         """The turn's RunConfig."""
         return self.message.config
+
+    def is_opened_with(self, event_id: str) -> bool:
+        """It was opened with the event of that id, which is on disk."""
+        return self.task.life.is_stored and bool(event_id) and self.message.event.id == event_id
 
     @property
     def has_begun(self) -> bool:
@@ -152,10 +162,10 @@ class RunningTurn:
         Args:
             actor: what only runs of that actor have, such as their link to it.
         """
-        lost = self._lost.setdefault(agent, [])
+        lost = self._lost.get(agent, ())
         if all(actor is not each for each in lost):
-            lost.append(actor)
-            self.losses[agent] = self.losses.get(agent, 0) + 1
+            self._lost = {**self._lost, agent: (*lost, actor)}
+            self.losses = {**self.losses, agent: self.losses.get(agent, 0) + 1}
         return self.losses[agent]
 
     def begin_trace(self, telemetry: Telemetry) -> None:
@@ -207,7 +217,7 @@ class RunningTurn:
         # A turn that was taken up does not know the state.
         knows_state = not isinstance(self.origin, Recovered)
         if knows_state and events and transfer.seq == known_seq + len(events):
-            self.after += events
+            self.after = (*self.after, *events)
             self.is_fresh = True
 
     def agent_state(self, run: Run, after_seq: int) -> tuple[int, Progress]:
@@ -219,7 +229,7 @@ class RunningTurn:
     def apply_progress(self, progress: p.TurnProgress, llm_calls: int, waiting: Sequence[p.WaitingCall] = ()) -> None:
         """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
         self.progress = progress
-        self.waiting = list(waiting)
+        self.waiting = waiting
         self.llm_calls = max(self.llm_calls, llm_calls)
 
     def reach(self, agent: str) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
+
 from actors.interfaces.transport import Link
 from actors.messages.event import now_s
 from actors.messages.graph import NodeTask
@@ -14,7 +16,7 @@ from actors.messages.protocol import AnyOutcome, Note, StoredEvent
 from actors.rules.routing.branches import is_below_branch, tool_root
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One run of one agent by one actor.
 
     Attributes:
@@ -34,40 +36,24 @@ class Run:
         stopped: there while the run is being stopped, and set when it can write nothing more.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        branch: str | None,
-        user_event: StoredEvent,
-        parent: Run | None,
-        transfer_seq: int | None = None,
-        notes: Sequence[Note] = (),
-        asked: str = "",
-        place: str = "",
-        traceparent: str = "",
-        before: Run | None = None,
-        node: NodeTask | None = None,
-        state: bytes = b"",
-        state_seq: int = 0,
-    ) -> None:
-        self.agent = agent
-        self.branch = branch
-        self.user_event = user_event
-        self.parent = parent
-        self.transfer_seq = transfer_seq
-        self.notes = notes
-        self.asked = asked
-        self.place = place
-        self.traceparent = traceparent
-        self.before = before
-        self.node = node
-        self.state = state
-        self.state_seq = state_seq
-        self.span_id = ""
-        self.number = 0
-        self.begun_s = 0.0
-        self.link: Link | None = None
-        self.stopped: asyncio.Event | None = None
+    agent: str
+    branch: str | None
+    user_event: StoredEvent
+    parent: Run | None
+    transfer_seq: int | None = None
+    notes: Sequence[Note] = ()
+    asked: str = ""
+    place: str = ""
+    traceparent: str = ""
+    before: Run | None = None
+    node: NodeTask | None = None
+    state: bytes = b""
+    state_seq: int = 0
+    span_id: str = ""
+    number: int = 0
+    begun_s: float = 0.0
+    link: Link | None = None
+    stopped: asyncio.Event | None = None
 
     @property
     def node_path(self) -> str:
@@ -122,31 +108,34 @@ class Run:
         return self.parent is not None and self.parent.serves(parent, asked)
 
 
-class Runs:
+class Runs(msgspec.Struct, eq=False):
     """The runs of a turn that have begun and not ended, by number, and the tasks in which runs wait for others."""
 
-    def __init__(self) -> None:
-        self._by_number: dict[int, Run] = {}
-        self._last_number = 0
-        self._waiting: dict[asyncio.Task[AnyOutcome], _Wait] = {}
+    _by_number: dict[int, Run] = {}
+    _last_number: int = 0
+    _waiting: dict[asyncio.Task[AnyOutcome], _Wait] = {}
 
     def begin_run(self, run: Run) -> None:
         """Number a run that begins."""
-        self._last_number += 1
-        run.number, run.begun_s = self._last_number, now_s()
-        self._by_number[run.number] = run
+        number = self._last_number = self._last_number + 1
+        run.number, run.begun_s = number, now_s()
+        self._by_number[number] = run
 
     def begin_stopping(self, runs: Iterable[Run]) -> None:
         """From now on these runs get no reply to what they ask for, until they have ended."""
         for run in runs:
             run.stopped = run.stopped or asyncio.Event()
 
+    def end_run(self, run: Run) -> None:
+        """Drop a run that has ended or is abandoned."""
+        self._by_number.pop(run.number, None)
+        if run.stopped is not None:
+            run.stopped.set()
+
     def end_runs(self, runs: Iterable[Run]) -> None:
         """Drop runs that have ended or are abandoned."""
         for run in runs:
-            self._by_number.pop(run.number, None)
-            if run.stopped is not None:
-                run.stopped.set()
+            self.end_run(run)
 
     def get(self, number: int) -> Run | None:
         """The run of that number; None when it has ended or was abandoned."""

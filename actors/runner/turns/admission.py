@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from actors.errors import OverloadedError
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.telemetry import Telemetry
@@ -135,19 +137,16 @@ class _Refusals:
             self._count, self._told_s = 0, now_s
 
 
-class AdmittedTurn:
+class AdmittedTurn(msgspec.Struct, eq=False):
     """One request for a turn, which may be opened: see TurnAdmission.admit.
 
     A class, since each turn enters one: a generator costs three times as much.
     """
 
-    __slots__ = ("_admission", "_place", "_since_s", "_turn")
-
-    def __init__(self, admission: TurnAdmission, turn: TurnKey, place: GatePlace, since_s: float) -> None:
-        self._admission = admission
-        self._turn = turn
-        self._place = place
-        self._since_s = since_s
+    _admission: TurnAdmission
+    _turn: TurnKey
+    _place: GatePlace
+    _since_s: float
 
     def __enter__(self) -> GatePlace:
         return self._place

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from actors.errors import TurnCancelledError
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.capacity.fair_queue import FairQueue
@@ -21,7 +23,7 @@ HOLD_S = 0.25
 """A turn that is opened for longer waits for something else than this process, and lets the next one in."""
 
 
-class GatePlace:
+class GatePlace(msgspec.Struct, eq=False):
     """The place that a turn has inside while it is being opened.
 
     Attributes:
@@ -29,16 +31,13 @@ class GatePlace:
         is_kept: the turn stays inside when it is open, until its first run is under way.
     """
 
-    __slots__ = ("_gate", "is_kept", "since_s")
-
-    def __init__(self, gate: TurnGate, since_s: float) -> None:
-        self._gate = gate
-        self.since_s = since_s
-        self.is_kept = False
+    _gate: TurnGate
+    since_s: float
+    is_kept: bool = False
 
     def keep(self) -> bool:
         """Stay inside when the turn is open, if others wait: else its run would stand in line with those of all that are open."""
-        self.is_kept = len(self._gate) > 0
+        self.is_kept = self._gate.has_waiting
         return self.is_kept
 
     def leave(self) -> None:
@@ -80,6 +79,11 @@ class TurnGate:
     def __len__(self) -> int:
         """The number of turns that wait."""
         return len(self._waiting)
+
+    @property
+    def has_waiting(self) -> bool:
+        """True while any turn waits."""
+        return bool(self._by_turn) and len(self._waiting) > 0
 
     def enter_at_once(self, turn: TurnKey) -> GatePlace | None:
         """Let a turn in that need not wait; None when it has to: see `enter`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -104,13 +104,23 @@ class TurnStarter:
                 if error.store == store:
                     raise
 
-    async def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+    def _start_admitted(self, message: p.StartTurn, place: GatePlace) -> Coroutine[Any, Any, p.TurnStarted]:
+        if self._versions.has_tree and not self._in_order.is_held(message.key):
+            plain = self._user_messages.plain(message, self._checked(message))
+            if plain is not None:
+                return self._start(message, plain, place)
+        return self._start_prepared(message, place)
+
+    async def _start_prepared(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
+        """Start a turn whose message takes time to prepare, or has to wait for that of another one of its session."""
         # Concurrent requests for one turn share a single save; later ones find the turn open.
         saving: ExitStack | None = None
         try:
             async with self._in_order.locked(message.key):
                 # This takes longer for some messages than for others, and turns begin in the order of their messages.
-                content = await self._checked(message)
+                if not self._versions.has_tree:
+                    await self._versions.load()
+                content = self._checked(message)
                 if message.repeatable and saves(message, content) and not messages.answers(content):
                     saving = ExitStack()
                     prepare = partial(self._user_messages.prepare, message, content)
@@ -119,19 +129,14 @@ class TurnStarter:
                 else:
                     prepared = await self._user_messages.prepare(message, content)
             if saving is None or not prepared.found.is_there:
-                while not isinstance(started := await self._start(message, prepared, place), p.TurnStarted):
-                    # An agent has begun to wait for the user's words, or waits no more.
-                    prepared = prepared._replace(found=started.found)
-                return started
+                return await self._start(message, prepared, place)
         finally:
             if saving is not None:
                 saving.close()
         return await self._join(message, prepared.found.agent)
 
-    async def _checked(self, message: p.StartTurn) -> Content:
+    def _checked(self, message: p.StartTurn) -> Content:
         """The content of a message that may begin a turn. Raises InvalidMessageError, UnknownAgentError."""
-        if not self._versions.has_tree:
-            await self._versions.load()
         topology = self._versions.current.routing.topology
         for name in message.config.agent_budgets or ():
             _ = topology[name]
@@ -153,32 +158,33 @@ class TurnStarter:
             await self._recovery.resume(key)
         return self._joined(key, agent)
 
-    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted | p.FindAgain:
+    async def _start(self, message: p.StartTurn, prepared: PreparedMessage, place: GatePlace) -> p.TurnStarted:
         """Open the turn and launch it, or join it if it is there already."""
-        found, actions = prepared.found, prepared.actions
-        invocation_id = found.invocation_id or message.invocation_id
-        key = (message.key, invocation_id)
-        if self._table.is_ending_or_resuming(key) or self._tasks.owes(key):
-            await self._tasks.settle(key)
-            await self._table.resumed(key)
-        running = self._table.get(key)
-        if (
-            running is not None
-            and running.task.life.is_stored
-            and message.event_id
-            and running.message.event.id == message.event_id
-        ):
-            # The request is repeated: the turn was opened with this very event.
-            return self._joined(key, running.agent, running.message.stored.seq)
-        if actions is not None and actions.state_delta:
-            message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
-        event = user_event(message, prepared.content, invocation_id, actions, self._user_messages.addressed(found.awaits))
-        # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
-        # The block lasts until the turn is launched, so that a reply which is out of date is known.
-        if invocation_id == message.invocation_id:
-            return await self._open_and_launch(message, prepared, event, key, place)
-        with self._table.opening(key):
-            return await self._open_and_launch(message, prepared, event, key, place)
+        while True:
+            found, actions = prepared.found, prepared.actions
+            invocation_id = found.invocation_id or message.invocation_id
+            key = (message.key, invocation_id)
+            if self._table.is_ending_or_resuming(key) or self._tasks.owes(key):
+                await self._tasks.settle(key)
+                await self._table.resumed(key)
+            running = self._table.get(key)
+            if running is not None and running.is_opened_with(message.event_id):
+                # The request is repeated.
+                return self._joined(key, running.agent, running.message.stored.seq)
+            if actions is not None and actions.state_delta:
+                message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
+            event = user_event(message, prepared.content, invocation_id, actions, self._user_messages.addressed(found.awaits))
+            # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
+            # The block lasts until the turn is launched, so that a reply which is out of date is known.
+            if invocation_id == message.invocation_id:
+                started = await self._open_and_launch(message, prepared, event, key, place)
+            else:
+                with self._table.opening(key):
+                    started = await self._open_and_launch(message, prepared, event, key, place)
+            if isinstance(started, p.TurnStarted):
+                return started
+            # An agent has begun to wait for the user's words, or waits no more.
+            prepared = prepared._replace(found=started.found)
 
     async def _open_and_launch(
         self, message: p.StartTurn, prepared: PreparedMessage, event: Event, key: TurnKey, place: GatePlace

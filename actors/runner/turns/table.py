@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
+import msgspec
+
 from actors.errors import RepeatMismatchError
 from actors.messages.session import TurnKey
 from actors.runner.running.running_turn import RunningTurn
@@ -13,7 +15,7 @@ from actors.runner.running.turn_task import TurnTask
 from actors.runner.turns.user_message import PreparedMessage
 
 
-class _Entry:
+class _Entry(msgspec.Struct, eq=False):
     """One turn, for as long as anything goes on with it.
 
     Attributes:
@@ -28,17 +30,14 @@ class _Entry:
         resumers: requests that hold `resuming` or wait for it.
     """
 
-    __slots__ = ("closing", "epochs", "fingerprint", "openings", "resumers", "resuming", "running", "saving")
-
-    def __init__(self) -> None:
-        self.running: RunningTurn | None = None
-        self.closing: TurnTask | None = None
-        self.epochs: dict[str, int] = {}
-        self.openings: list[OpeningTurn] = []
-        self.saving: asyncio.Task[PreparedMessage] | None = None
-        self.fingerprint = ""
-        self.resuming: asyncio.Lock | None = None
-        self.resumers = 0
+    running: RunningTurn | None = None
+    closing: TurnTask | None = None
+    epochs: dict[str, int] = {}
+    openings: list[OpeningTurn] = []
+    saving: asyncio.Task[PreparedMessage] | None = None
+    fingerprint: str = ""
+    resuming: asyncio.Lock | None = None
+    resumers: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -202,16 +201,13 @@ class TurnTable:
                 self._emptied = None
 
 
-class OpeningTurn:
+class OpeningTurn(msgspec.Struct, eq=False):
     """One request that opens a turn: see TurnTable.opening."""
 
-    __slots__ = ("_drop", "_entry", "_over", "_turn")
-
-    def __init__(self, entry: _Entry, turn: TurnKey, drop: Callable[[TurnKey, _Entry], None]) -> None:
-        self._entry = entry
-        self._turn = turn
-        self._drop = drop
-        self._over: asyncio.Future[None] | None = None
+    _entry: _Entry
+    _turn: TurnKey
+    _drop: Callable[[TurnKey, _Entry], None]
+    _over: asyncio.Future[None] | None = None
 
     def over(self) -> asyncio.Future[None]:
         """Done when the request is over."""

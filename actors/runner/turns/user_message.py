@@ -64,6 +64,13 @@ class UserMessages:
         self._limits = environment.limits
         self._versions = versions
 
+    def plain(self, message: p.StartTurn, content: Content) -> PreparedMessage | None:
+        """A message for which nothing has to be done before it is stored; None for any other: see `prepare`."""
+        answers = messages.answers(content)
+        if answers or self._needs_agent or self._takes_words(message, answers) or saves(message, content):
+            return None
+        return PreparedMessage(NOTHING_FOUND, content) if self._topology.root.input_schema is None else None
+
     async def prepare(self, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Do everything that comes before the message is stored; nothing when its turn is there already.
 
@@ -72,12 +79,14 @@ class UserMessages:
             InvalidMessageError, PluginFailedError: what plugins made of it.
             TooLargeError, ArtifactError: it cannot be stored.
         """
+        if (plain := self.plain(message, content)) is not None:
+            return plain
         answers = messages.answers(content)
         takes_words = self._takes_words(message, answers)
-        is_plain = not (answers or takes_words or self._needs_agent or saves(message, content))
-        if is_plain and self._topology.root.input_schema is None:
-            return PreparedMessage(NOTHING_FOUND, content)
-        found = NOTHING_FOUND if is_plain else await self._look_ahead(message, content, answers, takes_words=takes_words)
+        if answers or takes_words or self._needs_agent or saves(message, content):
+            found = await self._look_ahead(message, content, answers, takes_words=takes_words)
+        else:
+            found = NOTHING_FOUND
         agent = self._expected_agent(message, found)
         obstacles = self._versions.current.directory.obstacles
         if agent in obstacles:

@@ -210,13 +210,14 @@ class TurnClient:
         request = p.ReadTurn(key=turn.key, invocation_id=turn.invocation_id, after_seq=buffer.after_seq)
         turn.catch_up(buffer, await self._engine.session.read_turn(request), head_seq)
 
-    async def read_rest(self, turn: TurnState, buffer: EventBuffer) -> list[StoredEvent]:
-        """Read what a buffer that is behind lacks from the turn's log. Raises what `catch_up` raises."""
-        rest: list[StoredEvent] = []
+    async def read_all(self, turn: TurnState) -> list[StoredEvent]:
+        """All events of a turn so far, read from its log where they are not held. Raises what `catch_up` raises."""
+        buffer = turn.copy_events()
+        events = buffer.take_events()
         while buffer.is_behind:
             await self.catch_up(turn, buffer)
-            rest += buffer.take_events()
-        return rest
+            events += buffer.take_events()
+        return events
 
     async def leave(self) -> None:
         """Let go of the turns of a deployment that goes on: its Session actors keep nothing for this driver."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.errors import RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
@@ -45,23 +45,24 @@ class TurnState:
         is_detached: this driver follows the turn no more, and does not know how it ends.
     """
 
+    opened_seq = 0
+    is_repeated = False
+    ask_again: Callable[[TurnState], object] | None = None
+    agent = ""
+    outcome: AnyOutcome | None = None
+    error: BaseException | None = None
+    is_started = False
+    is_cancelled = False
+    is_detached = False
+
     def __init__(
         self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False, keeps: bool = True
     ) -> None:
         self.key = key
         self.invocation_id = invocation_id
         self.is_answer = is_answer
-        self.opened_seq = 0
-        self.is_repeated = False
-        self.ask_again: Callable[[TurnState], object] | None = None
-        self.agent = ""
-        self.outcome: AnyOutcome | None = None
-        self.error: BaseException | None = None
-        self.is_cancelled = False
-        self.is_detached = False
-        self._home = HomeProcess(key.app)
+        self._home = HomeProcess.here
         self._readers = TurnReaders(after_seq, keeps=keeps)
-        self.is_started = False
         self._changed = Changed()
 
     @property
@@ -138,7 +139,7 @@ class TurnState:
 
     def open_reader(self) -> EventBuffer:
         """A buffer with the turn's events; later ones are added to it until it is closed."""
-        self._home.check()
+        self._home.check(self.key.app)
         with self._changed.lock:
             return self._readers.open()
 
@@ -150,39 +151,44 @@ class TurnState:
         with self._changed.lock:
             self._readers.close(buffer)
 
+    def held_events(self) -> list[StoredEvent] | None:
+        """All events so far; None where some of them have to be read from the log: see `copy_events`."""
+        self._home.check(self.key.app)
+        with self._changed.lock:
+            return self._readers.held()
+
     def copy_events(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""
-        self._home.check()
+        self._home.check(self.key.app)
         with self._changed.lock:
             return self._readers.copy()
 
     def wait_until_started(self) -> None:
         """Wait until the turn is open, or could not start."""
-        self._home.check()
+        self._home.check(self.key.app)
         self._changed.wait_for(lambda: self.is_started or None, self._changed.starters)
 
     async def wait_until_started_async(self) -> None:
         """Wait until the turn is open, or could not start, on the running event loop."""
-        self._home.check()
+        self._home.check(self.key.app)
         await self._changed.wait_for_async(lambda: self.is_started, self._changed.starters)
 
     def wait_for_events(self, buffer: EventBuffer) -> list[StoredEvent]:
         """Wait until a reader's buffer has events, or has to read the log, or the turn is over, and take its events."""
-        self._home.check()
-        return self._changed.wait_for(lambda: buffer.take_events() if self._has_news(buffer) else None, self._changed.readers)
+        self._home.check(self.key.app)
+        return self._changed.wait_for(
+            lambda: buffer.take_events() if buffer.has_news or self.is_over else None, self._changed.readers
+        )
 
     async def wait_for_events_async(self, buffer: EventBuffer, wakeup: Wakeup) -> list[StoredEvent]:
         """Wait for events as `wait_for_events` does, on the event loop of `wakeup`."""
-        self._home.check()
+        self._home.check(self.key.app)
         while True:
             with self._changed.lock:
-                if self._has_news(buffer):
+                if buffer.has_news or self.is_over:
                     return buffer.take_events()
                 self._changed.readers.append(wakeup)
             await wakeup.wait()
-
-    def _has_news(self, buffer: EventBuffer) -> bool:
-        return buffer.has_news or self.is_over
 
     def catch_up(self, buffer: EventBuffer, page: TurnRead, head_seq: int) -> None:
         """Add a page of the log to a reader's buffer: see EventBuffer.catch_up."""
@@ -191,13 +197,13 @@ class TurnState:
 
     def wait_for_end(self) -> None:
         """Wait until the turn is over, and all is known of it: the reply to its start may come after its end."""
-        self._home.check()
-        self._changed.wait_for(lambda: (self.is_over and self.is_started) or None, self._changed.enders)
+        self._home.check(self.key.app)
+        self._changed.wait_for(lambda: (self.is_started and self.is_over) or None, self._changed.enders)
 
-    async def wait_for_end_async(self) -> None:
+    def wait_for_end_async(self) -> Coroutine[Any, Any, None]:
         """Wait on the running event loop: see `wait_for_end`."""
-        self._home.check()
-        await self._changed.wait_for_async(lambda: self.is_over and self.is_started, self._changed.enders)
+        self._home.check(self.key.app)
+        return self._changed.wait_for_async(lambda: self.is_started and self.is_over, self._changed.enders)
 
 
 class Changed:
@@ -271,22 +277,16 @@ class Wakeup:
         loop: of the coroutine.
     """
 
-    __slots__ = ("_is_set", "_waiting", "loop")
+    __slots__ = ("_waiting", "loop")
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._is_set = False
         self._waiting: asyncio.Future[None] | None = None
 
-    async def wait(self) -> None:
-        """Wait for the next `set`. One coroutine does so at a time."""
-        if not self._is_set:
-            self._waiting = self.loop.create_future()
-            try:
-                await self._waiting
-            finally:
-                self._waiting = None
-        self._is_set = False
+    def wait(self) -> asyncio.Future[None]:
+        """Done at the next `set`, which comes on this loop: not before the caller awaits it. One coroutine waits at a time."""
+        self._waiting = self.loop.create_future()
+        return self._waiting
 
     def ring(self) -> None:
         """Have `wait` return, from any thread."""
@@ -296,7 +296,6 @@ class Wakeup:
 
     def set(self) -> None:
         """Have `wait` return, on the loop."""
-        self._is_set = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 

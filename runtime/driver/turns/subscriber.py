@@ -126,8 +126,11 @@ class Subscriber:
         if turn in turns:
             turns.remove(turn)
         if not turns:
-            self._turns.pop(key, None)
-            self._heads.pop(key, None)
+            self._forget(key)
+
+    def _forget(self, turn: TurnKey) -> None:
+        self._turns.pop(turn, None)
+        self._heads.pop(turn, None)
 
     def joins(self, turn: TurnState) -> bool:
         """Feed one more object of a turn that it feeds already, without a word to the Session actor.
@@ -201,16 +204,21 @@ class Subscriber:
             if self.starting.turns:
                 self._unclaimed.setdefault(key, []).append(news)
             return
-        head_seq = next((event.seq for event in reversed(news.events) if event.seq), 0)
-        if head_seq > self._heads.get(key, 0):
-            self._heads[key] = head_seq
-        for turn in list(turns):
+        left: list[TurnState] = []
+        for turn in turns:
             # The end of the pause before an answer may come late, or twice: it is not that of the answer.
             outcome = news.outcome if not 0 < news.opened_seq < turn.opened_seq else None
             turn.feed(news.events, outcome, news.answers, woken)
-            if outcome is not None:
-                self.remove(turn)
-        if news.is_dropped and key in self._turns:
+            if outcome is None:
+                left.append(turn)
+        if not left:
+            self._forget(key)
+            return
+        self._turns[key] = left
+        head_seq = next((event.seq for event in reversed(news.events) if event.seq), 0)
+        if head_seq > self._heads.get(key, 0):
+            self._heads[key] = head_seq
+        if news.is_dropped:
             self._missing[key] = 0
             self._seek_soon()
 

@@ -216,20 +216,18 @@ class Turn:
             )
         self._state.wait_for_end()
         _raise_unknown_end(self._state)
-        buffer = self._state.copy_events()
-        stored = buffer.take_events()
-        if buffer.is_behind:
-            stored += self._client.run(self._client.read_rest(self._state, buffer))
+        stored = self._state.held_events()
+        if stored is None:
+            stored = self._client.run(self._client.read_all(self._state))
         return _result(self._state, self._types, stored)
 
     async def result_async(self) -> TurnResult:
         """Wait for the end of the turn on an event loop, as `await turn` does: see `result`."""
         await self._state.wait_for_end_async()
         _raise_unknown_end(self._state)
-        buffer = self._state.copy_events()
-        stored = buffer.take_events()
-        if buffer.is_behind:
-            stored += await self._client.run_async(self._client.read_rest(self._state, buffer))
+        stored = self._state.held_events()
+        if stored is None:
+            stored = await self._client.run_async(self._client.read_all(self._state))
         return _result(self._state, self._types, stored)
 
     def __await__(self) -> Generator[Any, None, TurnResult]:

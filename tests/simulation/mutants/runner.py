@@ -82,7 +82,8 @@ def late_replies_replace_newer_epochs() -> AbstractContextManager[object]:
 
 def turns_that_end_are_interrupted() -> AbstractContextManager[object]:
     """A cancel interrupts a turn also when how it ends is decided, and is being stored."""
-    return mock.patch.object(turn_life, "TABLE", {**turn_life.TABLE, ("ending", "cancelled"): "cancelled"})
+    table: Any = {**turn_life.TABLE, ("ending", "cancelled"): "cancelled"}
+    return mock.patch.object(turn_life, "_AFTER", turn_life.lives_after(table))
 
 
 def what_a_replaced_turn_had_heard_is_forgotten() -> AbstractContextManager[object]:

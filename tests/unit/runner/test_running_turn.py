@@ -112,7 +112,7 @@ def test_what_is_not_all_of_the_log_is_not_followed(origin: Origin, told: p.Tran
     begun = turn(origin)
     begun.is_fresh = False
     begun.follow(told)
-    assert (begun.is_fresh, begun.after) == (False, [])
+    assert (begun.is_fresh, list(begun.after)) == (False, [])
 
 
 def test_model_calls_in_the_log_count_at_least_and_what_was_counted_stays() -> None:
