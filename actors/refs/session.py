@@ -23,6 +23,9 @@ from actors.refs.base import Ref
 _OPENED = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
 """Replies to OpenTurn."""
 
+_OPENED_EARLY = (p.TurnBegun, p.TurnInLine)
+"""Those that may come before them."""
+
 
 class SessionRef(Ref):
     """Sends messages to the Session actor, one method each. Those that every turn calls hand the reply on without a step more."""
@@ -126,7 +129,7 @@ class SessionRef(Ref):
             return self._ask(message, _OPENED)
 
         def take(reply: p.Message) -> None:
-            if isinstance(reply, p.TurnBegun | p.TurnInLine):
+            if isinstance(reply, _OPENED_EARLY):
                 early(reply)
 
         return self._ask(message, _OPENED, once=True, early=take)

@@ -37,6 +37,8 @@ class Dispatch:
 
     def turn(self, turn: RunningTurn) -> Coroutine[Any, Any, p.AnyOutcome]:
         """Run the agent of a turn, or the supervisor at which the turn goes on. Raises FencedError, StoreError."""
+        if turn.progress is None:
+            return self._run_each(turn, (self._first_run(turn, turn.agent),), scope=None, resume=False)
         agents = self._routing.entries(turn, turn.agent, scope=None)
         is_late = turn.is_late_answer and self._routing.is_in_graph(turn.agent)
         if is_late:
@@ -47,8 +49,11 @@ class Dispatch:
             # What the log has of each run is all that counts from here on, answers included.
             turn.callers = []
         turn.may_end_early = len(agents) == 1 and (not turn.waiting or all(call.agent == agents[0] for call in turn.waiting))
-        runs = [Run(agent, None, turn.message.stored, parent=None, node=self._routing.own_task(agent)) for agent in agents]
+        runs = [self._first_run(turn, agent) for agent in agents]
         return self._run_each(turn, runs, scope=None, resume=is_resumed)
+
+    def _first_run(self, turn: RunningTurn, agent: str) -> Run:
+        return Run(agent, None, turn.message.stored, None, node=self._routing.own_task(agent))
 
     async def child(self, turn: RunningTurn, parent: Run, message: p.RunChild) -> p.AnyOutcome:
         """Run an agent for its supervisor, or for the agent that has it as a tool. Raises FencedError, StoreError."""

@@ -79,11 +79,13 @@ class RunningTurn:
     after: Sequence[p.StoredEvent] = ()
     state_seq = 0
     progress: p.TurnProgress | None = None
+    callers: Sequence[str] = ()
     waiting: Sequence[p.WaitingCall] = ()
     may_end_early = True
     llm_calls = 0
     transfers = 0
     losses: Mapping[str, int] = MappingProxyType({})
+    answerer = ""
     trace: TurnTrace | None = None
     leave_gate: Callable[[], None] | None = None
     _lost: Mapping[str, Sequence[object]] = MappingProxyType({})
@@ -97,9 +99,7 @@ class RunningTurn:
         *,
         state: bytes = b"",
         before: Sequence[p.StoredEvent] = (),
-        callers: Sequence[str] = (),
         traceparent: str = "",
-        answerer: str = "",
         version: str = "",
     ) -> None:
         self.ref = ref
@@ -111,10 +111,8 @@ class RunningTurn:
         self.state = state
         self.before = before
         self.is_fresh = True
-        self.callers = callers
         self.runs = Runs()
         self.traceparent = traceparent
-        self.answerer = answerer
         self.task = TurnTask()
         if not isinstance(origin, New):
             self.is_fresh = not isinstance(origin, Recovered)

@@ -37,6 +37,27 @@ from actors.runner.turns.user_message import PreparedMessage, UserMessages, need
 logger = logging.getLogger(__name__)
 
 
+class _Opening(msgspec.Struct, eq=False):
+    """A request that opens a turn.
+
+    Attributes:
+        message: the request.
+        prepared: its message.
+        event, raw: that as an event, and encoded.
+        key: the turn.
+        place: at the gate.
+        early: the turn in each epoch in which it has begun, while nothing says that it is stored.
+    """
+
+    message: p.StartTurn
+    prepared: PreparedMessage
+    event: Event
+    raw: bytes
+    key: TurnKey
+    place: GatePlace
+    early: list[RunningTurn] = []
+
+
 class TurnStarter:
     """Starts turns.
 
@@ -164,85 +185,78 @@ class TurnStarter:
             found, actions = prepared.found, prepared.actions
             invocation_id = found.invocation_id or message.invocation_id
             key = (message.key, invocation_id)
-            if self._table.is_ending_or_resuming(key) or self._tasks.owes(key):
+            if self._table.goes_on(key) or self._tasks.owes(key):
                 await self._tasks.settle(key)
                 await self._table.resumed(key)
-            running = self._table.get(key)
-            if running is not None and running.is_opened_with(message.event_id):
-                # The request is repeated.
-                return self._joined(key, running.agent, running.message.stored.seq)
+                running = self._table.get(key)
+                if running is not None and running.is_opened_with(message.event_id):
+                    # The request is repeated.
+                    return self._joined(key, running.agent, running.message.stored.seq)
             if actions is not None and actions.state_delta:
                 message = msgspec.structs.replace(message, state_delta={**message.state_delta, **actions.state_delta})
             event = user_event(message, prepared.content, invocation_id, actions, self._user_messages.addressed(found.awaits))
+            raw = encode_event(event) if needs_check(event, prepared) else encode(event)
+            opening = _Opening(message, prepared, event, raw, key, place)
             # `start_turn` has entered the id of the request itself; an answer goes to the turn that asked, under another id.
             # The block lasts until the turn is launched, so that a reply which is out of date is known.
             if invocation_id == message.invocation_id:
-                started = await self._open_and_launch(message, prepared, event, key, place)
+                started = await self._open_and_launch(opening)
             else:
                 with self._table.opening(key):
-                    started = await self._open_and_launch(message, prepared, event, key, place)
+                    started = await self._open_and_launch(opening)
             if isinstance(started, p.TurnStarted):
                 return started
             # An agent has begun to wait for the user's words, or waits no more.
             prepared = prepared._replace(found=started.found)
 
-    async def _open_and_launch(
-        self, message: p.StartTurn, prepared: PreparedMessage, event: Event, key: TurnKey, place: GatePlace
-    ) -> p.TurnStarted | p.FindAgain:
-        raw = encode_event(event) if needs_check(event, prepared) else encode(event)
-        # One in each epoch in which the turn has begun, while nothing says that it is stored.
-        early: list[RunningTurn] = []
-
-        def begin(begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
-            agent = CONTROLLER if message.flow else version.routing.select(begun.authors, prepared.found.caller)
-            config = message.config.after(begun.progress.config) if begun.progress is not None else message.config
-            opening = OpeningMessage(event, p.StoredEvent(begun.seq, raw), config)
-            return _in_place_of(early, self._launch(key, agent, opening, begun, version, message.traceparent))
-
-        def take_early(reply: p.EarlyOpenTurnReply) -> None:
-            # One of a version that is to be loaded begins when it is stored.
-            if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
-                if not early or early[-1].ref.epoch != reply.epoch:
-                    early.append(begin(reply, version))
-                if place.keep():
-                    early[-1].leave_gate = place.leave
-                    return
-            place.leave()
-
+    async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted | p.FindAgain:
+        key, early = opening.key, opening.early
         try:
-            opened = await self._open(self._request(message, prepared, key[1], raw), take_early)
+            opened = await self._open(self._request(opening), partial(self._take_early, opening))
         except BaseException:
             # It is not stored: nothing runs on of what has begun.
             for turn in early:
                 turn.task.give_up()
             raise
         match opened:
-            case p.FindAgain():
-                return opened
-            case p.TurnJoined():
-                if opened.is_lost:
-                    await self._recovery.resume(key)
-                return self._joined(key, opened.agent, opened.seq)
-            case p.TurnResumed():
-                turn = _in_place_of(early, await self._recovery.run(key, opened))
             case p.TurnBegun():
                 if early and early[-1].ref.epoch == opened.epoch:
                     turn = early[-1]
                     turn.task.note_stored()
                 else:
                     ref = p.TurnRef(*key, opened.epoch, generation=opened.generation)
-                    turn = begin(opened, await self._tasks.version_of(ref, opened.version))
+                    turn = self._launch(opening, opened, await self._tasks.version_of(ref, opened.version))
                     turn.task.note_stored()
                     # The agent first: the driver does not wait for this reply.
                     await asyncio.sleep(0)
+            case p.TurnResumed():
+                turn = _in_place_of(early, await self._recovery.run(key, opened))
+            case p.TurnJoined():
+                if opened.is_lost:
+                    await self._recovery.resume(key)
+                return self._joined(key, opened.agent, opened.seq)
+            case p.FindAgain():
+                return opened
         return p.TurnStarted(invocation_id=key[1], agent=turn.agent, seq=opened.seq)
 
-    def _request(self, message: p.StartTurn, prepared: PreparedMessage, invocation_id: str, raw: bytes) -> p.OpenTurn:
+    def _take_early(self, opening: _Opening, reply: p.EarlyOpenTurnReply) -> None:
+        place, early = opening.place, opening.early
+        # One of a version that is to be loaded begins when it is stored.
+        if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
+            if not early or early[-1].ref.epoch != reply.epoch:
+                early.append(self._launch(opening, reply, version))
+            if place.keep():
+                early[-1].leave_gate = place.leave
+                return
+        place.leave()
+
+    def _request(self, opening: _Opening) -> p.OpenTurn:
+        message, prepared = opening.message, opening.prepared
         return p.OpenTurn(
             key=message.key,
-            invocation_id=invocation_id,
+            invocation_id=opening.key[1],
             repeatable=message.repeatable,
-            event=raw,
+            event=opening.raw,
             answers=prepared.answers,
             takes_words=prepared.takes_words,
             awaits=prepared.found.awaits,
@@ -278,6 +292,8 @@ class TurnStarter:
                 request = msgspec.structs.replace(request, epoch=request.epoch + 1, repeatable=True)
                 continue
             match opened:
+                case p.TurnBegun():
+                    return opened
                 case p.InterruptFirst():
                     # Sent again, should the Session actor be lost, when it may have begun and ended.
                     request = msgspec.structs.replace(request, interrupting=opened.invocation_id, repeatable=True)
@@ -300,25 +316,26 @@ class TurnStarter:
             raise opened
         return cast(p.OpenTurnReply, opened)
 
-    def _launch(
-        self, key: TurnKey, agent: str, message: OpeningMessage, begun: p.TurnBegun, version: VersionParts, caller: str
-    ) -> RunningTurn:
+    def _launch(self, opening: _Opening, begun: p.TurnBegun, version: VersionParts) -> RunningTurn:
+        message, config, progress = opening.message, opening.message.config, begun.progress
+        if progress is not None:
+            config = config.after(progress.config)
         turn = RunningTurn(
-            p.TurnRef(*key, begun.epoch, generation=begun.generation),
-            agent,
-            message,
-            Answered(begun.progress) if begun.progress is not None else NEW,
+            p.TurnRef(*opening.key, begun.epoch, generation=begun.generation),
+            CONTROLLER if message.flow else version.routing.select(begun.authors, opening.prepared.found.caller),
+            OpeningMessage(opening.event, p.StoredEvent(begun.seq, opening.raw), config),
+            NEW if progress is None else Answered(progress),
             state=begun.state,
             before=begun.before,
             traceparent=begun.traceparent,
-            answerer=caller if begun.progress is not None else "",
             version=begun.version,
         )
-        if begun.progress is not None:
-            turn.callers = version.routing.waiting_callers(begun.progress)
-            turn.waiting = version.routing.waiting_calls(begun.progress)
+        if progress is not None:
+            turn.answerer = message.traceparent
+            turn.callers = version.routing.waiting_callers(progress)
+            turn.waiting = version.routing.waiting_calls(progress)
         self._tasks.launch(turn)
-        return turn
+        return _in_place_of(opening.early, turn)
 
     def _joined(self, key: TurnKey, agent: str, seq: int = 0) -> p.TurnStarted:
         running = self._table.get(key)

@@ -42,7 +42,7 @@ class _Entry(msgspec.Struct, eq=False):
     @property
     def is_idle(self) -> bool:
         """Nothing goes on with the turn."""
-        return not (self.running or self.closing or self.openings or self.saving or self.resumers)
+        return not (self.openings or self.running or self.closing or self.saving or self.resumers)
 
 
 class TurnTable:
@@ -112,10 +112,10 @@ class TurnTable:
             entry.running = None
             self._drop(running.key, entry)
 
-    def is_ending_or_resuming(self, turn: TurnKey) -> bool:
-        """True while `closed` or `resumed` would wait."""
+    def goes_on(self, turn: TurnKey) -> bool:
+        """True while the turn runs, or `closed` or `resumed` would wait."""
         entry = self._entries.get(turn)
-        return entry is not None and (entry.closing is not None or entry.resumers > 0)
+        return entry is not None and bool(entry.running or entry.closing or entry.resumers)
 
     async def closed(self, turn: TurnKey) -> None:
         """Wait while the turn is being closed."""
