@@ -23,13 +23,14 @@ class TurnReaders:
             have yet to get: for what is followed for hours.
     """
 
+    _open: Sequence[EventBuffer] = ()
+    _late: Sequence[EventBuffer] = ()
+    """Those that read the log up to now, and then get the answers under way."""
+
     def __init__(self, after_seq: int, *, keeps: bool = True) -> None:
         self._kept = EventBuffer(after_seq)
         self._keeps = self._keeps_partials = keeps
         self._answers: dict[Stream, AnswerPartials] = {}
-        self._open: Sequence[EventBuffer] = ()
-        # Those that read the log up to now, and then get the answers under way.
-        self._late: Sequence[EventBuffer] = ()
 
     @property
     def after_seq(self) -> int:
@@ -82,7 +83,8 @@ class TurnReaders:
 
     def skip(self, seq: int) -> None:
         """Drop the events up to `seq`, those too that have yet to come."""
-        for buffer in (self._kept, *self._open):
+        self._kept.skip(seq)
+        for buffer in self._open:
             buffer.skip(seq)
 
     def open(self) -> EventBuffer:

@@ -30,9 +30,10 @@ class Subscribers:
     def permanent(self, key: SessionKey) -> Subscriber:
         """The subscriber for turns that are started here: one for each Session actor that has any."""
         session = self._engine.session.of(key)
-        if session not in self._permanent:
-            self._permanent[session] = Subscriber(session, self._name, self._on_lost, is_permanent=True)
-        return self._permanent[session]
+        subscriber = self._permanent.get(session)
+        if subscriber is None:
+            subscriber = self._permanent[session] = Subscriber(session, self._name, self._on_lost, is_permanent=True)
+        return subscriber
 
     def single(self, key: SessionKey) -> Subscriber:
         """A new subscriber for a turn that may have events already: it gets those before the new ones, and none twice."""
