@@ -52,7 +52,7 @@ class Actor:
         """Handle one encoded message and return the encoded reply. Errors do not leave it: they are replied as `ErrorReply`."""
         replies = _AwaitedReply()
         rest = self.begin(raw, replies)
-        return await (replies.last if rest is None else rest)
+        return await (replies.last() if rest is None else rest)
 
     def begin(self, raw: bytes, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
         """The same without a task, which costs more than most messages, if that can be: then nothing is returned.
@@ -98,44 +98,52 @@ class Actor:
         return _error_reply(reason.with_traceback(error.__traceback__))
 
 
-class OwedReply:
-    """The reply to a message that is handled without a task. One of `give`, `repeat` and `fail` is called, once."""
+class OwedReply(msgspec.Struct, eq=False):
+    """The reply to a message that is handled without a task. One of `give`, `repeat` and `fail` is called, once.
 
-    __slots__ = ("_actor", "_early", "_message", "_replies")
+    Attributes:
+        early: what was sent early.
+    """
 
-    def __init__(self, actor: Actor, message: Message, replies: Replies) -> None:
-        self._actor = actor
-        self._message = message
-        self._replies = replies
-        self._early = b""
+    actor: Actor
+    message: Message
+    replies: Replies
+    early: bytes = b""
 
     def give_early(self, reply: Message) -> None:
         """Send it early. What it says becomes true with `repeat`, which sends it once more."""
-        self._early = encode(reply)
-        self._replies.reply_early(self._early)
+        self.early = encode(reply)
+        self.replies.reply_early(self.early)
 
     def repeat(self) -> None:
         """Send what was sent early as the last reply."""
-        self._replies.reply(self._early)
+        self.replies.reply(self.early)
 
     def give(self, reply: Message) -> None:
         """Send it."""
-        self._replies.reply(encode(reply))
+        self.replies.reply(encode(reply))
 
     def fail(self, error: BaseException) -> None:
         """Send an error in its place."""
-        self._replies.reply(self._actor.failure(self._message, error))
+        self.replies.reply(self.actor.failure(self.message, error))
 
 
-class _AwaitedReply:
-    """Takes the replies for a task that waits for the last one, `last`."""
+class _AwaitedReply(msgspec.Struct, eq=False):
+    """Takes the replies for a task that waits for the last one, if the message needs none itself."""
 
-    def __init__(self) -> None:
-        self.last: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    raw: bytes | None = None
+    waiting: asyncio.Future[bytes] | None = None
+
+    async def last(self) -> bytes:
+        if self.raw is not None:
+            return self.raw
+        self.waiting = asyncio.get_running_loop().create_future()
+        return await self.waiting
 
     def reply(self, raw: bytes) -> None:
-        if not self.last.done():
-            self.last.set_result(raw)
+        self.raw = raw
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(raw)
 
     def reply_early(self, raw: bytes) -> None:
         reply = EARLY_REPLY.get()

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY, Replies
 from runtime.transport.io.connection import Connection
@@ -91,24 +93,21 @@ class ServedClient:
             self.connection.replied()
 
 
-class _Replies:
+class _Replies(msgspec.Struct, eq=False):
     """Takes the replies to one request."""
 
-    __slots__ = ("_client", "_number")
-
-    def __init__(self, client: ServedClient, number: int) -> None:
-        self._client = client
-        self._number = number
+    client: ServedClient
+    number: int
 
     def reply(self, raw: bytes) -> None:
-        client = self._client
-        client.side.reply(self._number, raw)
+        client = self.client
+        client.side.reply(self.number, raw)
         if client.connection is not None:
             client.connection.replied()
 
     def reply_early(self, raw: bytes) -> None:
-        client = self._client
-        client.side.reply_early(self._number, raw)
+        client = self.client
+        client.side.reply_early(self.number, raw)
         if client.connection is not None:
             client.connection.pump()
 
