@@ -142,7 +142,7 @@ def test_many_things_go_wrong() -> None:
 
 
 def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered() -> None:
-    wanted = {"follow": {"Finished", "InvocationNotFoundError"}, "answer": {"Finished", "RequestError"}}
+    wanted = {"follow": {"Finished", "InvocationNotFoundError"}, "answer": {"Finished", "TurnStateError"}}
     ends: dict[str, set[str]] = {how: set() for how in wanted}
     for seed in range(SEEDS // 2):
         _, result, _ = check(case(seed), reference(seed // PLANS)[1])
