@@ -135,7 +135,7 @@ def test_of_two_answers_in_line_behind_another_turn_the_first_is_taken() -> None
         answers = [response for event in events if event.author == "user" for response in event.function_responses()]
         return sorted(how for how, _ in ends), len(answers)
 
-    assert play_scene(asking, script) == (["Finished", "RequestError"], 1)
+    assert play_scene(asking, script) == (["Finished", "TurnStateError"], 1)
 
 
 def test_what_a_lost_agent_has_asked_for_ends_before_it_is_begun_again() -> None:

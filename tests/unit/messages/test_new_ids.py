@@ -18,7 +18,7 @@ def test_ids_are_those_of_uuids_and_no_two_are_equal() -> None:
 
 
 def test_ids_are_in_the_order_of_the_times_at_which_they_were_made() -> None:
-    times = [0.0, 1.0, 1.001, 1_700_000_000.5, 1_700_000_000.502, 4_000_000_000.0]
+    times = [0.0, 1.0, 1.25, 1_700_000_000.5, 1_700_000_000.75, 4_000_000_000.0]
     ids = []
     for at_s in times:
         with mock.patch.object(event, "now_s", return_value=at_s):
