@@ -179,7 +179,7 @@ def _told_is_true(told: Told, result: Result) -> Iterator[str]:
     is_there = any(event.author == "user" and _has_answer(event, told.call_id) for event in result.log)
     if told.how == "answer" and told.ended == "TurnCancelledError" and not is_there and result.turns[told.turn] == "paused":
         yield f"a driver was told that {told.turn} was cancelled, and it still waits for the answer"
-    if told.how == "answer" and told.ended == "RequestError" and not is_there and result.turns.get(told.turn) == "paused":
+    if told.how == "answer" and told.ended == "TurnStateError" and not is_there and result.turns.get(told.turn) == "paused":
         yield f"an answer to {told.turn} was refused, and it still waits for the answer"
     failed = {event.error_code for event in result.log if event.invocation_id == told.turn}
     if told.how == "follow" and told.ended not in (OUTCOMES | STORE_ERRORS | failed | {"", "InvocationNotFoundError"}):

@@ -257,7 +257,7 @@ class Simulation:
             # The lost driver may have sent the answer.
             await asyncio.sleep(SETTLE_S)
             told = await self._send_answer(invocation_id, call_id, self.said(call_id, yes=True))
-        while told.ended == "RequestError" or not told.ended:
+        while told.ended == "TurnStateError" or not told.ended:
             told = await self._follow(Driver(self.world), invocation_id, "attach")
         return told
 

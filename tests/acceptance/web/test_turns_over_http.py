@@ -274,7 +274,7 @@ async def test_a_failed_turn_is_retried(client: httpx2.AsyncClient, turns: str) 
     assert epochs == 3
     done = (await client.post(turns, json={"message": "hi"})).json()
     refused = await client.post(path(turns, done["invocationId"], "retry"))
-    assert (refused.status_code, refused.json()["type"]) == (400, "RequestError")
+    assert (refused.status_code, refused.json()["type"]) == (409, "TurnStateError")
     assert "it is finished, and only a failed one can" in refused.json()["detail"]
     assert (await client.post(path(turns, "none", "retry"))).status_code == 404
     # From a step of it a finished one runs again.
