@@ -69,7 +69,7 @@ class EngineClient:
         self._home = HomeProcess.here
         self.engine.prepare()
         clock = self.engine.loop_clock
-        portal = Portal(f"raygrove-{self.app_name}", clock.new_event_loop() if clock is not None else None)
+        portal = Portal(self.app_name, clock.new_event_loop() if clock is not None else None)
         try:
             with existing_left_out():
                 portal.run(self.engine.start())

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 if sys.platform == "win32":
@@ -22,7 +23,7 @@ if sys.platform == "win32":
 else:
     from uvloop import new_event_loop
 
-from actors.errors import ForkedProcessError
+from actors.errors import ForkedProcessError, RuntimeClosedError
 
 T = TypeVar("T")
 
@@ -102,17 +103,16 @@ class LoopCall(Generic[T]):
 
     Args:
         loop: the portal's.
-        work: the coroutine.
         ended: called on the loop when it has ended.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ended: Callable[[LoopCall[T]], object]) -> None:
         self._loop = loop
         self._ended = ended
         self._task: asyncio.Task[T]
-        loop.call_soon_threadsafe(self._start, work)
 
-    def _start(self, work: Work[T]) -> None:
+    def start(self, work: Work[T]) -> None:
+        """Run the coroutine. Called on the loop, once."""
         self._task = self._loop.create_task(work)
         self._task.add_done_callback(self._end)
 
@@ -141,18 +141,23 @@ class Portal:
     """Runs coroutines for other threads.
 
     Args:
-        name: of the thread.
+        app_name: of the Runtime whose it is.
         loop: its event loop; None: a new one.
     """
 
-    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, app_name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._app_name = app_name
         self._loop = loop or new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._has_ended = False
+        self._thread = threading.Thread(target=self._serve, name=f"raygrove-{app_name}", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        # Whoever asks for something looks at this afterwards: what was asked for before is cancelled here.
+        self._has_ended = True
+        self._loop.run_until_complete(_cancel_all())
 
     def is_current_thread(self) -> bool:
         """True on the portal's own thread, which must not wait for its loop."""
@@ -163,15 +168,29 @@ class Portal:
         return self._loop.time()
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Have the loop call a function, without waiting for it."""
-        self._loop.call_soon_threadsafe(callback)
+        """Have the loop call a function, without waiting for it. Raises RuntimeClosedError."""
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            raise self._closed() from None
+        if self._has_ended:
+            raise self._closed()
+
+    def _closed(self) -> RuntimeClosedError:
+        return RuntimeClosedError(self._app_name, "is closed")
 
     def begin_call(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
-        """Start a coroutine, and have the loop call `ended` with it at its end."""
-        return LoopCall(self._loop, work, ended)
+        """Start a coroutine, and have the loop call `ended` with it at its end. Raises RuntimeClosedError."""
+        call = LoopCall(self._loop, ended)
+        try:
+            self.call_soon(partial(call.start, work))
+        except RuntimeClosedError:
+            _give_up(work)
+            raise
+        return call
 
     def run(self, work: Work[T]) -> T:
-        """Run a coroutine and wait for its result. Raises what it raises."""
+        """Run a coroutine and wait for its result. Raises RuntimeClosedError, and what it raises."""
         bell = Bell()
         call = self.begin_call(work, lambda call: bell.ring())
         try:
@@ -182,8 +201,15 @@ class Portal:
         return call.result()
 
     async def run_async(self, work: Work[T]) -> T:
-        """Run a coroutine for a caller on another event loop. Raises what it raises."""
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run a coroutine for a caller on another event loop. Raises RuntimeClosedError, and what it raises."""
+        try:
+            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            _give_up(work)
+            raise self._closed() from None
+        if self._has_ended:
+            _give_up(work)
+            raise self._closed()
         try:
             return await asyncio.wrap_future(future)
         finally:
@@ -193,10 +219,16 @@ class Portal:
     def close(self) -> None:
         """Cancel what still runs on the loop and end the thread. What does not hear of it is left behind with the loop."""
         if self._thread.is_alive():
-            self.run(_cancel_all())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+def _give_up(work: Work[object]) -> None:
+    """Have Python not warn of a coroutine that is never run."""
+    # The loop may just be cancelling it.
+    with suppress(ValueError):
+        work.close()
 
 
 async def _cancel_all() -> None:
