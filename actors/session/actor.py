@@ -137,10 +137,14 @@ class SessionActor(Actor):
         return {kind: self._placements.guarded(kind, handler, only_asks=kind in QUERIES) for kind, handler in in_line.items()}
 
     def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
-        """Those of the two messages that each turn has. Where there are several stores, users' placements are looked up first."""
+        """Those of the messages that each turn has. Where there are several stores, users' placements are looked up first."""
         if self._placements.is_one_of_several:
             return {}
-        return {p.OpenTurn: self._opener.open_turn_quickly, p.Append: self._writer.append_quickly}
+        return {
+            p.OpenTurn: self._opener.open_turn_quickly,
+            p.Append: self._writer.append_quickly,
+            p.TellPartial: self._writer.tell_partial_quickly,
+        }
 
     def _all_handlers(self) -> Mapping[type[p.Message], Handler]:
         return {

@@ -138,6 +138,17 @@ class TurnWriter:
             await self._logs.opened(log)
             if log.turn is not turn or not turn.is_written_by(message.turn):
                 raise FencedError(message.turn.invocation_id, message.turn.epoch)
+        return self._told(turn, message)
+
+    def tell_partial_quickly(self, message: p.TellPartial, owed: OwedReply) -> bool:
+        """The same where nothing has to be waited for: see QuickHandler."""
+        found = self._lookup.at_hand(message.turn)
+        if found is None or found[0].is_opening:
+            return False
+        owed.give(self._told(found[1], message))
+        return True
+
+    def _told(self, turn: SessionTurn, message: p.TellPartial) -> p.Ack | p.TellAgain:
         partials = [p.StoredEvent(0, raw) for raw in message.events]
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
         # Drivers may have the beginning of an attempt that was lost together with the Session actor before.

@@ -1,10 +1,11 @@
-"""The two messages of a plain turn need no task: they are taken in the step in which they come, and replied to from the disk."""
+"""The messages of a plain turn need no task: they are taken in the step in which they come, and replied to from the disk."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.messages import protocol as p
@@ -102,6 +103,21 @@ async def test_each_gets_the_error_of_the_store_once_and_the_next_turn_begins(se
     sent(session, ending(session, begun, "e-3", "three"))
     await session.actor._access.commits.drain()
     assert session.positions() == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("told")
+async def test_a_partial_is_told_at_once_when_the_message_before_it_is_on_disk(session: SessionFixture) -> None:
+    held = HeldCommits(session.store)
+    (begun,) = sent(session, opening(session, "e-2")).early
+    end = ending(session, begun, "e-2")
+    partial = p.TellPartial(turn=end.turn, events=end.events, first=0)
+    waiting = asyncio.create_task(needs_a_task(session, partial))
+    await settled()
+    assert not waiting.done()
+    held.let_go()
+    assert isinstance(await waiting, p.Ack)
+    assert isinstance(sent(session, msgspec.structs.replace(partial, first=1)).last[0], p.Ack)
+    assert (await session.news("d"))[1] == [(0, "two"), (0, "two")]
 
 
 @pytest.mark.usefixtures("told")
