@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
@@ -64,7 +65,8 @@ class TurnAdmission:
             DrainingError: the deployment is about to be stopped, and the turn is new.
             TurnCancelledError: it was cancelled meanwhile.
         """
-        since_s = asyncio.get_running_loop().time()
+        clock = asyncio.get_running_loop().time
+        since_s = clock()
         if self._drain.may_refuse:
             refusal = await self._drain.refusal(message.key, message.sent_s)
             if refusal is not None and turn not in self._backlog:
@@ -84,14 +86,14 @@ class TurnAdmission:
             except BaseException:
                 self._backlog.remove(turn)
                 raise
-        return AdmittedTurn(self, turn, place, since_s)
+        return AdmittedTurn(self, turn, place, since_s, clock)
 
-    def leave(self, turn: TurnKey, place: GatePlace, since_s: float, *, has_begun: bool) -> None:
-        """The turn was opened, or cannot be."""
+    def leave(self, turn: TurnKey, place: GatePlace, since_s: float, clock: Callable[[], float], *, has_begun: bool) -> None:
+        """The turn was opened, or cannot be. `clock`: that of `since_s`."""
         if not (has_begun and place.is_kept):
             place.leave()
         if has_begun:
-            self._telemetry.turn_waited(asyncio.get_running_loop().time() - since_s)
+            self._telemetry.turn_waited(clock() - since_s)
         self._backlog.remove(turn)
 
     def cancel(self, turn: TurnKey) -> None:
@@ -147,9 +149,10 @@ class AdmittedTurn(msgspec.Struct, eq=False):
     _turn: TurnKey
     _place: GatePlace
     _since_s: float
+    _clock: Callable[[], float]
 
     def __enter__(self) -> GatePlace:
         return self._place
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._admission.leave(self._turn, self._place, self._since_s, has_begun=kind is None)
+        self._admission.leave(self._turn, self._place, self._since_s, self._clock, has_begun=kind is None)
