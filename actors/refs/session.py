@@ -280,23 +280,30 @@ class SessionRef(Ref):
 
     async def rewind(self, message: p.RewindRequest) -> None:
         """Hide a turn and all after it. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError."""
-        try:
-            await self._ask(message, p.Ack, once=True)
-        except ActorRestartsError:
-            # It may have been rewound before the actor was lost.
-            await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
+        await self._change_once(message)
 
     async def fork(self, message: p.ForkSession) -> None:
         """Make a fork of a session: see `SessionForks.fork`. Raises what that raises."""
+        await self._change_once(message)
+
+    async def _change_once(self, message: p.RewindRequest | p.ForkSession) -> None:
         try:
             await self._ask(message, p.Ack, once=True)
         except ActorRestartsError:
-            # It may have been made before the actor was lost.
+            # It may have been done before the actor was lost.
             await self._ask(msgspec.structs.replace(message, again=True), p.Ack)
 
     async def open_store(self) -> None:
         """Open the session store. Raises StoreError when it cannot be used."""
         await self._ask(p.OpenStore(), p.Ack)
+
+    async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
+        """Ask one Session actor to tell another one of changes of states that sessions share. Raises StoreError."""
+        return await self._ask(message, p.StatesWatched)
+
+    async def forget_states(self, message: p.ForgetStates) -> None:
+        """Tell one Session actor of such changes. Raises StoreError."""
+        await self._ask(message, p.Ack)
 
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Let new requests of a user wait, and tell what of the user is still under way. Raises StoreError."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -39,6 +40,8 @@ from actors.session.query_line import QUERIES, QueryLine
 from actors.session.retention import Retention
 from actors.session.schedules import Schedules
 from actors.session.services import SessionServices
+from actors.session.sharing.news import StateNews
+from actors.session.sharing.peers import Peers
 from actors.session.spending.accounts import BudgetAccounts
 from actors.session.spending.day_sums import DaySums
 from actors.session.spending.reserving import COUNTED_OF_BUDGETS, TurnBudgets
@@ -75,12 +78,15 @@ class SessionActor(Actor):
 
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
         limits, clock = environment.limits, environment.clock
+        steady_clock = clock or time.monotonic
         self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED, *COUNTED_OF_BUDGETS), 0))
         self._access = access = StoreAccess(
-            environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced
+            environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced, steady_clock
         )
         self._versions = versions = SessionVersions(environment, access)
         reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)
+        peers = Peers(shard, environment.peers)
+        self._state_news = StateNews(access, shared, peers, steady_clock, is_successor=environment.is_successor)
         user_holds = UserHolds(clock)
         self._logs = logs = SessionLogs(access, reader, shared, limits.max_cache_bytes, clock, user_holds)
         self._queries = LogQueries(logs, reader)
@@ -185,6 +191,8 @@ class SessionActor(Actor):
             p.RewindRequest: self._services.rewind,
             p.ForkSession: self._forks.fork,
             p.OpenStore: self.open_store,
+            p.WatchStates: self._state_news.watch_states,
+            p.ForgetStates: self._state_news.forget_states,
             p.HoldUser: self._users.hold_user,
             p.RemoveUser: self._users.remove_user,
             p.ReleaseUser: self._users.release_user,
@@ -245,6 +253,7 @@ class SessionActor(Actor):
         """Write what waits, then close the stores."""
         self._subscriptions.close()
         self._due_times.close()
+        await self._state_news.close()
         await self._recorded.close()
         await self._memory.close()
         await self._access.close()

@@ -13,6 +13,7 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.usage import Price
 from actors.messages.operating.versions import NO_VERSIONS, TreeVersion, VersionRecord
 from actors.messages.topology import Topology
+from actors.session.sharing.peers import FindPeers
 
 
 class StorePlace(NamedTuple):
@@ -52,6 +53,9 @@ class SessionEnvironment:
         version_source: where those are that it gets later; None: it gets none.
         place: of the store among several.
         now_s: the time by which schedules go, in seconds since the epoch.
+        peers: finds the other Session actors over the same store, which change states that sessions share; None: they cannot be
+            reached, and the store is asked for these states for each turn.
+        is_successor: the actor takes the place of one that was lost.
         looks_again: requests that wait for news, or for what is due, look again from time to time: the machine's clock may be
             set, and those that wait may be gone. With the clock of a test each look would be a step.
     """
@@ -72,4 +76,6 @@ class SessionEnvironment:
     version_source: VersionSource | None = None
     place: StorePlace = ONLY_STORE
     now_s: Callable[[], float] = now_s
+    peers: FindPeers | None = None
+    is_successor: bool = False
     looks_again: bool = True

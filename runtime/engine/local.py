@@ -29,6 +29,7 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
+from actors.session.sharing.peers import FindPeers
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.local_agents import LocalDirectory, LocalLink, LocalTrees
@@ -141,10 +142,22 @@ class LocalEngine:
             kept_versions=[deployment.tree.version],
             version_source=self.trees,
             place=place.store,
+            peers=self._peers(place),
             looks_again=self.loop_clock is None,
         )
         actor = SessionActor(environment, place.name, place.shard)
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
+
+    def _peers(self, place: SessionActorPlace) -> FindPeers | None:
+        """Finds the other Session actors of a store."""
+        # With the clock of a test each renewal would be a step.
+        if place.shard.of == 1 or self.loop_clock is not None:
+            return None
+
+        async def find() -> Mapping[int, SessionRef]:
+            return dict(enumerate(self.session.stores[place.store.number].shards))
+
+        return find
 
     def _create_runner(self, shard: Shard) -> RunnerRef:
         deployment = self._deployment

@@ -54,6 +54,7 @@ from actors.messages.protocol.mcp import (
     StopMcpCall,
 )
 from actors.messages.protocol.operating.batches import BatchesReply, BatchItemsReply, ListBatches, ListBatchItems, SaveBatch
+from actors.messages.protocol.operating.shared_states import ForgetStates, StatesWatched, WatchStates
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.placing.moves import (
     AdmitUser,
@@ -230,6 +231,7 @@ __all__ = [
     "FindTurn",
     "Finished",
     "ForgetSession",
+    "ForgetStates",
     "ForkSession",
     "GetDrain",
     "GetModelCalls",
@@ -320,6 +322,7 @@ __all__ = [
     "StageUserRows",
     "StartTurn",
     "StateBefore",
+    "StatesWatched",
     "Statistics",
     "Stop",
     "StopBranch",
@@ -365,5 +368,6 @@ __all__ = [
     "WaitingCall",
     "WaitingCallsReply",
     "WatchSchedules",
+    "WatchStates",
     "decode_outcome",
 ]

@@ -23,7 +23,7 @@ from actors.messages.protocol import (
     users,
 )
 from actors.messages.protocol.base import Message
-from actors.messages.protocol.operating import batches
+from actors.messages.protocol.operating import batches, shared_states
 from actors.messages.protocol.placing import moves, seats
 from actors.messages.protocol.schedules import changes, due
 
@@ -37,6 +37,7 @@ _MODULES = (
     subscriptions,
     turn_queries,
     sessions,
+    shared_states,
     users,
     seats,
     moves,

@@ -17,6 +17,7 @@ OF_ANY_STORE = (
     p.FindOldSessions,
     p.GetDrain,
     p.GetPlacement,
+    p.ForgetStates,
     p.GetStatistics,
     p.GetStoreSeat,
     p.GetTopology,
@@ -39,6 +40,7 @@ OF_ANY_STORE = (
     p.TakeStoreSeat,
     p.Unsubscribe,
     p.UseVersions,
+    p.WatchStates,
 )
 """Messages that are sent to one Session actor, or to each of them, and concern its store, whether a user is in it or not."""
 

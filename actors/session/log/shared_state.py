@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from actors.errors import StoreError
 from actors.interfaces.records import VersionedState
@@ -24,14 +24,16 @@ class SharedState(dict[str, Any]):
     Attributes:
         version: in which it was read last; -1: it was not read yet.
         is_stale: it may have values that were never stored; it has to be read again before it is used.
+        era: of the watch in which it was read, if no change was heard of since; None: it may have been changed.
     """
 
-    __slots__ = ("__weakref__", "is_stale", "version")
+    __slots__ = ("__weakref__", "era", "is_stale", "version")
 
     def __init__(self) -> None:
         super().__init__()
         self.version = -1
         self.is_stale = False
+        self.era: int | None = None
 
 
 class StatesReading:
@@ -41,11 +43,24 @@ class StatesReading:
         known: by user, those that may stay as they are if the store has them in the same version.
         has_other_writers: they may be in another one.
         again: those in memory are replaced, too.
+        era: of the watch when it was made.
+
+    Attributes:
+        changed: the keys of states that were changed since it was made, as far as this actor has heard of it.
     """
 
     def __init__(
-        self, store: SessionStore, app: str, known: Mapping[str, SharedState | None], *, has_other_writers: bool, again: bool
+        self,
+        store: SessionStore,
+        app: str,
+        known: Mapping[str, SharedState | None],
+        *,
+        has_other_writers: bool,
+        again: bool,
+        era: int | None = None,
     ) -> None:
+        self.era = era
+        self.changed: set[SessionKey] = set()
         self.app = app
         self.known = known
         self.again = again or has_other_writers
@@ -72,6 +87,7 @@ class SharedStates:
         has_other_writers: other Session actors change these states in the store, too.
 
     Attributes:
+        era: names the time in which this actor hears of all changes that others make; None: it may not hear of one now.
         on_change: called with the key of a state that was read anew.
     """
 
@@ -79,6 +95,8 @@ class SharedStates:
         self._access = access
         self.has_other_writers = has_other_writers
         self.on_change: Callable[[SessionKey], None] = lambda scope: None
+        self.era: Callable[[], int | None] = lambda: None
+        self._readings: WeakSet[StatesReading] = WeakSet()
         self._states: WeakValueDictionary[SessionKey, SharedState] = WeakValueDictionary()
         self._waiting: list[tuple[SessionKey, asyncio.Future[None]]] = []
         self._refreshing: asyncio.Task[None] | None = None
@@ -100,6 +118,26 @@ class SharedStates:
         if of_app is None or of_user is None or of_app.is_stale or of_user.is_stale:
             return None
         return of_app, of_user
+
+    def is_current(self, key: SessionKey) -> bool:
+        """Whether both are in memory and as the store has them, whatever other Session actors have written before."""
+        known = self.in_memory(key)
+        if known is None or not self.has_other_writers:
+            return known is not None
+        era = self.era()
+        return era is not None and known[0].era == known[1].era == era
+
+    def note_changed(self, scopes: Iterable[SessionKey] | None) -> None:
+        """Another Session actor has changed states, in the store: they are read before they are used again; None: any may be."""
+        changed = list(self._states if scopes is None else scopes)
+        for scope in changed:
+            if (state := self._states.get(scope)) is not None:
+                state.era = None
+        for reading in self._readings:
+            if scopes is None:
+                reading.era = None
+            else:
+                reading.changed.update(changed)
 
     def reading(self, key: SessionKey, *, again: bool = False) -> StatesReading:
         """A read of both, for the store's thread; `again`: also of what is in memory, and whatever its version is."""
@@ -124,7 +162,7 @@ class SharedStates:
 
         Sessions that ask while the store is being read share the next read. Raises StoreError.
         """
-        if not self.has_other_writers:
+        if not self.has_other_writers or self.is_current(key):
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, done))
@@ -183,11 +221,21 @@ class SharedStates:
         for user, state in known.items():
             if again or (state is not None and state.is_stale):
                 known[user] = None
-        return StatesReading(self._access.store, app, known, has_other_writers=self.has_other_writers, again=again)
+        others = self.has_other_writers
+        era = self.era() if others else None
+        reading = StatesReading(self._access.store, app, known, has_other_writers=others, again=again, era=era)
+        if era is not None:
+            self._readings.add(reading)
+        return reading
 
     def _taken_in(self, reading: StatesReading, found: StoredStates) -> dict[str, SharedState]:
         """All states that were asked for, by user."""
-        return {user: self._refreshed(_scope(reading.app, user), found.get(user), reading.again) for user in reading.known}
+        states = {user: self._refreshed(_scope(reading.app, user), found.get(user), reading.again) for user in reading.known}
+        if reading.era is not None:
+            self._readings.discard(reading)
+            for user, state in states.items():
+                state.era = reading.era if _scope(reading.app, user) not in reading.changed else None
+        return states
 
     def _refreshed(self, scope: SessionKey, stored: VersionedState | None, again: bool) -> SharedState:
         """A state as it was read. Without other writers, one that another request has read meanwhile stays as it is."""

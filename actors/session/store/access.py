@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -29,22 +31,36 @@ class StoreAccess:
         timeout_s: how long it may be away: see `StoreThread`. Calls that fail then raise StoreUnavailableError.
         writer: the place that is taken in it: see `ClaimedStore`.
         on_replaced: called when another process has taken that place.
+        clock: seconds that go on, whatever this process does.
 
     Attributes:
         commits: takes the writes of logs.
         pending_ends: takes the ends of turns that could not be written.
+        after_commit: awaited after each commit before anybody hears of it, also when its outcome is not known.
+        on_first_use: awaited when the store was used first, before anybody hears what it has; None: nothing is.
     """
 
     def __init__(
-        self, store: SessionStore, timeout_s: float, writer: str = "", on_replaced: Callable[[], None] | None = None
+        self,
+        store: SessionStore,
+        timeout_s: float,
+        writer: str = "",
+        on_replaced: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
+        self._clock = clock
         self._on_replaced = on_replaced
         self._claimed = ClaimedStore(store, writer)
         self._thread = StoreThread(self._claimed, "store", timeout_s)
         self._compare: Callable[[], None] = lambda: None
+        self.after_commit: Callable[[Sequence[Write]], Awaitable[None]] | None = None
+        self.on_first_use: Callable[[], Awaitable[None]] | None = None
+        self._first_use: asyncio.Future[None] | None = None
+        self._has_place = False
+        self._verified_s: float | None = None
         self.commits = GroupCommit(self._commit, self._take_as_it_is)
-        self._renewal = ClaimRenewal(store, self._thread, on_replaced, self.commits.note_reverted)
+        self._renewal = ClaimRenewal(store, bool(writer), self._thread, on_replaced, self.commits.note_reverted)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
     def on_reverted(self, compare: Callable[[], None], loss: Callable[[SessionKey], Awaitable[StoreError | None]]) -> None:
@@ -62,12 +78,14 @@ class StoreAccess:
         self._claimed.takes_place = True
         await self._thread.open()
         self._renewal.begin_renewal()
+        await self._used_first()
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes nothing, in the store's thread. Raises StoreError."""
         answer = await self._thread.call(function, *args)
         if self._claimed.takes_place:
             self._renewal.begin_renewal()
+            await self._used_first()
         return answer
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
@@ -80,6 +98,23 @@ class StoreAccess:
                 self._on_replaced()
             raise
 
+    async def take_place(self) -> None:
+        """Open the store, so that no other process writes in this one's place any more. Raises StoreError."""
+        if not self._has_place:
+            await self._thread.open()
+            self._has_place = True
+
+    async def verified_s(self, within_s: float) -> float | None:
+        """When this process was known to be the writer of its place, by `clock`; None: it is not known.
+
+        Args:
+            within_s: if that is longer ago, the store is asked.
+        """
+        if self._verified_s is None or self._clock() - self._verified_s > within_s:
+            began_s = self._clock()
+            self._verified_s = began_s if await self._renewal.renew_once() else None
+        return self._verified_s
+
     async def close(self) -> None:
         """Write what waits, then close the store, and leave the place in it. A store that is away is not waited for.
 
@@ -91,6 +126,16 @@ class StoreAccess:
         await self.pending_ends.close()
         self._claimed.takes_place = False
         await self._thread.close()
+
+    async def _used_first(self) -> None:
+        """Do what has to be done when the store was used first."""
+        if self.on_first_use is None:
+            return
+        if self._first_use is None:
+            self._first_use = asyncio.ensure_future(self.on_first_use())
+        # Those who wait may be cancelled.
+        await asyncio.shield(self._first_use)
+        self.on_first_use = None
 
     def _check_place(self) -> None:
         """Refuse to write what comes when the place was left. Raises ActorLostError."""
@@ -110,9 +155,15 @@ class StoreAccess:
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         self._check_place()
+        began_s = self._clock()
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)
+            if self._renewal.proves_place:
+                self._verified_s = began_s
         except WriterReplacedError:
             if self._on_replaced is not None:
                 self._on_replaced()
             raise
+        finally:
+            if self.after_commit is not None:
+                await self.after_commit(writes)

@@ -19,6 +19,7 @@ class ClaimRenewal:
 
     Args:
         store: the store.
+        is_claimed: it has the place of a writer.
         thread: calls it.
         on_replaced: called when another process has taken the place.
         on_reverted: called when the store has gone back to an older copy of itself.
@@ -27,12 +28,14 @@ class ClaimRenewal:
     def __init__(
         self,
         store: SessionStore,
+        is_claimed: bool,
         thread: StoreThread,
         on_replaced: Callable[[], None] | None,
         on_reverted: Callable[[], None],
     ) -> None:
         self._on_reverted = on_reverted
         self._store = store if isinstance(store, RenewsClaims) else None
+        self._is_claimed = is_claimed
         self._thread = thread
         self._on_replaced = on_replaced
         self._task: asyncio.Task[None] | None = None
@@ -40,7 +43,7 @@ class ClaimRenewal:
     def begin_renewal(self) -> None:
         """Renew the claim from now on, if it has to be. The store is open."""
         if self._store is not None and self._task is None and self._store.renew_s is not None:
-            self._task = asyncio.create_task(self._renew(self._store, self._store.renew_s))
+            self._task = asyncio.create_task(self._renew(self._store.renew_s))
 
     async def end_renewal(self) -> None:
         """Renew it no more."""
@@ -50,17 +53,31 @@ class ClaimRenewal:
                 await self._task
             self._task = None
 
-    async def _renew(self, store: RenewsClaims, renew_s: float) -> None:
-        while True:
+    @property
+    def proves_place(self) -> bool:
+        """Whether each commit finds out if the place is this process's."""
+        return self._store is not None and self._is_claimed
+
+    async def renew_once(self) -> bool:
+        """Renew the claim now. Returns whether it is this process's; False also of a store without claims."""
+        if self._store is None or not self._is_claimed:
+            return False
+        try:
+            await self._thread.attempt(self._store.renew_claim)
+        except WriterReplacedError:
+            self._is_claimed = False
+            if self._on_replaced is not None:
+                self._on_replaced()
+        except StoreRevertedError:
+            self._on_reverted()
+        except StoreError:
+            # Requests tell of a store that is away.
+            logger.debug("the claim could not be renewed", exc_info=True)
+        else:
+            return True
+        return False
+
+    async def _renew(self, renew_s: float) -> None:
+        while self._is_claimed:
             await asyncio.sleep(renew_s)
-            try:
-                await self._thread.attempt(store.renew_claim)
-            except WriterReplacedError:
-                if self._on_replaced is not None:
-                    self._on_replaced()
-                return
-            except StoreRevertedError:
-                self._on_reverted()
-            except StoreError:
-                # Requests tell of a store that is away.
-                logger.debug("the claim could not be renewed", exc_info=True)
+            await self.renew_once()

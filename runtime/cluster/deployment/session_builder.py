@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import ray
 
 from actors.actor import Actor
 from actors.interfaces.stores import MemoryStore, SessionStore
 from actors.messages.operating.versions import TreeVersion
+from actors.refs.session import SessionRef
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import actor_name
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.engine.placing.actors import SessionActorPlace
+from runtime.cluster.transport.ray_actors import get_actor, is_restarted
+from runtime.cluster.transport.wires import Wires
+from runtime.engine.placing.actors import SessionActorPlace, session_names
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
@@ -54,8 +60,12 @@ class SessionSpec:
         return actor_name(self.app_name, self.place.name)
 
 
-def build_session(spec: SessionSpec) -> Actor:
-    """Build a Session actor."""
+def build_session(spec: SessionSpec, wires: Wires) -> Actor:
+    """Build a Session actor.
+
+    Args:
+        wires: of its process.
+    """
     address = str(ray.get_runtime_context().gcs_address)
     owner = StoreOwner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
     record = spec.kept.record()
@@ -74,11 +84,24 @@ def build_session(spec: SessionSpec) -> Actor:
         kept_versions=spec.kept.all_found(record, spec.version) or [spec.version],
         version_source=spec.kept,
         place=spec.place.store,
+        peers=partial(_peers, spec, wires) if spec.place.shard.of > 1 else None,
+        is_successor=is_restarted(),
     )
     session = SessionActor(environment, spec.name, spec.place.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
     return session
+
+
+async def _peers(spec: SessionSpec, wires: Wires) -> Mapping[int, SessionRef]:
+    """Find the other Session actors over the same store. Raises ValueError when one of them is not there yet."""
+    store, own, found = spec.place.store, spec.place.shard, {}
+    names = session_names(store.of, own.of)
+    for shard, name in enumerate(names[store.number * own.of : (store.number + 1) * own.of]):
+        if shard != own.index:
+            handle = await asyncio.to_thread(get_actor, actor_name(spec.app_name, name), spec.settings.namespace)
+            found[shard] = SessionRef(wires.link(handle, f"Session actor {name}", spec.settings.restart_timeout_s))
+    return found
 
 
 def _leave() -> None:

@@ -126,7 +126,7 @@ class SessionHost(PlanHost):
     def __init__(self, *chunks: bytes) -> None:
         build, self._deployment_info, peers = from_chunks(chunks)
         info = self._deployment_info
-        super().__init__(build, KeptPlans({}, peers), info.wires, info.logs, "session")
+        super().__init__(lambda: build(self._wires), KeptPlans({}, peers), info.wires, info.logs, "session")
         if is_restarted():
             self.tell_replaced()
             threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()

@@ -30,6 +30,7 @@ TO_ONE_ACTOR = {
     p.BeginArrival: "a program that moves a user tells one store",
     p.CountTurns: "`count_turns` asks each store by it",
     p.DropArrival: "the start of a deployment tells one store, the deletion of a user each of them",
+    p.ForgetStates: "a Session actor tells others of its store",
     p.FindOldSessions: "a program asks each store in turn",
     p.GetDrain: "a Runner asks any actor",
     p.GetPlacement: "a client asks the store before whether a user has left it",
@@ -45,6 +46,7 @@ TO_ONE_ACTOR = {
     p.StageUserRows: "a program that moves a user tells one store",
     p.TakeStoreSeat: "the start of a deployment tells the first actor of each store",
     p.Unsubscribe: "a subscriber is known to one actor only",
+    p.WatchStates: "a Session actor asks others of its store",
 }
 """Messages that no client of several stores sends, and why."""
 

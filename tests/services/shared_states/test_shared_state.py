@@ -20,19 +20,14 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.session import SessionKey
 from actors.refs.session import SessionRef
-from actors.refs.sharded import session_client
-from actors.rules.capacity.sharding import all_shards, shard_of
-from actors.session.actor import SessionActor
-from actors.session.environment import SessionEnvironment
-from runtime.engine.local_agents import LocalLink
+from actors.rules.capacity.sharding import shard_of
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.services.test_sqlite_store import in_threads
-from tests.support.fixtures.session_fixture import TREE
+from tests.support.session_pair import SHARDS, SessionPair
 from tests.support.sharded_runtimes import one_session_per_shard, own_tables
 from tests.support.stores.store_writes import APP, S1, event, fill_sessions, seqs
 from tests.support.tries import tries
 
-SHARDS = 2
 NAMES = ("app:a", "app:b", "user:a", "user:b")
 
 _apps = itertools.count()
@@ -55,29 +50,16 @@ def is_one_order(before: dict[str, Any], changes: list[dict[str, Any]], after: d
     )
 
 
-class Pair:
-    """Two Session actors, and the event loop that they run on."""
-
-    def __init__(self, url: str) -> None:
-        self.loop = asyncio.Runner()
-        actors = [SessionActor(SessionEnvironment(SqlSessionStore(url), TREE), shard=shard) for shard in all_shards(SHARDS)]
-        self.session = session_client([SessionRef(LocalLink(actor)) for actor in actors])
-
-    def close(self) -> None:
-        self.loop.run(self.session.stop())
-        self.loop.close()
-
-
-@pytest.fixture(scope="module")
-def pair(url: str) -> Iterator[Pair]:
-    made = Pair(url)
+@pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.full)], ids=["told", "asking"])
+def pair(url: str, request: pytest.FixtureRequest) -> Iterator[SessionPair]:
+    made = SessionPair(url, are_told=request.param)
     yield made
     made.close()
 
 
 @settings(max_examples=tries(40))
 @given(rounds)
-def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: Pair, rounds: list[Any]) -> None:
+def test_what_two_write_at_the_same_time_is_what_one_would_have_written(pair: SessionPair, rounds: list[Any]) -> None:
     pair.loop.run(_check(pair.session, f"app-{next(_apps)}", rounds))
 
 
@@ -126,7 +108,7 @@ written = st.builds(
 
 @settings(max_examples=tries(40))
 @given(st.lists(st.lists(written, min_size=1, max_size=4), max_size=5))
-def test_a_turn_sees_all_that_turns_before_it_have_written_in_any_shard(pair: Pair, rounds: list[list[Written]]) -> None:
+def test_a_turn_sees_all_that_turns_before_it_have_written_in_any_shard(pair: SessionPair, rounds: list[list[Written]]) -> None:
     pair.loop.run(_take_turns(pair.session, f"app-{next(_apps)}", rounds))
 
 

@@ -1,0 +1,1 @@
+"""What Session actors over one store tell each other of the states that their sessions share."""

@@ -1,0 +1,100 @@
+"""Telling other Session actors of changes of states that sessions share, before anybody else hears that they are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from actors.interfaces.records import PutState, Write
+from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.rules.delivery.state_leases import VERIFIED_S, GivenLeases
+from actors.session.log.shared_state import SharedStates
+from actors.session.sharing.peers import Peers
+from actors.session.sharing.watching import StatesWatch
+from actors.session.store.access import StoreAccess
+
+logger = logging.getLogger(__name__)
+
+EARLY_S = 0.005
+"""By how much an event loop may end a pause too early."""
+
+
+class StateNews:
+    """Answers WatchStates and ForgetStates: gives leases, tells those that hold them of changes, and hears of theirs.
+
+    Args:
+        access: the store, of which each commit is followed by this.
+        shared: the states in memory.
+        peers: the other Session actors.
+        clock: seconds that go on, whatever this process does.
+        is_successor: this actor has taken the place of one that was lost, which may have stored what no other one has heard of.
+    """
+
+    def __init__(
+        self, access: StoreAccess, shared: SharedStates, peers: Peers, clock: Callable[[], float], *, is_successor: bool
+    ) -> None:
+        self._access = access
+        self._shared = shared
+        self._watch = StatesWatch(peers, clock)
+        self._peers = peers
+        self._clock = clock
+        self._leases = GivenLeases()
+        self._telling: dict[int, asyncio.Future[None]] = {}
+        if peers.shards:
+            shared.era = lambda: self._watch.era
+            access.after_commit = self._tell_written
+            if is_successor:
+                access.on_first_use = self._tell_all
+
+    async def watch_states(self, message: p.WatchStates) -> p.StatesWatched:
+        """Give a lease to another Session actor. Raises StoreError, WriterReplacedError."""
+        verified_s = await self._access.verified_s(VERIFIED_S)
+        while (telling := self._telling.get(message.shard)) is not None:
+            # What is not told yet would be missed.
+            await asyncio.wait([telling])
+        if verified_s is None:
+            return p.StatesWatched(for_s=0.0)
+        return p.StatesWatched(for_s=self._leases.give(message.shard, verified_s=verified_s, now_s=self._clock()))
+
+    async def forget_states(self, message: p.ForgetStates) -> p.Ack:
+        """Hear of changes. Raises StoreError."""
+        # What another process begins in this one's place, before it is fenced, would be begun without these changes.
+        await self._access.take_place()
+        self._shared.note_changed(message.scopes)
+        return p.Ack()
+
+    async def close(self) -> None:
+        """Keep no leases any more."""
+        await self._watch.close()
+
+    async def _tell_all(self) -> None:
+        self._leases.presume(self._peers.shards, self._clock())
+        await self._tell(p.ForgetStates())
+
+    async def _tell_written(self, writes: Sequence[Write]) -> None:
+        if PutState in map(type, writes) and (scopes := _shared(writes)):
+            await self._tell(p.ForgetStates(scopes=scopes))
+
+    async def _tell(self, message: p.ForgetStates) -> None:
+        held = self._leases.held(self._clock())
+        if held:
+            await asyncio.gather(*(self._tell_one(shard, until_s, message) for shard, until_s in held.items()))
+
+    async def _tell_one(self, shard: int, until_s: float, message: p.ForgetStates) -> None:
+        """Tell one of them, until it has answered, or its lease has run out."""
+        self._telling[shard] = told = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(max(until_s - self._clock(), 0.0)):
+                await (await self._peers.of(shard)).forget_states(message)
+        except Exception:
+            logger.debug("Session actor %s was not told of a change", shard, exc_info=True)
+            await asyncio.sleep(max(until_s - self._clock(), 0.0) + EARLY_S)
+        finally:
+            del self._telling[shard]
+            told.set_result(None)
+
+
+def _shared(writes: Iterable[Write]) -> list[SessionKey]:
+    return list(dict.fromkeys(write.key for write in writes if isinstance(write, PutState) and not write.key.session))
