@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -97,16 +98,17 @@ class EventWriter:
         """The run has escalated, by an event of its own or by a child."""
         self.has_escalated = True
 
-    async def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Event:
+    def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Show an event to plugins, and store or deliver it: see Context.
 
         Args:
             context: the run, as plugins' callbacks get to know it.
         """
         hooks = self._spec.hooks("on_event_callback")
-        if hooks:
-            event = await self._shown_to(hooks, context, event)
-        return await self.record(event, is_last=is_last)
+        return self._emit_shown(hooks, context, event, is_last=is_last) if hooks else self.record(event, is_last=is_last)
+
+    async def _emit_shown(self, hooks: Sequence[UserCallback], context: Context, event: Event, *, is_last: bool) -> Event:
+        return await self.record(await self._shown_to(hooks, context, event), is_last=is_last)
 
     async def emit_all(self, context: Context, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Show complete events to plugins, and store them together, or none of them: see Context."""
@@ -118,38 +120,43 @@ class EventWriter:
         """Store or deliver an event that plugins do not see: otherwise like `emit`."""
         if event.partial:
             return await self._deliver(event)
-        [stored] = await self.record_all([event], end=p.Finished() if is_last else None)
-        return stored
+        return (await self.record_all((event,), end=p.Finished(agent=self._spec.name) if is_last else None))[0]
 
     async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together that plugins do not see: otherwise like `emit_all`."""
         self._refuse_if_stopped()
         temp: StateDelta = {}
-        complete: list[tuple[Event, StateDelta]] = []
+        complete: list[Event] = []
+        changes: list[StateDelta] = []
+        raws: list[bytes] = []
         for event in events:
             changed = _NO_CHANGES
             if event.actions.state_delta:
                 event, changed = self._without_temp(event, temp)
-            complete.append((self.addressed(event), changed))
-        raws = [encoded(event, self._spec.limits) for event, _ in complete]
+            event = self.addressed(event)
+            complete.append(event)
+            changes.append(changed)
+            raws.append(encoded(event, self._spec.limits))
         if self._partials is not None:
             await self._partials.flush()
-        self.has_closed = end is not None and bool(self._closes)
-        append = p.Append(
-            turn=self._turn,
-            events=raws,
-            temp=temp,
-            outcome=msgspec.structs.replace(end, agent=self._spec.name) if end is not None and self._closes else None,
-            selected=self._closes,
-            notes=self._notes,
-        )
+        outcome = end if self._closes else None
+        self.has_closed = outcome is not None
+        if outcome is not None and not outcome.agent:
+            outcome = msgspec.structs.replace(outcome, agent=self._spec.name)
+        append = p.Append(turn=self._turn, events=raws, temp=temp, outcome=outcome, selected=self._closes, notes=self._notes)
         appended = await self._append(append)
-        seq, before_seq, stored = appended.first_seq, appended.state_seq, []
-        for (event, changed), raw in zip(complete, raws, strict=True):
-            stored.append(self._stored(event, raw, seq, changed, before_seq))
+        self._counts["events"] += len(complete)
+        seq, before_seq = appended.first_seq, appended.state_seq
+        for event, raw, changed in zip(complete, raws, changes, strict=True):
+            # Nothing else refers to it yet: see `addressed`.
+            msgspec.structs.force_setattr(event, "seq", seq)
+            self._take_in_stored(event, raw, changed, before_seq)
+            if end is None:
+                # After the end there is no transfer.
+                self.along.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
             before_seq = seq if changed else before_seq
             seq += 1
-        return stored
+        return complete
 
     async def _deliver(self, event: Event) -> Event:
         self._refuse_if_stopped()
@@ -205,7 +212,11 @@ class EventWriter:
             with suppress(StoreError):
                 await self._append(p.Append(turn=self._turn, events=[]))
 
-    async def _append(self, append: p.Append) -> p.Appended:
+    def _append(self, append: p.Append) -> Coroutine[Any, Any, p.Appended]:
+        has_more = self._calls or self._failed_calls or self._notes
+        return self._append_with_calls(append) if has_more else self._session.append(append)
+
+    async def _append_with_calls(self, append: p.Append) -> p.Appended:
         calls, parts = self._calls, self._parts
         if calls:
             self._calls, self._parts = [], []
@@ -247,7 +258,7 @@ class EventWriter:
         )
 
     def addressed(self, event: Event) -> Event:
-        """Return the event with its ids, author, time and branch; with the tasks of a round of a flow, or the node of a graph."""
+        """A copy of the event with its ids, author, time and branch; with the tasks of a round of a flow, or the node of a graph."""
         return msgspec.structs.replace(
             event,
             id=event.id or new_event_id(),
@@ -278,16 +289,12 @@ class EventWriter:
         is_output = says and event.output is None
         return NodeInfo(path=self._node.path, output_for=output_for, message_as_output=is_output, seen=seen)
 
-    def _stored(self, event: Event, raw: bytes, seq: int, changed: StateDelta, before_seq: int) -> Event:
-        stored = msgspec.structs.replace(event, seq=seq)
-        self._counts["events"] += 1
+    def _take_in_stored(self, event: Event, raw: bytes, changed: StateDelta, before_seq: int) -> None:
         if event.actions.escalate:
             self.note_escalation()
         if changed:
-            self.state_seq = stored.seq
-        self._reader.add_own(stored, len(raw), changed, before_seq)
-        self.along.add(p.StoredEvent(stored.seq, raw), changes_state=bool(changed))
-        return stored
+            self.state_seq = event.seq
+        self._reader.add_own(event, len(raw), changed, before_seq)
 
 
 def _is_note(event: Event) -> bool:

@@ -147,12 +147,11 @@ class SessionReader:
             before_seq: the place of the last change of state before it.
         """
         self._view.settle()
-        self.state.update(changed)
         if changed:
+            self.state.update(changed)
             self._view.state.change(event.seq, before_seq)
-        if self._is_stale or not self._view.add_own(event, size):
-            # Others wrote in between, or the log was never read: the next `view` fetches what is missing.
-            self._is_stale = True
+        # Where others wrote in between, or the log was never read, the next `view` fetches what is missing.
+        self._is_stale = self._is_stale or not self._view.add_own(event, size)
 
     def add_foreign(self) -> None:
         """Note that the log has an event that was not taken in: the next `view` fetches it."""

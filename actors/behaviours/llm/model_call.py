@@ -135,13 +135,15 @@ class ModelCall:
             has_budget = bool(self._context.run_config.budgets)
             if actions.freeze() != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
                 # What was paid for is in the log, also where it was nothing.
-                await self._context.emit(_with_cost(Event(actions=actions.freeze()), answered))
+                event = Event(actions=actions.freeze())
+                _add_cost(event, answered)
+                await self._context.emit(event)
             return None
         if response.content is not None and any(response.content.function_calls()):
             content = await self._with_unique_ids(response.content)
             response = msgspec.structs.replace(response, content=content)
             await self._tools.decide(content.function_calls())
-        event = _with_cost(self._event(response, actions, event_id), answered)
+        event = self._event(response, actions, event_id, answered)
         if event.content is None:
             return event
         places = model_answer.large_data(event.content.parts, self._spec.limits.max_inline_bytes)
@@ -259,7 +261,7 @@ class ModelCall:
             parts.append(part)
         return Content(role=content.role, parts=parts)
 
-    def _event(self, response: LlmResponse, actions: Actions, event_id: str) -> Event:
+    def _event(self, response: LlmResponse, actions: Actions, event_id: str, answered: _AnsweredCall | None) -> Event:
         event = Event(
             id=event_id,
             content=response.content,
@@ -280,7 +282,10 @@ class ModelCall:
         if event.long_running_tool_ids:
             confirmations = self._tools.confirmations(event.content)
             frozen = msgspec.structs.replace(frozen, requested_tool_confirmations=confirmations)
-        return msgspec.structs.replace(event, actions=frozen)
+        # Nothing else refers to the new object, so its fields can be set: a copy of an event costs as much as the event.
+        msgspec.structs.force_setattr(event, "actions", frozen)
+        _add_cost(event, answered)
+        return event
 
     async def _with_large_data_saved(self, event: Event, content: Content, places: Sequence[int]) -> Event:
         """The event with data that is too large for the log, in some parts of its content, saved as artifacts.
@@ -297,13 +302,14 @@ class ModelCall:
         return msgspec.structs.replace(event, content=Content(role=content.role, parts=parts), actions=actions)
 
 
-def _with_cost(event: Event, answered: _AnsweredCall | None) -> Event:
-    """The event of a response with what its call has used: a callback may have put another one in its place."""
+def _add_cost(event: Event, answered: _AnsweredCall | None) -> None:
+    """Add to the new event of a response what its call has used: a callback may have put another one in its place."""
     if answered is None:
-        return event
-    usage = answered.usage if event.usage is None else event.usage
-    changed_by = answered.changed_by
-    metadata = {**(event.custom_metadata or {}), changed_by: True} if changed_by else event.custom_metadata
-    return msgspec.structs.replace(
-        event, usage=usage, model_version=answered.model, duration_s=answered.duration_s or None, custom_metadata=metadata
-    )
+        return
+    fill = msgspec.structs.force_setattr
+    if event.usage is None:
+        fill(event, "usage", answered.usage)
+    fill(event, "model_version", answered.model)
+    fill(event, "duration_s", answered.duration_s or None)
+    if answered.changed_by:
+        fill(event, "custom_metadata", {**(event.custom_metadata or {}), answered.changed_by: True})

@@ -60,10 +60,9 @@ class EventsAlong:
         events: all of them; nothing once they are too many, or change the state, which those who get them could not know.
     """
 
-    def __init__(self) -> None:
-        self.events: Sequence[StoredEvent] = ()
-        self._size = 0
-        self._may_travel = True
+    events: Sequence[StoredEvent] = ()
+    _size = 0
+    _may_travel = True
 
     def add(self, stored: StoredEvent, *, changes_state: bool) -> None:
         """The run has stored one more."""

@@ -88,7 +88,9 @@ class Compiler:
     def entry(self, event: Event) -> Entry | None:
         """The event as the agent sees it; None when the agent does not see it."""
         content = event.content
-        if content is None or event.partial or content.is_empty() or not is_visible(event.branch, self._branch):
+        if content is None or event.partial or content.is_empty():
+            return None
+        if event.branch != self._branch and not is_visible(event.branch, self._branch):
             return None
         if event.long_running_tool_ids and asks_credential(event):
             self._unseen_calls.update(call.id for call in content.function_calls() if call.id)
@@ -113,6 +115,9 @@ class Compiler:
 
     def _own(self, event: Event, content: Content) -> Entry:
         self.speakers.add(event.author)
+        if _only_speaks(content) and not event.long_running_tool_ids:
+            said = _in_role(content.role or "model", content)
+            return Entry(invocation_id=event.invocation_id, content=said, own=True, seq=place_of(event))
         calls = tuple(call.id or "" for call in content.function_calls())
         self.own_calls.update(filter(None, calls))
         if calls:
@@ -130,6 +135,9 @@ class Compiler:
         )
 
     def _user(self, event: Event, content: Content) -> Entry:
+        if _only_speaks(content):
+            said = _in_role(USER, content)
+            return Entry(invocation_id=event.invocation_id, content=said, by_user=True, opens=True, seq=place_of(event))
         responses, others = self._split_responses(content)
         return Entry(
             invocation_id=event.invocation_id,
@@ -192,6 +200,20 @@ class Compiler:
         if asked is not None and scope_of(asked.id):
             return False
         return not part.thought and bool(part.text or not part.carries_only_text())
+
+
+def _only_speaks(content: Content) -> bool:
+    """True when a content has no calls and no responses: nothing of it is split off or quoted."""
+    # No generator: this is asked of every event.
+    for part in content.parts:  # noqa: SIM110
+        if part.function_call is not None or part.function_response is not None:
+            return False
+    return True
+
+
+def _in_role(role: str, content: Content) -> Content:
+    """The content with a role: itself, if it has that."""
+    return content if content.role == role else Content(role=role, parts=content.parts)
 
 
 def _is_transfer(event: Event, content: Content) -> bool:

@@ -110,13 +110,16 @@ class History:
         if event.actions.compaction is not None:
             self._summarise(event)
             return False
-        is_reused = any(call.id in self._compiler.own_calls for call in event.function_calls())
+        own_calls = self._compiler.own_calls
+        is_reused = bool(own_calls) and any(call.id in own_calls for call in event.function_calls())
         self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
-        self._note_inputs(event, entry)
-        self._note_waiting(event, entry)
+        if self._asked or event.actions.requested_inputs:
+            self._note_inputs(event, entry)
         if entry is None:
             return False
+        if self._waiting or entry.calls:
+            self._note_waiting(event, entry)
         if self._summaries is not None and entry.responses and (again := self._summaries.brought_back(entry)):
             self._entries += again
             self._is_arranged = False
@@ -131,7 +134,10 @@ class History:
             self._add_responses(before, entry)
         else:
             self._newest_start = len(self._contents)
-            append_contents(self._contents, entry, {})
+            if entry.calls:
+                append_contents(self._contents, entry, {})
+            elif entry.content is not None:
+                self._contents.append(entry.content)
         return True
 
     def _summarise(self, event: Event) -> None:
@@ -155,14 +161,11 @@ class History:
                 self._unanswered.add(call_id)
                 self._waiting[call_id] = event.invocation_id
 
-    def _note_waiting(self, event: Event, entry: Entry | None) -> None:
+    def _note_waiting(self, event: Event, entry: Entry) -> None:
         """Take in calls that are long-running or need consent, and the responses that end their waiting."""
-        if entry is None:
-            return
-        if self._waiting:
-            for response in entry.responses:
-                if entry.by_user or not is_interim(response.response):
-                    self._waiting.pop(response.id or "", None)
+        for response in entry.responses:
+            if entry.by_user or not is_interim(response.response):
+                self._waiting.pop(response.id or "", None)
         for call_id in entry.calls:
             self._has_questions = self._has_questions or bool(scope_of(call_id))
             if call_id in entry.long_running:
