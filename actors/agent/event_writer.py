@@ -59,6 +59,15 @@ class EventWriter:
         along: the run's events, for an agent to which it transfers.
     """
 
+    has_escalated = False
+    has_closed = False
+    is_stopped = False
+    state_seq = 0
+    _partials: PartialEvents | None = None
+    _calls: Sequence[PackedCall] = ()
+    _parts: Sequence[PackedPart] = ()
+    _failed_calls: Sequence[p.FailedCall] = ()
+
     def __init__(
         self,
         spec: AgentSpec,
@@ -77,15 +86,7 @@ class EventWriter:
         self._session = session
         self._reader = reader
         self._counts = counts
-        self._partials: PartialEvents | None = None
         self._notes: Sequence[p.Note] = message.notes
-        self._calls: list[PackedCall] = []
-        self._parts: list[PackedPart] = []
-        self._failed_calls: list[p.FailedCall] = []
-        self.has_escalated = False
-        self.has_closed = False
-        self.is_stopped = False
-        self.state_seq = 0
         self.along = EventsAlong()
 
     def recall(self, done: Sequence[Event]) -> None:
@@ -198,12 +199,11 @@ class EventWriter:
 
     def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
         """Have the record of a model call stored together with the next event."""
-        self._calls.append(call)
-        self._parts += parts
+        self._calls, self._parts = (*self._calls, call), (*self._parts, *parts)
 
     def note_failed_call(self, call: p.FailedCall) -> None:
         """Have a failed model call counted with the next event."""
-        self._failed_calls.append(call)
+        self._failed_calls = (*self._failed_calls, call)
 
     async def record_last_calls(self) -> None:
         """Store the records of calls after which the run has stored no event. Raises FencedError."""
@@ -219,16 +219,16 @@ class EventWriter:
     async def _append_with_calls(self, append: p.Append) -> p.Appended:
         calls, parts = self._calls, self._parts
         if calls:
-            self._calls, self._parts = [], []
+            self._calls, self._parts = (), ()
             append = msgspec.structs.replace(append, calls=calls, parts=parts)
         if self._failed_calls:
             append = msgspec.structs.replace(append, failed_calls=self._failed_calls)
-            self._failed_calls = []
+            self._failed_calls = ()
         try:
             appended = await self._session.append(append)
         except BaseException:
             # Later records count on these parts.
-            self._calls, self._parts = calls + self._calls, parts + self._parts
+            self._calls, self._parts = (*calls, *self._calls), (*parts, *self._parts)
             raise
         self._notes = ()
         return appended
@@ -258,7 +258,7 @@ class EventWriter:
         )
 
     def addressed(self, event: Event) -> Event:
-        """A copy of the event with its ids, author, time and branch; with the tasks of a round of a flow, or the node of a graph."""
+        """A copy of the event with its ids, author, time and branch; with the tasks of a flow's round, or the node of a graph."""
         return msgspec.structs.replace(
             event,
             id=event.id or new_event_id(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from actors.agent.environment import AgentEnvironment
@@ -18,8 +20,10 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
-from actors.messages.graph import NodeTask, is_of_tool, root_path, with_unstored
+from actors.messages.graph import NodeTask, Unstored, is_of_tool, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
+from actors.messages.llm.model import LlmRequest
+from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -52,6 +56,12 @@ class Invocation(RunAccess):
         repeat: see SupervisorContext.
     """
 
+    # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
+    after_seq = 0
+    done: Sequence[Event] = ()
+    node_path = ""
+    _unstored: Mapping[str, Unstored] = MappingProxyType({})
+
     def __init__(
         self,
         spec: AgentSpec,
@@ -67,38 +77,48 @@ class Invocation(RunAccess):
         self.user_id = key.user
         self.session_id = key.session
         self.branch = message.branch
-        self.user_content: Content = decode_event(message.user_event.raw, message.user_event.seq).content or Content()
-        self.user_seq = message.user_event.seq
+        user_event = decode_event(message.user_event.raw, message.user_event.seq)
+        self.user_content: Content = user_event.content or Content()
+        self.user_seq = user_event.seq
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
-        self.offload = environment.offload
-        self.mcp = environment.mcp
-        self.clock = environment.clock
-        self.begun_seq = message.since if message.resume else message.user_event.seq
-        self.after_seq = 0
+        self.begun_seq = message.since if message.resume else self.user_seq
         self.is_resumed = message.resume
         self.retried_seq = message.retried_seq
         self.resume_at = message.resume_at
-        self.node_path = message.node.path if message.node is not None else ""
-        self._unstored = message.node.unstored if message.node is not None else {}
-        self.done: Sequence[Event] = ()
+        if message.node is not None:
+            self.node_path, self._unstored = message.node.path, message.node.unstored
         self.progress: JsonMapping = message.progress
         self.noted_seq = message.noted_seq
-        self._noted: JsonMapping = self.progress
         reader = self._reader(spec, message, environment, view)
+        reader.user_event = user_event
         writer = EventWriter(spec, message, session, reader, counts)
         super().__init__(spec, message, environment, reader, writer)
-        self.record_all = self.writer.record_all
-        self.record_call = self.writer.record_call
-        self.note_failed_call = self.writer.note_failed_call
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
         self.llm_budget = LlmBudget(message, runner, session, counts)
-        self.take_llm_call = self.llm_budget.take_call
-        self.take_optional_llm_call = self.llm_budget.take_optional_call
-        self.take_tool_calls = self.llm_budget.take_tools
-        self.model_named: Callable[[str], Model] = lambda name: environment.resolve(spec.name, name)
-        self.give_back: Callable[[], None] = _nothing
-        self.repeat: Callable[[Event], None] = _ignore
+
+    @cached_property
+    def model_named(self) -> Callable[[str], Model]:
+        """Gives the model of a name: see Context."""
+        return lambda name: self._environment.resolve(self.agent_name, name)
+
+    @cached_property
+    def give_back(self) -> Callable[[], None]:
+        """Releases what the run's code holds: nothing, where no model is limited."""
+        return _nothing
+
+    @cached_property
+    def repeat(self) -> Callable[[Event], None]:
+        """Takes the answer again: for most runs it plays no part."""
+        return _ignore
+
+    @cached_property
+    def _noted(self) -> JsonMapping:
+        return self.progress
+
+    @cached_property
+    def _answered(self) -> Sequence[str | None]:
+        return [response.id for response in self.user_content.function_responses()]
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
@@ -106,17 +126,19 @@ class Invocation(RunAccess):
         reads_state = kind in _READS_STATE or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         return SessionReader(environment.session, message, view, compiles=kind == "llm", reads_state=reads_state)
 
-    async def begin_run(self, since: int) -> None:
+    def begin_run(self, since: int) -> Coroutine[Any, Any, None]:
         """Read what the behaviour has to know before it begins.
 
         Args:
             since: the place in the log after which the run began, if it is resumed.
         """
-        if self.is_resumed:
-            # After a rewind the log is another one, and is read from its start.
-            own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
-            self.done = without_retried(own, self.retried_seq)
-            self.writer.recall(self.done)
+        return self._resume(since) if self.is_resumed else self.reader.begin_run()
+
+    async def _resume(self, since: int) -> None:
+        # After a rewind the log is another one, and is read from its start.
+        own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
+        self.done = without_retried(own, self.retried_seq)
+        self.writer.recall(self.done)
         await self.reader.begin_run()
 
     def is_own(self, event: Event) -> bool:
@@ -149,7 +171,7 @@ class Invocation(RunAccess):
 
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
-        return self.reader.view([response.id for response in self.user_content.function_responses()])
+        return self.reader.view(self._answered)
 
     def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""
@@ -158,6 +180,34 @@ class Invocation(RunAccess):
     async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
         return await self.writer.emit_all(self, events, end=end)
+
+    async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
+        """Store events that plugins do not see: see Context."""
+        return await self.writer.record_all(events, end=end)
+
+    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
+        """Have the record of a model call stored: see Context."""
+        self.writer.record_call(call, parts)
+
+    def note_failed_call(self, call: p.FailedCall) -> None:
+        """Have a failed model call counted: see Context."""
+        self.writer.note_failed_call(call)
+
+    def take_free_llm_call(self) -> bool:
+        """Count a model call for which nothing is to be asked: see Context."""
+        return self.llm_budget.take_free_call()
+
+    async def take_llm_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.AskForMore:
+        """Count a model call: see Context."""
+        return await self.llm_budget.take_call(request, model)
+
+    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.DoWithout:
+        """Count a model call that the run can do without: see Context."""
+        return await self.llm_budget.take_optional_call(request, model)
+
+    async def take_tool_calls(self, unstored: int) -> p.MaySpend | p.AskForMore:
+        """Check that calls of tools may be run: see Context."""
+        return await self.llm_budget.take_tools(unstored)
 
     async def run_node(
         self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False

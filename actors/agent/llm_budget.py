@@ -28,12 +28,19 @@ class LlmBudget:
         used: calls out of the allowance.
     """
 
+    used = 0
+
     def __init__(self, message: p.Invoke, runner: RunnerRef, session: SessionRef, counts: dict[str, int]) -> None:
         self._message = message
         self._runner = runner
         self._session = session
         self._counts = counts
-        self.used = 0
+
+    def take_free_call(self) -> bool:
+        """Count one call, if it is one of those that came with the run, and no budget has to be asked."""
+        if self._message.config.budgets or self.used >= self._message.llm_calls:
+            return False
+        return self._is_allowed()
 
     async def take_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.AskForMore:
         """Count one call. Returns what is to be done: the call, perhaps of another model, or a question.

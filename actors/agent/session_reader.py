@@ -37,7 +37,14 @@ class SessionReader:
     Attributes:
         state: session state by prefixed keys, as of the last event.
         state_seq: of a run that compiles no log: all changes up to this place are in `state`, and of later ones its own.
+        user_event: the message, decoded; None: nothing has decoded it yet.
     """
+
+    state_seq = 0
+    user_event: Event | None = None
+    _is_stale = False
+    _reading: asyncio.Lock | None = None
+    _read_s = -inf
 
     def __init__(self, session: SessionRef, message: p.Invoke, view: AgentView, *, compiles: bool, reads_state: bool) -> None:
         self._session = session
@@ -45,17 +52,13 @@ class SessionReader:
         self._view = view
         self._compiles = compiles
         self._reads_state = reads_state
-        self._is_stale = False
-        self._reading: asyncio.Lock | None = None
-        self._read_s = -inf
         self.state: JsonObject = {}
-        self.state_seq = 0
 
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)
-        if message.fresh and self._compiles and await self._follows():
+        if message.fresh and self._compiles and (self._follows() or await self._follows_what_is_read()):
             self.state = self._view.state.value
         elif message.fresh:
             self._is_stale = True
@@ -73,14 +76,16 @@ class SessionReader:
                 self._view.state.forget()
             await self.refresh_state(message.state_seq)
 
-    async def _follows(self) -> bool:
-        """Take in the turn's message, and what is before and after it. False if the log went another way since."""
+    def _follows(self) -> bool:
+        """Take in the turn's message, and what is before and after it. False if something is missing before it."""
+        return self._view.follow(self._message, self.user_event)
+
+    async def _follows_what_is_read(self) -> bool:
+        """The same when the log before it was read. False if the log went another way since."""
         message = self._message
-        if self._view.follow(message):
-            return True
         # Without an event after it, the message may not be on disk yet.
         await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
-        return bool(message.after) or self._view.follow(message)
+        return bool(message.after) or self._follows()
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return the compiled log.

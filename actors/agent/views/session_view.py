@@ -135,10 +135,13 @@ class AgentView:
         self.state.value = _state(fetched.state)
         self.state_seq = fetched.state_seq
 
-    def follow(self, message: Invoke) -> bool:
+    def follow(self, message: Invoke, user_event: Event | None = None) -> bool:
         """Take in all that a message which is fresh brings of the log, and the state. False when something is missing before it.
 
         The message of the turn may still be on its way to the disk, as long as there is nothing after it.
+
+        Args:
+            user_event: the event of the message, if it was decoded already.
         """
         turn = message.turn
         events = following([*message.before, message.user_event, *message.after], self.seq)
@@ -146,7 +149,10 @@ class AgentView:
             return False
         self.generation = turn.generation
         for stored in events:
-            self._add(stored)
+            if user_event is not None and stored is message.user_event:
+                self._take(user_event, len(stored.raw))
+            else:
+                self._add(stored)
         self.state.value = _state(message.state)
         self.state_seq = message.state_seq
         self._followed = None if message.after else (turn.invocation_id, turn.epoch)

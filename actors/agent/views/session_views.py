@@ -42,12 +42,12 @@ class ViewMemory:
 
     def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int) -> None:
         """Note that an agent has used a view, and evict others to make room."""
-        cache, now_s = self._cache(key, max_bytes), asyncio.get_running_loop().time()
-        cache.use((owner, key), weight, now_s)
+        cache, now_s, used = self._cache(key, max_bytes), asyncio.get_running_loop().time(), (owner, key)
+        cache.use(used, weight, now_s)
         if not cache.is_due(now_s):
             return
         for other in cache.surplus(now_s):
-            if other == (owner, key):
+            if other == used:
                 # A session may be larger than the cache: the latest one stays all the same.
                 return
             cache.drop_key(other)
@@ -117,8 +117,9 @@ class SessionViews:
         if view is None:
             return
         view.end_run()
-        self._weights[key] = view.weight + OVERHEAD
-        self._memory.use(self, key, view.weight, self._spec.limits.max_cache_bytes)
+        weight = view.weight
+        self._weights[key] = weight + OVERHEAD
+        self._memory.use(self, key, weight, self._spec.limits.max_cache_bytes)
 
     def drop_view(self, key: ViewKey) -> None:
         """Drop a view."""

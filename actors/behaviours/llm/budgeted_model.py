@@ -65,6 +65,8 @@ class BudgetedModel:
             FencedError: the turn was taken over or has ended.
             Exception: what a plugin raises that hears of budgets.
         """
+        if self._context.take_free_llm_call():
+            return AllowedCall(self._model, request, by_budget=False)
         asking = self._context.take_llm_call(request, request.model or self.name)
         reply = await told_of_limits(self._spec, self._context, asking)
         return reply if isinstance(reply, AskForMore) else self._call(request, reply)

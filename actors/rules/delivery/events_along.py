@@ -49,6 +49,8 @@ def following(events: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent] 
     """Those that come after a position; None when one between is missing, or they end before it."""
     if events[0].seq > seq + 1 or events[-1].seq < seq:
         return None
+    if len(events) == 1 and events[0].seq > seq:
+        return events
     after = [stored for stored in events if stored.seq > seq]
     return after if all(stored.seq == place for place, stored in enumerate(after, start=seq + 1)) else None
 
