@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ STOP_S = 0.5
 MAX_STOPPED = 1_000
 """How many runs an actor remembers that were stopped while it did not run them."""
 
-_SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Awaitable[p.AnyOutcome]]] = {
+_SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Coroutine[Any, Any, p.AnyOutcome]]] = {
     "custom": run_custom,
     "sequential": run_sequential,
     "parallel": run_parallel,

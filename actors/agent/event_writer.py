@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -99,17 +98,18 @@ class EventWriter:
         """The run has escalated, by an event of its own or by a child."""
         self.has_escalated = True
 
-    def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
+    async def emit(self, context: Context, event: Event, *, is_last: bool = False) -> Event:
         """Show an event to plugins, and store or deliver it: see Context.
 
         Args:
             context: the run, as plugins' callbacks get to know it.
         """
         hooks = self._spec.hooks("on_event_callback")
-        return self._emit_shown(hooks, context, event, is_last=is_last) if hooks else self.record(event, is_last=is_last)
-
-    async def _emit_shown(self, hooks: Sequence[UserCallback], context: Context, event: Event, *, is_last: bool) -> Event:
-        return await self.record(await self._shown_to(hooks, context, event), is_last=is_last)
+        if hooks:
+            event = await self._shown_to(hooks, context, event)
+        if event.partial:
+            return await self._deliver(event)
+        return (await self.record_all((event,), end=p.Finished(agent=self._spec.name) if is_last else None))[0]
 
     async def emit_all(self, context: Context, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Show complete events to plugins, and store them together, or none of them: see Context."""
@@ -145,7 +145,8 @@ class EventWriter:
         if outcome is not None and not outcome.agent:
             outcome = msgspec.structs.replace(outcome, agent=self._spec.name)
         append = p.Append(turn=self._turn, events=raws, temp=temp, outcome=outcome, selected=self._closes, notes=self._notes)
-        appended = await self._append(append)
+        has_more = self._calls or self._failed_calls or self._notes
+        appended = await (self._append(append) if has_more else self._session.append(append))
         self._counts["events"] += len(complete)
         seq, before_seq = appended.first_seq, appended.state_seq
         for event, raw, changed in zip(complete, raws, changes, strict=True):
@@ -212,11 +213,7 @@ class EventWriter:
             with suppress(StoreError):
                 await self._append(p.Append(turn=self._turn, events=[]))
 
-    def _append(self, append: p.Append) -> Coroutine[Any, Any, p.Appended]:
-        has_more = self._calls or self._failed_calls or self._notes
-        return self._append_with_calls(append) if has_more else self._session.append(append)
-
-    async def _append_with_calls(self, append: p.Append) -> p.Appended:
+    async def _append(self, append: p.Append) -> p.Appended:
         calls, parts = self._calls, self._parts
         if calls:
             self._calls, self._parts = (), ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from actors.agent.environment import AgentEnvironment
@@ -22,8 +20,6 @@ from actors.messages.content import Content
 from actors.messages.event import Event, EventActions
 from actors.messages.graph import NodeTask, Unstored, is_of_tool, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.model import LlmRequest
-from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import delegate_branch
 from actors.rules.routing.resumption import without_retried
@@ -33,6 +29,10 @@ _HOOKS = ("before_agent_callback", "after_agent_callback", "on_event_callback")
 
 _READS_STATE = ("custom", "graph")
 """The kinds of agents whose own code reads the state, whatever hooks they have."""
+
+
+_NOTHING: dict[str, Any] = {}
+"""The progress of a run that has noted none, and what functions have written beside it of a run that is no node."""
 
 
 class Invocation(RunAccess):
@@ -57,10 +57,16 @@ class Invocation(RunAccess):
     """
 
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
-    after_seq = 0
+    after_seq = noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
+    is_resumed = False
     node_path = ""
-    _unstored: Mapping[str, Unstored] = MappingProxyType({})
+    progress: JsonMapping = _NOTHING
+    resume_at: tuple[str, ...] = ()
+    give_back: Callable[[], None] = staticmethod(lambda: None)
+    repeat: Callable[[Event], None] = staticmethod(lambda event: None)
+    _noted: JsonMapping | None = None
+    _unstored: Mapping[str, Unstored] = _NOTHING
 
     def __init__(
         self,
@@ -82,43 +88,29 @@ class Invocation(RunAccess):
         self.user_seq = user_event.seq
         self.run_config = message.config
         self.streaming = message.config.streaming == "sse"
+        self.offload = environment.offload
+        self.mcp = environment.mcp
+        self.clock = environment.clock
         self.begun_seq = message.since if message.resume else self.user_seq
-        self.is_resumed = message.resume
-        self.retried_seq = message.retried_seq
-        self.resume_at = message.resume_at
+        if message.resume or message.resume_at or message.progress or message.noted_seq:
+            self.is_resumed, self.retried_seq, self.resume_at = message.resume, message.retried_seq, message.resume_at
+            self.progress, self.noted_seq = message.progress, message.noted_seq
         if message.node is not None:
             self.node_path, self._unstored = message.node.path, message.node.unstored
-        self.progress: JsonMapping = message.progress
-        self.noted_seq = message.noted_seq
         reader = self._reader(spec, message, environment, view)
         reader.user_event = user_event
         writer = EventWriter(spec, message, session, reader, counts)
         super().__init__(spec, message, environment, reader, writer)
+        self.record_all = writer.record_all
+        self.record_call = writer.record_call
+        self.note_failed_call = writer.note_failed_call
         self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        self.llm_budget = LlmBudget(message, runner, session, counts)
-
-    @cached_property
-    def model_named(self) -> Callable[[str], Model]:
-        """Gives the model of a name: see Context."""
-        return lambda name: self._environment.resolve(self.agent_name, name)
-
-    @cached_property
-    def give_back(self) -> Callable[[], None]:
-        """Releases what the run's code holds: nothing, where no model is limited."""
-        return _nothing
-
-    @cached_property
-    def repeat(self) -> Callable[[Event], None]:
-        """Takes the answer again: for most runs it plays no part."""
-        return _ignore
-
-    @cached_property
-    def _noted(self) -> JsonMapping:
-        return self.progress
-
-    @cached_property
-    def _answered(self) -> Sequence[str | None]:
-        return [response.id for response in self.user_content.function_responses()]
+        budget = self.llm_budget = LlmBudget(message, runner, session, counts)
+        self.take_free_llm_call = budget.take_free_call
+        self.take_llm_call = budget.take_call
+        self.take_optional_llm_call = budget.take_optional_call
+        self.take_tool_calls = budget.take_tools
+        self.model_named: Callable[[str], Model] = lambda name: environment.resolve(spec.name, name)
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
@@ -132,14 +124,7 @@ class Invocation(RunAccess):
         Args:
             since: the place in the log after which the run began, if it is resumed.
         """
-        return self._resume(since) if self.is_resumed else self.reader.begin_run()
-
-    async def _resume(self, since: int) -> None:
-        # After a rewind the log is another one, and is read from its start.
-        own = [event async for event in self.reader.events(since) if event.seq > since and self.is_own(event)]
-        self.done = without_retried(own, self.retried_seq)
-        self.writer.recall(self.done)
-        await self.reader.begin_run()
+        return _resumed(self, since) if self.is_resumed else self.reader.begin_run()
 
     def is_own(self, event: Event) -> bool:
         """True for the run's own events, its notes of progress aside."""
@@ -171,7 +156,7 @@ class Invocation(RunAccess):
 
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
-        return self.reader.view(self._answered)
+        return self.reader.view([response.id for response in self.user_content.function_responses()])
 
     def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""
@@ -180,34 +165,6 @@ class Invocation(RunAccess):
     async def emit_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Store events together: see Context."""
         return await self.writer.emit_all(self, events, end=end)
-
-    async def record_all(self, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
-        """Store events that plugins do not see: see Context."""
-        return await self.writer.record_all(events, end=end)
-
-    def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
-        """Have the record of a model call stored: see Context."""
-        self.writer.record_call(call, parts)
-
-    def note_failed_call(self, call: p.FailedCall) -> None:
-        """Have a failed model call counted: see Context."""
-        self.writer.note_failed_call(call)
-
-    def take_free_llm_call(self) -> bool:
-        """Count a model call for which nothing is to be asked: see Context."""
-        return self.llm_budget.take_free_call()
-
-    async def take_llm_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.AskForMore:
-        """Count a model call: see Context."""
-        return await self.llm_budget.take_call(request, model)
-
-    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> p.MaySpend | p.DoWithout:
-        """Count a model call that the run can do without: see Context."""
-        return await self.llm_budget.take_optional_call(request, model)
-
-    async def take_tool_calls(self, unstored: int) -> p.MaySpend | p.AskForMore:
-        """Check that calls of tools may be run: see Context."""
-        return await self.llm_budget.take_tools(unstored)
 
     async def run_node(
         self, name: str, task: NodeTask, *, branch: str | None, resume: bool, is_first: bool = False
@@ -244,7 +201,8 @@ class Invocation(RunAccess):
     ) -> p.AnyOutcome:
         """Run a child: see SupervisorContext."""
         if progress is None:
-            outcome = await self.children.run(name, self._noted, branch=branch, resume=resume)
+            noted = self._noted if self._noted is not None else self.progress
+            outcome = await self.children.run(name, noted, branch=branch, resume=resume)
         else:
             self._noted = progress
             # The note and the child set out at the same time. Either may come first, so the child brings the note along.
@@ -272,12 +230,12 @@ class Invocation(RunAccess):
         await self.children.stop(child=name)
 
 
-def _nothing() -> None:
-    """Nothing is to be given back."""
-
-
-def _ignore(event: Event) -> None:
-    """The answer plays no part for this run."""
+async def _resumed(run: Invocation, since: int) -> None:
+    # After a rewind the log is another one, and is read from its start.
+    own = [event async for event in run.reader.events(since) if event.seq > since and run.is_own(event)]
+    run.done = without_retried(own, run.retried_seq)
+    run.writer.recall(run.done)
+    await run.reader.begin_run()
 
 
 def _note(progress: JsonMapping, custom_metadata: JsonObject | None = None) -> Event:

@@ -9,8 +9,7 @@ from actors.agent.environment import AgentEnvironment
 from actors.agent.event_writer import EventWriter
 from actors.agent.session_reader import SessionReader
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
-from actors.interfaces.clock import Clock
+from actors.interfaces.access import ArtifactAccess, MemoryAccess
 from actors.interfaces.session import LogAccess
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
 from actors.messages import protocol as p
@@ -41,21 +40,6 @@ class RunAccess:
         self._environment = environment
         self.reader = reader
         self.writer = writer
-
-    @cached_property
-    def offload(self) -> Offload:
-        """Runs tools that need resources of their own."""
-        return self._environment.offload
-
-    @cached_property
-    def mcp(self) -> McpAccess:
-        """The MCP servers."""
-        return self._environment.mcp
-
-    @cached_property
-    def clock(self) -> Clock:
-        """The time by which supervisors wait."""
-        return self._environment.clock
 
     @cached_property
     def artifacts(self) -> ArtifactAccess:

@@ -58,7 +58,7 @@ class SessionReader:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)
-        if message.fresh and self._compiles and (self._follows() or await self._follows_what_is_read()):
+        if message.fresh and self._compiles and (self._view.follow(message, self.user_event) or await self._follows()):
             self.state = self._view.state.value
         elif message.fresh:
             self._is_stale = True
@@ -76,16 +76,12 @@ class SessionReader:
                 self._view.state.forget()
             await self.refresh_state(message.state_seq)
 
-    def _follows(self) -> bool:
-        """Take in the turn's message, and what is before and after it. False if something is missing before it."""
-        return self._view.follow(self._message, self.user_event)
-
-    async def _follows_what_is_read(self) -> bool:
-        """The same when the log before it was read. False if the log went another way since."""
+    async def _follows(self) -> bool:
+        """Read what is missing before the turn's message, and take that in. False if the log went another way since."""
         message = self._message
         # Without an event after it, the message may not be on disk yet.
         await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
-        return bool(message.after) or self._follows()
+        return bool(message.after) or self._view.follow(message, self.user_event)
 
     async def view(self, answered: Iterable[str | None]) -> History:
         """Return the compiled log.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -31,9 +31,9 @@ KeepOutput = Callable[[Event, Actions], None]
 """Notes what an event says as the agent's output. Raises OutputSchemaError."""
 
 
-async def run_lifecycle(
-    spec: AgentSpec, context: Context, body: Callable[[], Awaitable[AnyOutcome]], keep_output: KeepOutput | None = None
-) -> AnyOutcome:
+def run_lifecycle(
+    spec: AgentSpec, context: Context, body: Callable[[], Coroutine[Any, Any, AnyOutcome]], keep_output: KeepOutput | None = None
+) -> Coroutine[Any, Any, AnyOutcome]:
     """Run the callbacks around `body`.
 
     before_agent is called when the run begins, and not again when it goes on after a pause or a loss. after_agent is called when
@@ -42,6 +42,13 @@ async def run_lifecycle(
     Args:
         keep_output: takes the content that before_agent gives in place of the run.
     """
+    has_callbacks = spec.hooks("before_agent_callback") or spec.hooks("after_agent_callback")
+    return _with_callbacks(spec, context, body, keep_output) if has_callbacks or context.done else body()
+
+
+async def _with_callbacks(
+    spec: AgentSpec, context: Context, body: Callable[[], Coroutine[Any, Any, AnyOutcome]], keep_output: KeepOutput | None
+) -> AnyOutcome:
     if context.done and any(map(_is_end, context.done)):
         return Finished()
     has_begun = bool(context.resume_at or context.done)

@@ -89,41 +89,29 @@ class Context(RunContext, Protocol):
         is_resumed: the run was begun before, and was lost with its process.
         done: its events until then, oldest first, without its notes of progress.
         user_seq: the place of the message that the run answers: the one that opened the turn last, or a question to a tool.
+        offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
+        mcp: the MCP servers.
+        model_named: gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError.
+        clock: the time by which it waits before it runs something again.
         begun_seq: the place in the log after which the run began.
         after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
     """
 
     streaming: bool
+    offload: Offload
     telemetry: RunTelemetry
+    mcp: McpAccess
     retried_seq: int
     resume_at: tuple[str, ...]
     node_path: str
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
+    model_named: Callable[[str], Model]
+    clock: Clock
     begun_seq: int
     after_seq: int
-
-    @property
-    def offload(self) -> Offload:
-        """Runs tools that need resources of their own."""
-        ...
-
-    @property
-    def mcp(self) -> McpAccess:
-        """The MCP servers."""
-        ...
-
-    @property
-    def model_named(self) -> Callable[[str], Model]:
-        """Gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The time by which the run waits before it runs something again."""
-        ...
 
     @property
     def log(self) -> LogAccess:
@@ -288,10 +276,12 @@ class SupervisorContext(Context, Protocol):
     Attributes:
         progress: its last note, when the run goes on after a pause or a loss; else empty.
         noted_seq: the place of its last note, 0 without one.
+        clock: the time by which it waits before it runs a child again.
     """
 
     progress: JsonMapping
     noted_seq: int
+    clock: Clock
 
     async def run_child(
         self, name: str, *, branch: str | None = None, progress: JsonMapping | None = None, resume: bool = False

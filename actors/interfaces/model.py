@@ -83,9 +83,9 @@ class Responses:
     ) -> None:
         if isinstance(error, Exception):
             self._attempt.failed(error)
-        # Generators have it, other iterators need not.
+        # Generators have it, other iterators need not. Of one that has come to its end there is nothing to close.
         close: Callable[[], Awaitable[None]] | None = getattr(self._generated, "aclose", None)
-        if close is not None:
+        if close is not None and getattr(self._generated, "ag_frame", self) is not None:
             await close()
 
 

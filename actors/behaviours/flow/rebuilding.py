@@ -12,6 +12,7 @@ from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.flow.round import task_tools
 from actors.behaviours.llm.rebuilding import PastRun, inexact_names, inexact_tools, settled_request
 from actors.definitions.flows.plan import FlowPlan
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
 from actors.messages.flow import FlowMark, TaskNode, Work
@@ -71,4 +72,4 @@ class PastRound:
         own = self._spec.llm_agent.tools
         tools = task_tools(agent, own, self._plan, self._board, tasks, others)
         prompt = TaskPrompt(self._spec, context, work, self._plan, self._board)
-        return await settled_request(self._spec, context, prompt, tools.by_name)
+        return await settled_request(self._spec, context, prompt, OwnTools(tools.by_name))

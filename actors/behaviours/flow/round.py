@@ -22,6 +22,7 @@ from actors.definitions.tools.ask_user import AskUserTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.tasks import CreateTasksTool, EndTurnTool, FailTool, RoundDecisions, SucceedTool
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import WorkContext
 from actors.interfaces.model import Model
@@ -90,7 +91,7 @@ class _Round:
         by_name, self._decisions = task_tools(spec.name, own, plan, board, work.tasks, work.peers)
         if context.run_config.asks_for_more:
             by_name[REQUEST_BUDGET] = RequestBudgetTool()
-        self._tools = ToolCalls(spec, context, by_name)
+        self._tools = ToolCalls(spec, context, OwnTools(by_name))
         # What an agent says in a flow is not kept as its output: its tasks have the results.
         self._prompt = TaskPrompt(spec, context, work, plan, board)
         self._model_call = ModelCall(spec, model, context, self._prompt, self._tools)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,9 +24,8 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
-from actors.interfaces.telemetry import ModelCallSpan
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, NO_ACTIONS, Event, Usage, new_event_id
+from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, NO_ACTIONS, Event, EventActions, Usage, new_event_id
 from actors.messages.llm.drafts import draft_of_content, draft_of_response
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.log import AskForMore, FailedCall
@@ -99,7 +98,7 @@ class ModelCall:
         self._model = BudgetedModel(spec, model, context, spec.model_name)
         self._context = context
         self._requests = RequestBuilder(spec, prompt, tools)
-        self._recorder = CallRecorder(spec, context)
+        self._recorder = CallRecorder(spec, context) if spec.recording.share else None
         self._tools = tools
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
@@ -108,6 +107,7 @@ class ModelCall:
         self._on_error = spec.hooks("on_model_error_callback")
         # Most agents have no code that would see it.
         self._needs_context = bool(self._requests.is_changed or self._after or self._on_error)
+        self._needs_actions = self._needs_context or keep_output is not None
 
     async def run(self) -> Event | None:
         """Make one call. Returns the event of the response, which is still to be emitted; None if the model returned nothing.
@@ -118,9 +118,9 @@ class ModelCall:
             LlmCallsLimitExceededError, BudgetExceededError, NoPriceError: the turn has no model call left.
             Exception: what the model or a callback raises.
         """
-        actions = Actions()
+        actions = Actions() if self._needs_actions else None
         event_id = new_event_id()
-        context = callback_context(self._context, actions) if self._needs_context else None
+        context = callback_context(self._context, actions) if actions is not None and self._needs_context else None
         request = await self._requests.build(context)
         try:
             response, answered = await self._response(request, context, event_id)
@@ -133,9 +133,10 @@ class ModelCall:
             response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
         if response.content is None and response.error_code is None:
             has_budget = bool(self._context.run_config.budgets)
-            if actions.freeze() != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
+            frozen = actions.freeze() if actions is not None else EventActions()
+            if frozen != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
                 # What was paid for is in the log, also where it was nothing.
-                event = Event(actions=actions.freeze())
+                event = Event(actions=frozen)
                 _add_cost(event, answered)
                 await self._context.emit(event)
             return None
@@ -213,33 +214,35 @@ class ModelCall:
         parts = self._planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
-    async def _generate(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
+    def _generate(self, allowed: AllowedCall, event_id: str) -> Coroutine[Any, Any, LlmResponse]:
         """Return the complete response, and emit the partial ones before it."""
-        told = self._context.telemetry.model_call(allowed.request, self._model.name, stream=self._context.streaming)
-        if not self._recorder.is_on:
-            with told as call:
-                return await self._answer(allowed, call, event_id)
-        with self._recorder.call(allowed.request, event_id) as recorded, told as call:
-            response = await self._answer(allowed, call, event_id)
+        recorder = self._recorder
+        return self._answer(allowed, event_id) if recorder is None else self._recorded(recorder, allowed, event_id)
+
+    async def _recorded(self, recorder: CallRecorder, allowed: AllowedCall, event_id: str) -> LlmResponse:
+        with recorder.call(allowed.request, event_id) as recorded:
+            response = await self._answer(allowed, event_id)
             recorded.usage = response.usage
         return response
 
-    async def _answer(self, allowed: AllowedCall, call: ModelCallSpan, event_id: str) -> LlmResponse:
-        answer = model_answer.ModelAnswer(self._model.name)
+    async def _answer(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
+        name, stream = self._model.name, self._context.streaming
+        answer = model_answer.ModelAnswer(name)
         pieces = _Pieces() if self._planner is not None else None
-        async with allowed.responses(stream=self._context.streaming) as responses:
-            async for response in responses:
-                call.chunk()
-                if getattr(response, "partial", False):
-                    answer.add_partial()
-                    content = model_answer.partial_content(response.content, self._model.name, self._spec.limits.max_inline_bytes)
-                    if content is not None and self._planner is not None and pieces is not None:
-                        content = pieces.planned(content, self._planner)
-                    await self._context.emit(Event(id=event_id, content=content, partial=True))
-                else:
-                    answer.add_complete(response)
-        response = model_answer.checked_response(answer.complete(), self._model.name, logger.warning)
-        call.answered(response)
+        with self._context.telemetry.model_call(allowed.request, name, stream=stream) as call:
+            async with allowed.responses(stream=stream) as responses:
+                async for response in responses:
+                    call.chunk()
+                    if getattr(response, "partial", False):
+                        answer.add_partial()
+                        content = model_answer.partial_content(response.content, name, self._spec.limits.max_inline_bytes)
+                        if content is not None and self._planner is not None and pieces is not None:
+                            content = pieces.planned(content, self._planner)
+                        await self._context.emit(Event(id=event_id, content=content, partial=True))
+                    else:
+                        answer.add_complete(response)
+            response = model_answer.checked_response(answer.complete(), name, logger.warning)
+            call.answered(response)
         return response
 
     def _replacement(self, given: object) -> LlmResponse:
@@ -261,7 +264,7 @@ class ModelCall:
             parts.append(part)
         return Content(role=content.role, parts=parts)
 
-    def _event(self, response: LlmResponse, actions: Actions, event_id: str, answered: _AnsweredCall | None) -> Event:
+    def _event(self, response: LlmResponse, actions: Actions | None, event_id: str, answered: _AnsweredCall | None) -> Event:
         event = Event(
             id=event_id,
             content=response.content,
@@ -274,11 +277,12 @@ class ModelCall:
             custom_metadata=response.custom_metadata,
             long_running_tool_ids=self._tools.long_running_ids(response.content),
         )
-        if self._keep_output is not None and event.is_final_response():
-            self._keep_output(event, actions)
-        elif self._interim is not None:
-            self._interim.note(event, actions)
-        frozen = actions.freeze()
+        if actions is not None:
+            if self._keep_output is not None and event.is_final_response():
+                self._keep_output(event, actions)
+            elif self._interim is not None:
+                self._interim.note(event, actions)
+        frozen = actions.freeze() if actions is not None else EventActions()
         if event.long_running_tool_ids:
             confirmations = self._tools.confirmations(event.content)
             frozen = msgspec.structs.replace(frozen, requested_tool_confirmations=confirmations)

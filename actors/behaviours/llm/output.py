@@ -14,9 +14,10 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
 
 
-def output_keeper(spec: AgentSpec) -> KeepOutput:
-    """Return the function that keeps an agent's output."""
-    return partial(_keep, spec.llm_agent)
+def output_keeper(spec: AgentSpec) -> KeepOutput | None:
+    """Return the function that keeps an agent's output; None for an agent whose output is kept nowhere and has no schema."""
+    agent = spec.llm_agent
+    return partial(_keep, agent) if agent.output_key or agent.output_type is not None else None
 
 
 def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:

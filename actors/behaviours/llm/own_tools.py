@@ -5,14 +5,13 @@ from __future__ import annotations
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
-from actors.definitions.tools.transfer import transfer_tools
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.topology import TASK
 from actors.rules.checks.budget_question import REQUEST_BUDGET
-from actors.rules.routing.transfer import TRANSFER_TOOL
 
 
-def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> dict[str, Tool]:
+def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for_more: bool = False) -> OwnTools:
     """The tools of an agent by name: its own, the one that ends its task, that of budgets, and those of transfers.
 
     Args:
@@ -20,14 +19,13 @@ def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for
         asks_for_more: a budget of the turn, once used up, has the user asked for more.
     """
     agent = spec.llm_agent
+    if agent.mode != TASK and not asks_for_more:
+        return spec.own_tools
     by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
     if agent.mode == TASK:
         finish = finish or FinishTaskTool(agent.output_type)
         by_name[finish.name] = finish
     if asks_for_more:
         by_name[REQUEST_BUDGET] = RequestBudgetTool()
-    if spec.targets:
-        has_own = TRANSFER_TOOL in by_name
-        given = transfer_tools(spec.transfer_menu)
-        by_name.update((tool.name, tool) for tool in given if not (has_own and tool.name == TRANSFER_TOOL))
-    return by_name
+    by_name.update(spec.tools_of_transfers(by_name))
+    return OwnTools(by_name)

@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from actors.behaviours.lifecycle import callback_context
@@ -26,6 +26,7 @@ from actors.definitions.tools.context import Actions
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.requests.built_in import BuiltInTool
 from actors.definitions.tools.toolset import Toolset
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.access import McpAccess
 from actors.interfaces.context import Context
@@ -129,13 +130,13 @@ async def rebuilt_request(spec: AgentSpec, past: PastRun) -> LlmRequest:
     return await settled_request(spec, context, AgentPrompt(spec, context), own_tools(spec))
 
 
-async def settled_request(spec: AgentSpec, context: Context, prompt: Prompt, by_name: Mapping[str, Tool]) -> LlmRequest:
+async def settled_request(spec: AgentSpec, context: Context, prompt: Prompt, own: OwnTools) -> LlmRequest:
     """The request of a prompt, as models get it. Raises TemplateError.
 
     Args:
-        by_name: the tools.
+        own: the tools.
     """
-    tools = ToolCalls(spec, context, by_name)
+    tools = ToolCalls(spec, context, own)
     requests = RequestBuilder(spec, prompt, tools)
     request = await requests.build(callback_context(context, Actions()))
     requests.settle(request)

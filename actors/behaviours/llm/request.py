@@ -33,8 +33,7 @@ class RequestBuilder:
         self._model: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
         self._prompt = prompt
         self._tools = tools
-        self._changing = [tool for tool in tools.own.values() if type(tool).process_request is not Tool.process_request]
-        self._hidden = frozenset(name for tool in tools.own.values() for name in tool.hides)
+        self._changing, self._hidden = tools.given.changing, tools.given.hidden
         # Others are not copied: a long conversation stands in one list for all requests.
         self.is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
 

@@ -38,7 +38,9 @@ def run_llm(
     Args:
         compactor: summarises the conversation where that is due; None: nothing does.
     """
-    return LlmRun(spec, model, context, compactor).run()
+    run = LlmRun(spec, model, context, compactor)
+    is_answer = any(context.user_content.function_responses())
+    return run.go_on() if context.done else run.answer() if is_answer else run.begin()
 
 
 class LlmRun:
@@ -56,25 +58,28 @@ class LlmRun:
         self._keep_output = output_keeper(spec) if self._finish is None else None
         self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
 
-    async def run(self) -> AnyOutcome:
-        """The run from its beginning to its end."""
-        if self._context.done:
-            return await run_lifecycle(self._spec, self._context, self._go_on, self._keep_output)
-        answered = [response.id for response in self._context.user_content.function_responses()]
-        waiting = (await self._context.view()).still_open(answered) if answered else ()
-        if waiting:
-            return Paused(call_ids=waiting)
-        return await run_lifecycle(self._spec, self._context, self._begin, self._keep_output)
+    def begin(self) -> Coroutine[Any, Any, AnyOutcome]:
+        """The run from its beginning to its end, when the user has said something."""
+        return run_lifecycle(self._spec, self._context, self._next_steps, self._keep_output)
 
-    async def _begin(self) -> AnyOutcome:
-        is_answer = any(self._context.user_content.function_responses())
-        return await self._next_steps(await self._run_decided_calls() if is_answer else None)
+    async def answer(self) -> AnyOutcome:
+        """The same when the user has answered calls."""
+        answered = [response.id for response in self._context.user_content.function_responses()]
+        if waiting := (await self._context.view()).still_open(answered):
+            return Paused(call_ids=waiting)
+        return await run_lifecycle(self._spec, self._context, self._begin_with_decided, self._keep_output)
+
+    def go_on(self) -> Coroutine[Any, Any, AnyOutcome]:
+        """Do what a run that was lost, or has paused, has left to do."""
+        return run_lifecycle(self._spec, self._context, self._go_on, self._keep_output)
+
+    async def _begin_with_decided(self) -> AnyOutcome:
+        return await self._next_steps(await self._run_decided_calls())
 
     async def _go_on(self) -> AnyOutcome:
-        """Do what a run that was lost has left to do."""
         return await self._next_steps(await self._finish_last_step())
 
-    async def _next_steps(self, outcome: AnyOutcome | None) -> AnyOutcome:
+    async def _next_steps(self, outcome: AnyOutcome | None = None) -> AnyOutcome:
         """Go on to the end of the run, if what was left to do before the next step, whose outcome it is, does not end it."""
         if outcome is None and self._asks_for_more:
             outcome = await self._run_held_calls()
@@ -107,10 +112,10 @@ class LlmRun:
         # Any tool may ask the user something; a run that goes on knows only by the log whether one has.
         if self._has_asked or self._context.done:
             return True
-        own, by_name = self._tools.own, self._tools.by_name
-        if not own and not by_name:
-            return False
-        return any(tool.is_long_running or tool.require_confirmation for tool in (*own.values(), *by_name.values()))
+        tools = self._tools
+        if tools.given.may_wait or tools.by_name is tools.own:
+            return tools.given.may_wait
+        return any(tool.is_long_running or tool.require_confirmation for tool in tools.by_name.values())
 
     async def _finish_last_step(self) -> AnyOutcome | None:
         """Finish the step in which the run was lost, without what the log has of it; None if the model is to be called next."""

@@ -22,6 +22,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.state import StepState
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
@@ -69,18 +70,19 @@ class ToolCalls:
     Args:
         spec: the agent, whose hooks are called.
         context: the run.
-        by_name: the tools.
+        given: the tools.
 
     Attributes:
-        own: the same tools.
+        given: the same tools, and what is to be known of them together.
+        own: the same tools, by name.
         by_name: those that the newest response may call: callbacks may have added some to its request.
     """
 
-    def __init__(self, spec: AgentSpec, context: Context, by_name: Mapping[str, Tool]) -> None:
+    def __init__(self, spec: AgentSpec, context: Context, given: OwnTools) -> None:
         self._spec = spec
         self._context = context
-        self.own = by_name
-        self.by_name = by_name
+        self.given = given
+        self.own = self.by_name = given.by_name
         self._needs_consent: dict[str, bool] = {}
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}

@@ -123,23 +123,8 @@ class Actions:
         self.requested_inputs.clear()
         self.requested_tool_confirmations.clear()
 
-    def _are_any(self) -> bool:
-        """False where nothing was done: most calls of models, and of callbacks, do nothing besides."""
-        return bool(
-            self._states
-            or self._state_delta
-            or self.artifact_delta
-            or self.requested_inputs
-            or self.requested_tool_confirmations
-            or self.transfer_to_agent is not None
-            or self.escalate is not None
-            or self.skip_summarization is not None
-        )
-
     def freeze(self) -> EventActions:
         """The actions in the form in which an event has them."""
-        if not self._are_any():
-            return EventActions()
         return EventActions(
             state_delta=dict(self.state_delta),
             artifact_delta=dict(self.artifact_delta),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -12,13 +12,16 @@ from actors.definitions.agents.callback import UserCallback
 from actors.definitions.agents.llm import Instruction, LlmAgent
 from actors.definitions.agents.plugin import Plugin, hooks
 from actors.definitions.agents.workflow import LoopAgent
+from actors.definitions.tools.base import Tool
 from actors.definitions.tools.toolset import Toolset
+from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.compaction import EventsCompactionConfig
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.rules.prompt.transfer_menu import TransferMenu
-from actors.rules.routing.transfer import Target
+from actors.rules.routing.transfer import TRANSFER_TOOL, Target
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,21 @@ class AgentSpec:
     def transfer_menu(self) -> TransferMenu:
         """The targets as the agent's model sees them."""
         return TransferMenu(self.name, self.targets, self.children, self.limits.max_listed_targets)
+
+    @cached_property
+    def own_tools(self) -> OwnTools:
+        """The tools that an LLM agent has in every run: its own, and those of transfers."""
+        by_name = {tool.name: tool for tool in self.llm_agent.tools}
+        return OwnTools({**by_name, **self.tools_of_transfers(by_name)})
+
+    def tools_of_transfers(self, known: Collection[str]) -> dict[str, Tool]:
+        """The tools by which the agent transfers; a tool of its own may stand in place of the one that has their name.
+
+        Args:
+            known: the names of its other tools.
+        """
+        given = transfer_tools(self.transfer_menu) if self.targets else ()
+        return {tool.name: tool for tool in given if not (tool.name == TRANSFER_TOOL and TRANSFER_TOOL in known)}
 
     @cached_property
     def as_tool(self) -> AgentSpec:
