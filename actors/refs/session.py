@@ -166,9 +166,9 @@ class SessionRef(Ref):
         """Store events. Raises FencedError, StoreError."""
         return self._ask(message, p.Appended)
 
-    async def tell_partial(self, message: p.TellPartial) -> p.Ack | p.TellAgain:
+    def tell_partial(self, message: p.TellPartial) -> Coroutine[Any, Any, p.Ack | p.TellAgain]:
         """Deliver partial events. Raises FencedError."""
-        return await self._ask(message, (p.Ack, p.TellAgain))
+        return self._ask(message, (p.Ack, p.TellAgain))
 
     async def reserve(self, message: p.ReserveSpending) -> p.MaySpend | p.AskForMore:
         """Reserve what a run is about to use of budgets. Raises BudgetExceededError, NoPriceError, FencedError, StoreError."""

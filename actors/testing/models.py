@@ -164,8 +164,10 @@ _TOOL = "tool:"
 
 def _newest_text(contents: Sequence[Content]) -> str:
     """The user's newest text. Quotes of other agents have the user's role too, but begin with a mark."""
-    texts = (content.text for content in reversed(contents) if content.role == USER and content.parts[0].text != FOREIGN_MARK)
-    return next((text for text in texts if text), "")
+    for content in reversed(contents):
+        if content.role == USER and content.parts[0].text != FOREIGN_MARK and (text := content.text):
+            return text
+    return ""
 
 
 def responses(reply: Reply, *, stream: bool) -> list[LlmResponse]:

@@ -93,7 +93,8 @@ class Templates:
             return ""
         if callable(given):
             return str(await call(given, ReadonlyContext(**facts_for_user_code(self._context))))
-        artifacts = {name: await self._artifact_text(name) for name in instructions.artifact_names(given)}
+        names = instructions.artifact_names(given)
+        artifacts = {name: await self._artifact_text(name) for name in names} if names else {}
         return instructions.render(given, self._context.state, artifacts, self._spec.name)
 
     async def _artifact_text(self, filename: str) -> str | None:

@@ -18,7 +18,7 @@ import msgspec
 
 from actors.errors import InvalidMessageError, ModelResponseError, NotEncodableError
 from actors.errors.user_code import error_text
-from actors.messages.codec import decode, encode, flaw, plain
+from actors.messages.codec import encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.drafts import own_content
@@ -42,6 +42,9 @@ _MALFORMED = (
     RecursionError,
 )
 """What looking at a response raises that has not the declared types."""
+
+
+_response: Callable[[bytes], LlmResponse] = msgspec.msgpack.Decoder(LlmResponse).decode
 
 
 class ModelAnswer:
@@ -100,7 +103,7 @@ def checked_response(response: object, model: str, warn: Callable[[str], None]) 
         dump = getattr(response.grounding_metadata, "model_dump", None)
         if dump is not None:
             response = msgspec.structs.replace(response, grounding_metadata=dump(mode="json", by_alias=True, exclude_none=True))
-        return decode(encode(response), LlmResponse)
+        return _response(encode(response))
     except _MALFORMED as error:
         # Constructors check no types, so any attribute may be anything.
         raise ModelResponseError(model, f"it is malformed: {error_text(error)}") from error

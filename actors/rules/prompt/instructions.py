@@ -30,6 +30,9 @@ def render(template: str, state: JsonMapping, artifacts: Mapping[str, str | None
         TemplateError: a name that is not optional has no value.
     """
 
+    if "{" not in template:
+        return template
+
     def fill(match: re.Match[str]) -> str:
         name, optional = _name(match)
         if name is None:
@@ -50,6 +53,8 @@ def render(template: str, state: JsonMapping, artifacts: Mapping[str, str | None
 
 def artifact_names(template: str) -> list[str]:
     """The names of the artifacts that a template asks for, in order."""
+    if _ARTIFACT not in template:
+        return []
     names = (_name(match)[0] for match in _PLACEHOLDER.finditer(template))
     return [name.removeprefix(_ARTIFACT) for name in names if name is not None and name.startswith(_ARTIFACT)]
 
