@@ -155,7 +155,7 @@ class Portal:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        # Whoever asks for something looks at this afterwards: what was asked for before is cancelled here.
+        # A thread that asks for something looks at this afterwards: what was asked for before is cancelled here.
         self._has_ended = True
         self._loop.run_until_complete(_cancel_all())
 
