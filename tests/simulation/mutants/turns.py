@@ -18,7 +18,7 @@ from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
 from actors.session.subscribers.subscriptions import Subscriptions
-from actors.session.turns import opening, recovery, writing
+from actors.session.turns import opening_request, recovery, writing
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
@@ -68,7 +68,7 @@ def lost_runners_are_listened_to() -> AbstractContextManager[object]:
 
 def second_answers_are_taken() -> AbstractContextManager[object]:
     """Whether a call waits is looked at by the driver only, when it sends the answer."""
-    return mock.patch.object(opening, "is_taken", return_value=True)
+    return mock.patch.object(opening_request, "is_taken", return_value=True)
 
 
 def losses_count_by_runner() -> AbstractContextManager[object]:
