@@ -26,6 +26,7 @@ else:
 from actors.errors import ForkedProcessError, RuntimeClosedError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 Work = Coroutine[Any, Any, T]
 """A coroutine with a result of type T."""
@@ -169,15 +170,18 @@ class Portal:
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have the loop call a function, without waiting for it. Raises RuntimeClosedError."""
-        try:
-            self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:
-            raise self._closed() from None
-        if self._has_ended:
-            raise self._closed()
+        self._hand_over(self._loop.call_soon_threadsafe, callback)
 
-    def _closed(self) -> RuntimeClosedError:
-        return RuntimeClosedError(self._app_name, "is closed")
+    def _hand_over(self, ask: Callable[..., R], *given: object) -> R:
+        """Ask the loop for something, unless it has ended. Raises RuntimeClosedError."""
+        try:
+            asked = ask(*given)
+        except RuntimeError:
+            # It is closed.
+            raise RuntimeClosedError(self._app_name, "is closed") from None
+        if self._has_ended:
+            raise RuntimeClosedError(self._app_name, "is closed")
+        return asked
 
     def begin_call(self, work: Work[T], ended: Callable[[LoopCall[T]], object]) -> LoopCall[T]:
         """Start a coroutine, and have the loop call `ended` with it at its end. Raises RuntimeClosedError."""
@@ -203,13 +207,10 @@ class Portal:
     async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine for a caller on another event loop. Raises RuntimeClosedError, and what it raises."""
         try:
-            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
+            future: Future[T] = self._hand_over(asyncio.run_coroutine_threadsafe, work, self._loop)
+        except RuntimeClosedError:
             _give_up(work)
-            raise self._closed() from None
-        if self._has_ended:
-            _give_up(work)
-            raise self._closed()
+            raise
         try:
             return await asyncio.wrap_future(future)
         finally:

@@ -17,6 +17,7 @@ from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, U
 from actors.behaviours.llm.tool_results import pause_of, store_responses
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.graphs.finish_task import FinishTaskTool
+from actors.definitions.tree.own_tools import may_wait
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
@@ -115,7 +116,7 @@ class LlmRun:
         tools = self._tools
         if tools.given.may_wait or tools.by_name is tools.own:
             return tools.given.may_wait
-        return any(tool.is_long_running or tool.require_confirmation for tool in tools.by_name.values())
+        return may_wait(tools.by_name.values())
 
     async def _finish_last_step(self) -> AnyOutcome | None:
         """Finish the step in which the run was lost, without what the log has of it; None if the model is to be called next."""

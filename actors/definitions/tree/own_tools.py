@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from actors.definitions.tools.base import Tool
 
@@ -27,4 +27,9 @@ class OwnTools:
         self.by_name = by_name
         self.changing = [tool for tool in tools if type(tool).process_request is not Tool.process_request]
         self.hidden = frozenset(name for tool in tools for name in tool.hides)
-        self.may_wait = any(tool.is_long_running or tool.require_confirmation for tool in tools)
+        self.may_wait = may_wait(tools)
+
+
+def may_wait(tools: Iterable[Tool]) -> bool:
+    """True when a call of one of them can wait for the user."""
+    return any(tool.is_long_running or tool.require_confirmation for tool in tools)

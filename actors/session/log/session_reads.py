@@ -36,8 +36,8 @@ class SessionReads:
             again: these are read anew.
             is_new: these are read as they are now: see `new`.
         """
-        is_known = not again and not (is_new and not self._shared.is_current(key))
-        shared = self._shared.in_memory(key) if is_known else None
+        known = self._shared.current if is_new else self._shared.in_memory
+        shared = None if again else known(key)
         if shared is not None:
             return await self._reader.session(key, shared=None), shared
         reading = self._shared.reading(key, again=again)
@@ -59,7 +59,7 @@ class SessionReads:
         found: dict[SessionKey, tuple[StoredSession, States]] = {}
         for app in dict.fromkeys(key.app for key in keys):
             of_app = [key for key in keys if key.app == app]
-            known = {key: self._shared.in_memory(key) if self._shared.is_current(key) else None for key in of_app}
+            known = {key: self._shared.current(key) for key in of_app}
             reading = self._shared.reading_of(app, {key.user for key, states in known.items() if states is None})
             stored, read = await self._access.read(self._stored, of_app, reading)
             states = self._shared.all_as_read(reading, read) if reading is not None else {}

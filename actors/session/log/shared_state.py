@@ -119,13 +119,17 @@ class SharedStates:
             return None
         return of_app, of_user
 
-    def is_current(self, key: SessionKey) -> bool:
-        """Whether both are in memory and as the store has them, whatever other Session actors have written before."""
+    def current(self, key: SessionKey) -> tuple[SharedState, SharedState] | None:
+        """The same, and None unless they have what other Session actors have written before, too."""
         known = self.in_memory(key)
         if known is None or not self.has_other_writers:
-            return known is not None
+            return known
         era = self.era()
-        return era is not None and known[0].era == known[1].era == era
+        return known if era is not None and known[0].era == known[1].era == era else None
+
+    def may_be_behind(self, key: SessionKey) -> bool:
+        """Whether other Session actors may have written what is not in memory."""
+        return self.has_other_writers and self.current(key) is None
 
     def note_changed(self, scopes: Iterable[SessionKey] | None) -> None:
         """Another Session actor has changed states, in the store: they are read before they are used again; None: any may be."""
@@ -162,7 +166,7 @@ class SharedStates:
 
         Sessions that ask while the store is being read share the next read. Raises StoreError.
         """
-        if not self.has_other_writers or self.is_current(key):
+        if not self.may_be_behind(key):
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, done))

@@ -85,10 +85,7 @@ class TurnOpener:
 
     def open_turn_quickly(self, message: p.OpenTurn, owed: OwedReply) -> bool:
         """Begin a turn in a session that is at hand and free, where only the disk has to be waited for: see QuickHandler."""
-        shared = self._parts.shared
-        if message.continues or message.takes_words or message.state_delta:
-            return False
-        if shared.has_other_writers and not shared.is_current(message.key):
+        if message.continues or message.takes_words or message.state_delta or self._parts.shared.may_be_behind(message.key):
             return False
         request = OpeningRequest(message, scan(message.event))
         if request.event.actions.state_delta:
@@ -261,7 +258,7 @@ class TurnOpener:
             if not request.is_at_hand and await self._logs.load(message.key) is not log:
                 # Deleted and created again while the request waited.
                 raise SessionNotFoundError(message.key.app, message.key.user, message.key.session)
-            if self._parts.shared.has_other_writers and not self._parts.shared.is_current(message.key):
+            if self._parts.shared.may_be_behind(message.key):
                 await self._parts.shared.refresh(message.key)
         if (message.takes_words or message.awaits) and (found := await self._lookup.find_again(log, message)) is not None:
             self._give_back(request)
