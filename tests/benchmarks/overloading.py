@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from runtime import Runtime
 from tests.benchmarks.figures import Figure, percentile
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.web import server
 from tests.benchmarks.workloads import APP, runtime
-from tests.support.load.overload import Load, RuntimeLoad, clients_of, looking_agent
+from tests.support.load.overload import Load, RuntimeLoad, by_turns, clients_of, looking_agent
 from tests.support.load.tally import Tally
 
 NAME = "overload"
+
+_SPARED = "spared"
+"""The application that is not asked for more than it bears."""
 
 TIMES = 3
 WAITING = 200
@@ -27,19 +33,32 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 async def _measure(plan: Plan, folder: Path) -> list[Figure]:
-    async with runtime(plan, looking_agent(), folder, max_waiting_turns=WAITING) as rt:
-        figures = await _asked(plan, "rt.run", RuntimeLoad(rt))
-        with server(plan, rt) as (_, url), clients_of(url, APP) as clients:
-            figures += await _asked(plan, "HTTP", clients)
+    async with _deployed(plan, folder, APP) as rt, _deployed(plan, folder / _SPARED, _SPARED) as spared:
+        figures = await _asked(plan, "rt.run", RuntimeLoad(rt), RuntimeLoad(spared))
+        with _clients(plan, rt, APP) as clients, _clients(plan, spared, _SPARED) as others:
+            figures += await _asked(plan, "HTTP", clients, others)
     return figures
 
 
-async def _asked(plan: Plan, way: str, load: Load) -> list[Figure]:
+def _deployed(plan: Plan, folder: Path, app: str) -> Runtime:
+    folder.mkdir(exist_ok=True)
+    return runtime(plan, looking_agent(), folder, app, max_waiting_turns=WAITING)
+
+
+@contextmanager
+def _clients(plan: Plan, rt: Runtime, app: str) -> Iterator[Load]:
+    with server(plan, rt, app) as (_, url), clients_of(url, app) as clients:
+        yield clients
+
+
+async def _asked(plan: Plan, way: str, load: Load, spared: Load) -> list[Figure]:
     usual, much = Tally(), Tally()
-    await load.bears_per_s(plan.overload_s / 4, usual)
-    bears = await load.bears_per_s(plan.overload_s / 4, usual)
+    seconds = plan.overload_s / 4
+    for each in (spared, load):
+        await each.bears_per_s(seconds, usual)
+    bears = await load.bears_per_s(seconds, usual)
     await load.overload(TIMES * bears, plan.overload_s, much)
-    again = await load.bears_per_s(plan.overload_s / 4, usual)
+    again, bears_now = await by_turns(seconds, usual, load, spared)
     assert not much.errors, much.errors
     refused = f"{way}: {TIMES} times as many, refused"
     took_ms = {"": much.refused_ms or much.answered_ms}
@@ -52,5 +71,12 @@ async def _asked(plan: Plan, way: str, load: Load) -> list[Figure]:
             Figure(benchmark=NAME, name=f"{refused}: p99{of}", value=percentile(took, 99), unit="ms")
             for of, took in took_ms.items()
         ),
-        Figure(benchmark=NAME, name=f"{way}: afterwards", value=again, unit="turns/s", reference=bears, reference_name="before"),
+        Figure(
+            benchmark=NAME,
+            name=f"{way}: afterwards",
+            value=again,
+            unit="turns/s",
+            reference=bears_now,
+            reference_name="one that had no such load",
+        ),
     ]

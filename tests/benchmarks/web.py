@@ -39,13 +39,13 @@ def measure(plan: Plan) -> list[Figure]:
 
 
 @contextmanager
-def server(plan: Plan, rt: Runtime) -> Iterator[tuple[int, str]]:
+def server(plan: Plan, rt: Runtime, app: str = APP) -> Iterator[tuple[int, str]]:
     """A server of a Runtime, in a process of its own, where there are any: its process id and URL."""
     if plan.engine == "local":
         with serving(app_for(rt)) as url:
             yield os.getpid(), url
         return
-    with serving_process(APP, ray.get_runtime_context().gcs_address) as (process, url):
+    with serving_process(app, ray.get_runtime_context().gcs_address) as (process, url):
         yield process.pid, url
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import mean
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,9 @@ from tests.support.load.http_clients import AT_ONCE, Bear, Overload, Told, place
 from tests.support.load.tally import Tally
 
 TICK_S = 0.01
+
+BLOCK_S = 1.25
+"""How long one is asked before the other is: the speed of a host changes within half a minute, by as much as 1.4."""
 
 
 def looking_agent() -> LlmAgent:
@@ -46,6 +50,13 @@ class Load(Protocol):
 
     async def overload(self, per_s: float, seconds: float, tally: Tally) -> None:
         """Begin turns at a rate, and wait until each has its answer."""
+
+
+async def by_turns(seconds: float, tally: Tally, *loads: Load) -> tuple[float, ...]:
+    """The turns a second that each bears, asked by turns, the first of them first, for so long each."""
+    blocks = max(1, round(seconds / BLOCK_S))
+    rates = [[await load.bears_per_s(seconds / blocks, tally) for load in loads] for _ in range(blocks)]
+    return tuple(mean(of_one) for of_one in zip(*rates, strict=True))
 
 
 class RuntimeLoad:
