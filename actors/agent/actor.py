@@ -9,11 +9,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from actors.actor import Actor, Handler, reply_early
+from actors.actor import Actor, Handler, OwedReply, QuickHandler
 from actors.agent.environment import AgentEnvironment
 from actors.agent.flow_invocation import ControllerInvocation, RoundInvocation
 from actors.agent.invocation import Invocation
@@ -35,14 +36,14 @@ from actors.definitions.tools.context import Actions
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError
 from actors.errors.tracebacks import whole_traceback
-from actors.errors.user_code import is_being_cancelled, is_cancellation
+from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
+from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
-from actors.refs.shielded import shielded
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root
@@ -81,63 +82,81 @@ class AgentActor(Actor):
         self._environment = environment
         self._model: Model | None = None
         self._views = SessionViews(spec, environment.views)
-        self._runs: dict[p.TurnRef, tuple[asyncio.Task[p.AnyOutcome], Invocation]] = {}
+        self._runs: dict[p.TurnRef, tuple[asyncio.Task[None], Invocation]] = {}
         # An engine may deliver StopRun before the Invoke that it is meant for, when that is larger.
         self._stopped: LruDict[p.TurnRef, bool] = LruDict(MAX_STOPPED)
         self._counts = {"runs": 0, "events": 0, "partials": 0, "llm_calls": 0}
 
     def handlers(self) -> Mapping[type[p.Message], Handler]:
-        """The messages that an agent's actor takes."""
+        """The messages that an agent's actor takes, beside those of `quick_handlers`."""
         return {
-            p.Invoke: self.invoke,
             p.StopRun: self.stop_run,
             p.RebuildRequests: self._rebuilding.rebuild,
             p.GetStatistics: self.statistics,
             p.Stop: self.stop,
         }
 
-    async def invoke(self, message: p.Invoke) -> p.AnyOutcome:
-        """Run the agent, in a task of its own that `stop_run` can cancel."""
+    def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
+        """A run has a task of its own: its message needs none."""
+        return {p.Invoke: self.invoke}
+
+    def invoke(self, message: p.Invoke, owed: OwedReply) -> bool:
+        """Run the agent, in a task that `stop_run` can cancel: see QuickHandler."""
         if self._stopped and message.turn in self._stopped:
-            return p.Cancelled(agent=self._spec.name)
+            owed.give(p.Cancelled(agent=self._spec.name))
+            return True
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = asyncio.get_running_loop().create_task(self._run(run, message))
+        task = self._loop.create_task(self._run(run, message, owed))
         self._runs[message.turn] = (task, run)
-        try:
-            # Shielded, so that the run is marked as stopped before its code hears of the cancellation.
-            return await shielded(task)
-        except asyncio.CancelledError:
-            if not is_being_cancelled():
-                return p.Cancelled(agent=self._spec.name)
-            await _stop({task: run})
-            raise
-        finally:
-            del self._runs[message.turn]
-            self._views.end_run(message)
+        return True
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that runs the actor: asyncio asks the kernel for the process each time that it is asked for it."""
+        return asyncio.get_running_loop()
 
     def _invocation(self, message: p.Invoke) -> type[Invocation]:
         if message.work is not None:
             return RoundInvocation
-        kind = self._spec.definition.kind
-        if kind == GRAPH:
+        if self._spec.kind == GRAPH:
             return GraphInvocation
-        if kind == FLOW:
+        if self._spec.kind == FLOW:
             return ControllerInvocation
         return NodeInvocation if message.node is not None else Invocation
 
-    async def _run(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+    async def _run(self, run: Invocation, message: p.Invoke, owed: OwedReply) -> None:
+        """Run the agent, and reply how that has ended."""
+        run.has_begun = True
+        try:
+            if message.tells_begun:
+                # It has come to its turn beside all others of this process.
+                owed.give_early(p.Ack())
+            owed.give(await self._outcome(run, message))
+        except asyncio.CancelledError:
+            if not run.writer.is_stopped:
+                # The event loop is at its end.
+                raise
+            owed.give(p.Cancelled(agent=self._spec.name))
+        except BaseException as error:
+            owed.fail(error)
+        finally:
+            del self._runs[message.turn]
+            self._views.end_run(message, self._loop.time())
+
+    async def _outcome(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+        if run.writer.is_stopped:
+            return p.Cancelled(agent=self._spec.name)
         trace = parse_traceparent(message.traceparent) if message.traceparent else None
         trace_id = trace.trace_id if trace is not None else ""
         enter_run(RunFacts(run.agent_name, run.user_id, run.session_id, run.invocation_id, message.turn.key.app, trace_id))
         run.telemetry.enter()
         try:
-            if message.tells_begun:
-                # It has come to its turn beside all others of this process.
-                reply_early(p.Ack())
-            await run.begin_run(message.since)
+            if run.is_resumed or not run.reader.has_begun_with(message):
+                await run.begin_run(message.since)
             outcome = await self._behave(run, message)
-            await run.writer.record_last_calls()
+            if run.writer.calls:
+                await run.writer.record_last_calls()
         except (FencedError, ActorLostError):
             # The turn has ended or has another epoch, or it will be resumed because an actor was lost that the run needs: nothing
             # more that this run does may be seen.
@@ -154,7 +173,7 @@ class AgentActor(Actor):
         if isinstance(outcome, p.Finished):
             said = {"closed": run.writer.has_closed, "output": run.output_of(outcome)}
         elif isinstance(outcome, p.Transfer):
-            said = {"events": run.writer.along.events}
+            said = {"events": run.writer.along.events if run.writer.along is not None else ()}
         return msgspec.structs.replace(
             outcome,
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
@@ -165,32 +184,40 @@ class AgentActor(Actor):
             **said,
         )
 
-    async def _behave(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
-        if message.work is None and not isinstance(run, GraphInvocation) and (failed := known_failure(run)) is not None:
+    def _behave(self, run: Invocation, message: p.Invoke) -> Coroutine[Any, Any, p.AnyOutcome]:
+        if run.done and message.work is None and not isinstance(run, GraphInvocation) and (failed := known_failure(run)):
             # What came before the failure, such as asking toolsets, would fail once more.
-            return failed
+            return _ended(failed)
         spec = self._spec.as_tool if message.as_tool else self._spec
-        kind = spec.definition.kind
-        if kind == "llm":
+        if spec.kind == "llm":
             model = self._limited_model(run, message)
             if spec.has_toolsets:
-                resolved = await self._environment.toolsets.resolved(spec, run, self)
-                if not isinstance(resolved, AgentSpec):
-                    return await ask_for_credentials(resolved, run, can_wait=message.work is None)
-                spec = resolved
-            # They are no part of what the agent has done: it begins when its tools are known.
-            forget_requests(run)
-            if message.work is None:
-                return await run_llm(spec, model, run, self._compactor(run, message, model))
-            assert isinstance(run, RoundInvocation)
-            plan = await self._environment.plans(message.work.definition)
-            return await run_round(spec, model, run, message.work, plan)
+                return self._with_toolsets(spec, model, run, message)
+            return self._run_llm(spec, model, run, message)
         if isinstance(run, ControllerInvocation):
-            return await run_lifecycle(spec, run, lambda: run_flow(spec, run, self._environment.plans))
+            return run_lifecycle(spec, run, lambda: run_flow(spec, run, self._environment.plans))
         if isinstance(run, GraphInvocation):
-            return await run_lifecycle(spec, run, lambda: run_graph(spec, run))
-        behave = _SUPERVISORS[kind]
-        return await run_lifecycle(spec, run, lambda: behave(spec, run))
+            return run_lifecycle(spec, run, lambda: run_graph(spec, run))
+        behave = _SUPERVISORS[spec.kind]
+        return run_lifecycle(spec, run, lambda: behave(spec, run))
+
+    async def _with_toolsets(self, spec: AgentSpec, model: Model, run: Invocation, message: p.Invoke) -> p.AnyOutcome:
+        resolved = await self._environment.toolsets.resolved(spec, run, self)
+        if not isinstance(resolved, AgentSpec):
+            return await ask_for_credentials(resolved, run, can_wait=message.work is None)
+        return await self._run_llm(resolved, model, run, message)
+
+    def _run_llm(self, spec: AgentSpec, model: Model, run: Invocation, message: p.Invoke) -> Coroutine[Any, Any, p.AnyOutcome]:
+        # They are no part of what the agent has done: it begins when its tools are known.
+        forget_requests(run)
+        if message.work is None:
+            return run_llm(spec, model, run, self._compactor(run, message, model))
+        assert isinstance(run, RoundInvocation)
+        return self._run_round(spec, model, run, message.work)
+
+    async def _run_round(self, spec: AgentSpec, model: Model, run: RoundInvocation, work: Work) -> p.AnyOutcome:
+        plan = await self._environment.plans(work.definition)
+        return await run_round(spec, model, run, work, plan)
 
     def _limited_model(self, run: Invocation, message: p.Invoke) -> Model:
         if self._model is None:
@@ -200,7 +227,7 @@ class AgentActor(Actor):
             return self._model
         model = limiter.limited(self._model, message.turn.key)
         run.give_back = model.give_back
-        run.model_named = lambda name: model.limited(self._environment.resolve(self._spec.name, name))
+        run.llm_budget.limited = model.limited
         return model
 
     def _compactor(self, run: Invocation, message: p.Invoke, model: Model) -> Compactor | None:
@@ -276,6 +303,10 @@ class AgentActor(Actor):
         return p.Ack()
 
 
+async def _ended(outcome: p.AnyOutcome) -> p.AnyOutcome:
+    return outcome
+
+
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
     def call() -> None:
         first()
@@ -284,11 +315,13 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
     return call
 
 
-async def _stop(runs: Mapping[asyncio.Task[p.AnyOutcome], Invocation]) -> None:
+async def _stop(runs: Mapping[asyncio.Task[None], Invocation]) -> None:
     """Cancel runs and wait until they have ended. From now on they can write nothing, even if they do not end."""
     for task, run in runs.items():
         run.writer.is_stopped = True
-        task.cancel()
+        if run.has_begun:
+            # Another one sees by itself that it is stopped: a task that is cancelled before its first step replies nothing.
+            task.cancel()
     if runs:
         _, deaf = await asyncio.wait(runs, timeout=STOP_S)
         for task in deaf:

@@ -55,7 +55,8 @@ class EventWriter:
         has_closed: the run's last event has closed the turn.
         is_stopped: the run is being stopped, and can write nothing more.
         state_seq: the place of the run's last event that changed the state, 0 without one.
-        along: the run's events, for an agent to which it transfers.
+        along: the run's events, for an agent to which it transfers; None before the first.
+        calls: records of model calls that are to be stored with the next event.
     """
 
     has_escalated = False
@@ -63,7 +64,8 @@ class EventWriter:
     is_stopped = False
     state_seq = 0
     _partials: PartialEvents | None = None
-    _calls: Sequence[PackedCall] = ()
+    along: EventsAlong | None = None
+    calls: Sequence[PackedCall] = ()
     _parts: Sequence[PackedPart] = ()
     _failed_calls: Sequence[p.FailedCall] = ()
 
@@ -86,7 +88,6 @@ class EventWriter:
         self._reader = reader
         self._counts = counts
         self._notes: Sequence[p.Note] = message.notes
-        self.along = EventsAlong()
 
     def recall(self, done: Sequence[Event]) -> None:
         """Take in what the run had stored before it was lost."""
@@ -104,8 +105,7 @@ class EventWriter:
         Args:
             context: the run, as plugins' callbacks get to know it.
         """
-        hooks = self._spec.hooks("on_event_callback")
-        if hooks:
+        if hooks := self._spec.on_event:
             event = await self._shown_to(hooks, context, event)
         if event.partial:
             return await self._deliver(event)
@@ -113,7 +113,7 @@ class EventWriter:
 
     async def emit_all(self, context: Context, events: Sequence[Event], *, end: p.Finished | None = None) -> Sequence[Event]:
         """Show complete events to plugins, and store them together, or none of them: see Context."""
-        if hooks := self._spec.hooks("on_event_callback"):
+        if hooks := self._spec.on_event:
             events = [event if _is_note(event) else await self._shown_to(hooks, context, event) for event in events]
         return await self.record_all(events, end=end)
 
@@ -133,7 +133,7 @@ class EventWriter:
         for event in events:
             changed = _NO_CHANGES
             if event.actions.state_delta:
-                event, changed = self._without_temp(event, temp)
+                event, changed = _without_temp_keys(event, temp)
             event = self.addressed(event)
             complete.append(event)
             changes.append(changed)
@@ -145,7 +145,7 @@ class EventWriter:
         if outcome is not None and not outcome.agent:
             outcome = msgspec.structs.replace(outcome, agent=self._spec.name)
         append = p.Append(turn=self._turn, events=raws, temp=temp, outcome=outcome, selected=self._closes, notes=self._notes)
-        has_more = self._calls or self._failed_calls or self._notes
+        has_more = self.calls or self._failed_calls or self._notes
         appended = await (self._append(append) if has_more else self._session.append(append))
         self._counts["events"] += len(complete)
         seq, before_seq = appended.first_seq, appended.state_seq
@@ -155,6 +155,7 @@ class EventWriter:
             self._take_in_stored(event, raw, changed, before_seq)
             if end is None:
                 # After the end there is no transfer.
+                self.along = self.along or EventsAlong()
                 self.along.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
             before_seq = seq if changed else before_seq
             seq += 1
@@ -163,23 +164,13 @@ class EventWriter:
     async def _deliver(self, event: Event) -> Event:
         self._refuse_if_stopped()
         if event.actions.state_delta:
-            event, _ = self._without_temp(event, {})
+            event, _ = _without_temp_keys(event, {})
         event = self.addressed(event)
         self._counts["partials"] += 1
         if self._partials is None:
             self._partials = PartialEvents(self._session, self._turn)
         await self._partials.send(encoded(event, self._spec.limits))
         return event
-
-    @staticmethod
-    def _without_temp(event: Event, temp: StateDelta) -> tuple[Event, StateDelta]:
-        """The event without `temp:` keys, which go into `temp`; and all that it changes of the state."""
-        changed = stored_delta(event.actions.state_delta)
-        if changed:
-            temp.update(only_temp(changed))
-            actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
-            event = msgspec.structs.replace(event, actions=actions)
-        return event, changed
 
     async def ask(self, branch: str, content: Content) -> p.StoredEvent:
         """Store the user's message to an agent that is run as a tool on a branch of its own."""
@@ -200,7 +191,7 @@ class EventWriter:
 
     def record_call(self, call: PackedCall, parts: Sequence[PackedPart]) -> None:
         """Have the record of a model call stored together with the next event."""
-        self._calls, self._parts = (*self._calls, call), (*self._parts, *parts)
+        self.calls, self._parts = (*self.calls, call), (*self._parts, *parts)
 
     def note_failed_call(self, call: p.FailedCall) -> None:
         """Have a failed model call counted with the next event."""
@@ -208,15 +199,15 @@ class EventWriter:
 
     async def record_last_calls(self) -> None:
         """Store the records of calls after which the run has stored no event. Raises FencedError."""
-        if self._calls and not self.is_stopped:
+        if self.calls and not self.is_stopped:
             # No turn fails for want of a record.
             with suppress(StoreError):
                 await self._append(p.Append(turn=self._turn, events=[]))
 
     async def _append(self, append: p.Append) -> p.Appended:
-        calls, parts = self._calls, self._parts
+        calls, parts = self.calls, self._parts
         if calls:
-            self._calls, self._parts = (), ()
+            self.calls, self._parts = (), ()
             append = msgspec.structs.replace(append, calls=calls, parts=parts)
         if self._failed_calls:
             append = msgspec.structs.replace(append, failed_calls=self._failed_calls)
@@ -225,7 +216,7 @@ class EventWriter:
             appended = await self._session.append(append)
         except BaseException:
             # Later records count on these parts.
-            self._calls, self._parts = (*calls, *self._calls), (*parts, *self._parts)
+            self.calls, self._parts = (*calls, *self.calls), (*parts, *self._parts)
             raise
         self._notes = ()
         return appended
@@ -292,6 +283,16 @@ class EventWriter:
         if changed:
             self.state_seq = event.seq
         self._reader.add_own(event, len(raw), changed, before_seq)
+
+
+def _without_temp_keys(event: Event, temp: StateDelta) -> tuple[Event, StateDelta]:
+    """The event without `temp:` keys, which go into `temp`; and all that it changes of the state."""
+    changed = stored_delta(event.actions.state_delta)
+    if changed:
+        temp.update(only_temp(changed))
+        actions = msgspec.structs.replace(event.actions, state_delta=without_temp(changed))
+        event = msgspec.structs.replace(event, actions=actions)
+    return event, changed
 
 
 def _is_note(event: Event) -> bool:

@@ -13,7 +13,6 @@ from actors.agent.run_access import RunAccess
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.definitions.tree.spec import AgentSpec
-from actors.interfaces.model import Model
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event
 from actors.messages.content import Content
@@ -50,8 +49,7 @@ class Invocation(RunAccess):
     Attributes:
         reader: reads the log and the state.
         writer: writes the run's events.
-        llm_budget: counts model calls.
-        model_named: gives the model of a name, within its limits.
+        has_begun: its task runs.
         give_back: releases what the run's code holds and does not give back itself.
         repeat: see SupervisorContext.
     """
@@ -59,7 +57,7 @@ class Invocation(RunAccess):
     # What most runs never set is on the class: the attributes of an object with more than 30 of its own cost it a dictionary.
     after_seq = noted_seq = retried_seq = 0
     done: Sequence[Event] = ()
-    is_resumed = False
+    is_resumed = has_begun = False
     node_path = ""
     progress: JsonMapping = _NOTHING
     resume_at: tuple[str, ...] = ()
@@ -77,7 +75,6 @@ class Invocation(RunAccess):
         counts: dict[str, int],
     ) -> None:
         key = message.turn.key
-        session, runner = environment.session, environment.runner
         self.agent_name = spec.name
         self.invocation_id = message.turn.invocation_id
         self.user_id = key.user
@@ -99,22 +96,17 @@ class Invocation(RunAccess):
             self.node_path, self._unstored = message.node.path, message.node.unstored
         reader = self._reader(spec, message, environment, view)
         reader.user_event = user_event
-        writer = EventWriter(spec, message, session, reader, counts)
+        writer = EventWriter(spec, message, environment.session, reader, counts)
         super().__init__(spec, message, environment, reader, writer)
+        self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
+        self.llm_budget = LlmBudget(message, environment, counts)
         self.record_all = writer.record_all
         self.record_call = writer.record_call
         self.note_failed_call = writer.note_failed_call
-        self.telemetry = environment.telemetry.in_run(message.traceparent, spec.name, key)
-        budget = self.llm_budget = LlmBudget(message, runner, session, counts)
-        self.take_free_llm_call = budget.take_free_call
-        self.take_llm_call = budget.take_call
-        self.take_optional_llm_call = budget.take_optional_call
-        self.take_tool_calls = budget.take_tools
-        self.model_named: Callable[[str], Model] = lambda name: environment.resolve(spec.name, name)
 
     def _reader(self, spec: AgentSpec, message: p.Invoke, environment: AgentEnvironment, view: AgentView) -> SessionReader:
         """The reader of the log and of the state for the run."""
-        kind = spec.definition.kind
+        kind = spec.kind
         reads_state = kind in _READS_STATE or (kind != "llm" and any(map(spec.hooks, _HOOKS)))
         return SessionReader(environment.session, message, view, compiles=kind == "llm", reads_state=reads_state)
 
@@ -156,7 +148,7 @@ class Invocation(RunAccess):
 
     def view(self) -> Coroutine[Any, Any, History]:
         """Return the log as the agent sees it: see Context."""
-        return self.reader.view([response.id for response in self.user_content.function_responses()])
+        return self.reader.view(self.user_content)
 
     def emit(self, event: Event, *, is_last: bool = False) -> Coroutine[Any, Any, Event]:
         """Store or deliver an event: see Context."""

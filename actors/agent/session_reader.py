@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from math import inf
 
 from actors.agent.views.session_view import AgentView
@@ -54,13 +54,31 @@ class SessionReader:
         self._reads_state = reads_state
         self.state: JsonObject = {}
 
+    def has_begun_with(self, message: p.Invoke) -> bool:
+        """Take in all that an LLM agent has to know, if the message brings it. False: `begin_run` has to be called."""
+        if not (message.fresh and self._compiles):
+            return False
+        view = self._view
+        view.begin_run(message.turn)
+        if not view.follow(message, self.user_event):
+            return False
+        self.state = view.state.value
+        return True
+
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
         self._view.begin_run(message.turn)
-        if message.fresh and self._compiles and (self._view.follow(message, self.user_event) or await self._follows()):
-            self.state = self._view.state.value
-        elif message.fresh:
+        if message.fresh and self._compiles:
+            if self.has_begun_with(message):
+                return
+            # Without an event after it, the message may not be on disk yet.
+            await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
+            if message.after or self._view.follow(message, self.user_event):
+                self.state = self._view.state.value
+                return
+        # The log went another way since, or is not needed.
+        if message.fresh:
             self._is_stale = True
             self.state_seq = max(message.state_seq, message.user_event.seq)
             self.state = self._view.state.take(message.turn, message.state, self.state_seq)
@@ -76,22 +94,16 @@ class SessionReader:
                 self._view.state.forget()
             await self.refresh_state(message.state_seq)
 
-    async def _follows(self) -> bool:
-        """Read what is missing before the turn's message, and take that in. False if the log went another way since."""
-        message = self._message
-        # Without an event after it, the message may not be on disk yet.
-        await self._catch_up(before_seq=0 if message.after else message.user_event.seq)
-        return bool(message.after) or self._view.follow(message, self.user_event)
-
-    async def view(self, answered: Iterable[str | None]) -> History:
+    async def view(self, message: Content) -> History:
         """Return the compiled log.
 
         Args:
-            answered: ids of the calls that the turn's message answers: they have to be in it.
+            message: the turn's: the calls that it answers have to be in it.
         """
         if self._is_stale:
             await self._catch_up()
-        if self._view.history.lacks(answered):
+        history = self._view.history
+        if history.is_cut and history.lacks(response.id for response in message.function_responses()):
             self._view.begin_again()
             await self._catch_up()
         return self._view.history

@@ -42,8 +42,7 @@ def run_lifecycle(
     Args:
         keep_output: takes the content that before_agent gives in place of the run.
     """
-    has_callbacks = spec.hooks("before_agent_callback") or spec.hooks("after_agent_callback")
-    return _with_callbacks(spec, context, body, keep_output) if has_callbacks or context.done else body()
+    return _with_callbacks(spec, context, body, keep_output) if spec.has_run_callbacks or context.done else body()
 
 
 async def _with_callbacks(

@@ -1,12 +1,15 @@
-"""What runs reach besides the log: artifacts, memory, MCP servers, and places with resources that tools need."""
+"""What runs reach besides the log: artifacts, memory, MCP servers, places with resources that tools need, and budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from actors.interfaces.model import Model
 from actors.messages.content import Part
+from actors.messages.llm.model import LlmRequest
 from actors.messages.memory import MemoryEntry
+from actors.messages.protocol.log import AskForMore, DoWithout, MaySpend
 from actors.messages.protocol.mcp import CallMcpTool, McpResult, McpServer, McpToolInfo
 from actors.messages.session import SessionKey
 
@@ -68,4 +71,44 @@ class McpAccess(Protocol):
 
     async def call_tool(self, server: McpServer, message: CallMcpTool) -> McpResult:
         """Call a tool of a server. Raises as `list_tools` does."""
+        ...
+
+
+class CallBudget(Protocol):
+    """Has to allow each call of a model, and of tools, of one run: counts them against the limits and budgets of the turn."""
+
+    def take_free_llm_call(self) -> bool:
+        """Count one model call, if nothing is to be asked before. False: `take_llm_call` has to be awaited, and counts it."""
+        ...
+
+    async def take_llm_call(self, request: LlmRequest, model: str) -> MaySpend | AskForMore:
+        """Count one model call. Returns what is to be done: the call, perhaps of another model, or a question to the user.
+
+        Args:
+            request: what the model is to be asked, by which the budget tells how much that is likely to take.
+            model: the model's name, by which it has a price.
+
+        Raises:
+            LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
+            NoPriceError: the model has no price, and the turn a budget of money.
+        """
+        ...
+
+    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> MaySpend | DoWithout:
+        """Count one model call that the run can do without. Returns whether it is made, perhaps by another model.
+
+        Args as those of `take_llm_call`. Raises LlmCallsLimitExceededError, NoPriceError.
+        """
+        ...
+
+    async def take_tool_calls(self, unstored: int) -> MaySpend | AskForMore:
+        """Check that calls of tools may be run. Returns what is to be done. Raises BudgetExceededError.
+
+        Args:
+            unstored: so many of them are not in the log yet.
+        """
+        ...
+
+    def model_named(self, name: str) -> Model:
+        """Return the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError."""
         ...

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from actors.interfaces.access import McpAccess, Offload
+from actors.interfaces.access import CallBudget, McpAccess, Offload
 from actors.interfaces.clock import Clock
-from actors.interfaces.model import Model
 from actors.interfaces.run_context import RunContext
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
@@ -17,9 +16,8 @@ from actors.messages.event import Event
 from actors.messages.flow import FlowMark, Work
 from actors.messages.graph import NodeTask
 from actors.messages.json_types import JsonMapping, JsonObject, JsonValue
-from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
-from actors.messages.protocol.log import AskForMore, DoWithout, FailedCall, MaySpend
+from actors.messages.protocol.log import FailedCall
 from actors.messages.protocol.outcomes import AnyOutcome, Finished
 from actors.rules.graph.answers import UserAnswers
 from actors.rules.prompt.history import History
@@ -92,7 +90,6 @@ class Context(RunContext, Protocol):
         offload: runs tools that need resources of their own.
         telemetry: learns of the run's model calls and tool calls.
         mcp: the MCP servers.
-        model_named: gives the model of a name, which a budget wants called instead of the agent's. Raises UnknownModelError.
         clock: the time by which it waits before it runs something again.
         begun_seq: the place in the log after which the run began.
         after_seq: of a graph the place up to which failures are those of earlier attempts; 0 in the first.
@@ -108,10 +105,14 @@ class Context(RunContext, Protocol):
     is_resumed: bool
     done: Sequence[Event]
     user_seq: int
-    model_named: Callable[[str], Model]
     clock: Clock
     begun_seq: int
     after_seq: int
+
+    @property
+    def llm_budget(self) -> CallBudget:
+        """Has to allow each call of a model, and of tools."""
+        ...
 
     @property
     def log(self) -> LogAccess:
@@ -222,38 +223,6 @@ class Context(RunContext, Protocol):
 
         Raises:
             FencedError: the turn was taken over or has ended.
-        """
-        ...
-
-    def take_free_llm_call(self) -> bool:
-        """Count one model call, if nothing is to be asked before. False: `take_llm_call` has to be awaited, and counts it."""
-        ...
-
-    async def take_llm_call(self, request: LlmRequest, model: str) -> MaySpend | AskForMore:
-        """Count one model call. Returns what is to be done: the call, perhaps of another model, or a question to the user.
-
-        Args:
-            request: what the model is to be asked, by which the budget tells how much that is likely to take.
-            model: the model's name, by which it has a price.
-
-        Raises:
-            LlmCallsLimitExceededError, BudgetExceededError: the turn has none left.
-            NoPriceError: the model has no price, and the turn a budget of money.
-        """
-        ...
-
-    async def take_optional_llm_call(self, request: LlmRequest, model: str) -> MaySpend | DoWithout:
-        """Count one model call that the run can do without. Returns whether it is made, perhaps by another model.
-
-        Args as those of `take_llm_call`. Raises LlmCallsLimitExceededError, NoPriceError.
-        """
-        ...
-
-    async def take_tool_calls(self, unstored: int) -> MaySpend | AskForMore:
-        """Check that calls of tools may be run. Returns what is to be done. Raises BudgetExceededError.
-
-        Args:
-            unstored: so many of them are not in the log yet.
         """
         ...
 

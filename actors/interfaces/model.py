@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from actors.errors import ModelResponseError
 from actors.interfaces.attempts import NO_ATTEMPT, are_noted, note_attempt
@@ -66,11 +66,12 @@ class Responses:
 
     def __init__(self, model: Model, request: LlmRequest, *, stream: bool) -> None:
         generated: object = model.generate(request, stream=stream)
-        if not isinstance(generated, AsyncIterable):
+        # What `isinstance(generated, AsyncIterable)` asks, in a tenth of its time.
+        if getattr(generated, "__aiter__", None) is None:
             if inspect.iscoroutine(generated):
                 generated.close()
             raise ModelResponseError(name_of(model), f"its generate returned a {type(generated).__name__}: {HOW_TO_GENERATE}")
-        self._generated = generated
+        self._generated = cast("AsyncIterable[LlmResponse]", generated)
         # A model that tries several times, or asks others, tells of each try itself.
         is_told = not are_noted() or getattr(model, "notes_attempts", False)
         self._attempt = NO_ATTEMPT if is_told else note_attempt(request.model or name_of(model))

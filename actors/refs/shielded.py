@@ -12,8 +12,7 @@ T = TypeVar("T")
 def shielded(task: asyncio.Task[T]) -> asyncio.Future[T]:
     """A future with the outcome of a task. When the future is cancelled, the task goes on.
 
-    What `asyncio.shield` does, in a third of its calls: every run of an agent is waited for so, and every message of the local
-    engine.
+    What `asyncio.shield` does, in a third of its calls: every message of the local engine is waited for so.
     """
     waiting: asyncio.Future[T] = task.get_loop().create_future()
     task.add_done_callback(partial(_hand_on, waiting))

@@ -351,7 +351,7 @@ def answers_dropped(given: Iterable[Source]) -> list[str]:
                 dropped = node.value
             dropped = dropped.value if isinstance(dropped, ast.Await) else dropped
             if isinstance(dropped, ast.Call) and getattr(dropped.func, "attr", "") in BUDGET_QUESTIONS:
-                if ast.unparse(dropped.func) == "self._runner.take_llm_call":
+                if ast.unparse(dropped.func) == "self._environment.runner.take_llm_call":
                     # The Runner only counts, and has no answer.
                     continue
                 found.append(f"{each.at(dropped.lineno)} drops the answer of {ast.unparse(dropped.func)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 
 import msgspec
@@ -77,7 +77,7 @@ class NodeReader(SessionReader):
         """Take the input, as the user's message, before the run begins."""
         self._asked = msgspec.structs.replace(self._asked, content=content)
 
-    async def view(self, answered: Iterable[str | None]) -> History:
+    async def view(self, message: Content) -> History:
         """Return what the agent sees."""
         return self.history
 

@@ -101,7 +101,7 @@ class AgentView:
 
     def begin_run(self, turn: TurnRef) -> None:
         """Forget everything if it ends with the message of another turn, or epoch, that nothing says was stored."""
-        if self._followed not in (None, (turn.invocation_id, turn.epoch)):
+        if self._followed is not None and self._followed != (turn.invocation_id, turn.epoch):
             self._forget()
 
     def settle(self) -> None:

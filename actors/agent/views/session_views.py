@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from actors.agent.views.first_sights import FirstSights, SightKey, Sights
 from actors.agent.views.session_view import AgentView, MakeHistory
 from actors.definitions.tree.spec import AgentSpec
@@ -40,9 +38,9 @@ class ViewMemory:
             self._sights = FirstSights(max_bytes)
         return self._sights
 
-    def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int) -> None:
+    def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int, now_s: float) -> None:
         """Note that an agent has used a view, and evict others to make room."""
-        cache, now_s, used = self._cache(key, max_bytes), asyncio.get_running_loop().time(), (owner, key)
+        cache, used = self._cache(key, max_bytes), (owner, key)
         cache.use(used, weight, now_s)
         if not cache.is_due(now_s):
             return
@@ -110,8 +108,12 @@ class SessionViews:
                 view.skip_before(message.user_event, message.turn.generation)
         return view
 
-    def end_run(self, message: p.Invoke) -> None:
-        """Keep what a run has made of its view for the next one, and evict others to make room."""
+    def end_run(self, message: p.Invoke, now_s: float) -> None:
+        """Keep what a run has made of its view for the next one, and evict others to make room.
+
+        Args:
+            now_s: the time of the event loop.
+        """
         key = _key(message)
         view = self._views.get(key)
         if view is None:
@@ -119,7 +121,7 @@ class SessionViews:
         view.end_run()
         weight = view.weight
         self._weights[key] = weight + OVERHEAD
-        self._memory.use(self, key, weight, self._spec.limits.max_cache_bytes)
+        self._memory.use(self, key, weight, self._spec.limits.max_cache_bytes, now_s)
 
     def drop_view(self, key: ViewKey) -> None:
         """Drop a view."""

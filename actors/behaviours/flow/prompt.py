@@ -36,6 +36,9 @@ class TaskPrompt:
     has_output_schema = False
     """The form of the agent's responses is not that of its tasks' results, and would keep it from calling tools."""
 
+    fixed_instruction: str | None = None
+    """The briefing is another one in each round."""
+
     def __init__(self, spec: AgentSpec, context: WorkContext, work: Work, plan: FlowPlan, board: Board) -> None:
         self._agent = spec.name
         self._context = context

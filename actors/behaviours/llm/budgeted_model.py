@@ -8,6 +8,8 @@ Rules of this file:
 
 from __future__ import annotations
 
+import msgspec
+
 from actors.behaviours.lifecycle import tell_of_budgets, told_of_limits
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
@@ -18,26 +20,22 @@ from actors.messages.protocol.log import AskForMore, DoWithout, MaySpend
 from actors.rules.prompt import instructions
 
 
-class AllowedCall:
+class AllowedCall(msgspec.Struct, eq=False):
     """A call that limits and budgets have room for.
 
-    Args:
+    Attributes:
         model: the one to call.
         request: the request, with what a budget has changed of it.
         by_budget: one has.
-
-    Attributes:
-        request, by_budget: see there.
     """
 
-    def __init__(self, model: Model, request: LlmRequest, *, by_budget: bool) -> None:
-        self._model = model
-        self.request = request
-        self.by_budget = by_budget
+    model: Model
+    request: LlmRequest
+    by_budget: bool = False
 
     def responses(self, *, stream: bool) -> Responses:
         """Make the call. Raises ModelResponseError, and what the model raises."""
-        return Responses(self._model, self.request, stream=stream)
+        return Responses(self.model, self.request, stream=stream)
 
 
 class BudgetedModel:
@@ -65,9 +63,9 @@ class BudgetedModel:
             FencedError: the turn was taken over or has ended.
             Exception: what a plugin raises that hears of budgets.
         """
-        if self._context.take_free_llm_call():
-            return AllowedCall(self._model, request, by_budget=False)
-        asking = self._context.take_llm_call(request, request.model or self.name)
+        if self._context.llm_budget.take_free_llm_call():
+            return AllowedCall(self._model, request)
+        asking = self._context.llm_budget.take_llm_call(request, request.model or self.name)
         reply = await told_of_limits(self._spec, self._context, asking)
         return reply if isinstance(reply, AskForMore) else self._call(request, reply)
 
@@ -76,7 +74,7 @@ class BudgetedModel:
 
         Raises like `allowed`, without BudgetExceededError.
         """
-        reply = await self._context.take_optional_llm_call(request, request.model or self.name)
+        reply = await self._context.llm_budget.take_optional_llm_call(request, request.model or self.name)
         if reply.warnings:
             await tell_of_budgets(self._spec, self._context, reply.warnings)
         if isinstance(reply, DoWithout):
@@ -87,11 +85,11 @@ class BudgetedModel:
     def _call(self, request: LlmRequest, reply: MaySpend) -> AllowedCall:
         model = self._model
         if not (reply.model or reply.end):
-            return AllowedCall(model, request, by_budget=False)
+            return AllowedCall(model, request)
         for action, done in (("model", reply.model), ("wrap_up", reply.end)):
             if done:
                 self._context.telemetry.budget(BudgetTold("", action))
         if reply.model:
-            request.model, model = reply.model, self._context.model_named(reply.model)
+            request.model, model = reply.model, self._context.llm_budget.model_named(reply.model)
         request.system_instruction = instructions.join([request.system_instruction, reply.end])
         return AllowedCall(model, request, by_budget=True)

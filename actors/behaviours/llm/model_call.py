@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -38,7 +38,7 @@ CALL_ID_PREFIX = "call-"
 logger = logging.getLogger(__name__)
 
 
-class _AnsweredCall(NamedTuple):
+class _AnsweredCall(msgspec.Struct, gc=False):
     """A call that the model has answered: by which model, its tokens, its time, and the key that marks its request as changed."""
 
     model: str
@@ -102,9 +102,9 @@ class ModelCall:
         self._tools = tools
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
-        self._planner = spec.llm_agent.planner
-        self._after = spec.hooks("after_model_callback")
-        self._on_error = spec.hooks("on_model_error_callback")
+        self._planner = spec.llm.planner
+        self._after = spec.llm.after_model
+        self._on_error = spec.llm.on_model_error
         # Most agents have no code that would see it.
         self._needs_context = bool(self._requests.is_changed or self._after or self._on_error)
         self._needs_actions = self._needs_context or keep_output is not None
@@ -140,11 +140,12 @@ class ModelCall:
                 _add_cost(event, answered)
                 await self._context.emit(event)
             return None
-        if response.content is not None and any(response.content.function_calls()):
+        has_calls = response.content is not None and any(response.content.function_calls())
+        if has_calls and response.content is not None:
             content = await self._with_unique_ids(response.content)
             response = msgspec.structs.replace(response, content=content)
             await self._tools.decide(content.function_calls())
-        event = self._event(response, actions, event_id, answered)
+        event = self._event(response, actions, event_id, answered, has_calls=has_calls)
         if event.content is None:
             return event
         places = model_answer.large_data(event.content.parts, self._spec.limits.max_inline_bytes)
@@ -264,7 +265,9 @@ class ModelCall:
             parts.append(part)
         return Content(role=content.role, parts=parts)
 
-    def _event(self, response: LlmResponse, actions: Actions | None, event_id: str, answered: _AnsweredCall | None) -> Event:
+    def _event(
+        self, response: LlmResponse, actions: Actions | None, event_id: str, answered: _AnsweredCall | None, *, has_calls: bool
+    ) -> Event:
         event = Event(
             id=event_id,
             content=response.content,
@@ -275,7 +278,7 @@ class ModelCall:
             model_version=response.model_version,
             grounding_metadata=response.grounding_metadata,
             custom_metadata=response.custom_metadata,
-            long_running_tool_ids=self._tools.long_running_ids(response.content),
+            long_running_tool_ids=self._tools.long_running_ids(response.content) if has_calls else (),
         )
         if actions is not None:
             if self._keep_output is not None and event.is_final_response():

@@ -7,7 +7,6 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
-from actors.messages.topology import TASK
 from actors.rules.checks.budget_question import REQUEST_BUDGET
 
 
@@ -18,11 +17,12 @@ def own_tools(spec: AgentSpec, finish: FinishTaskTool | None = None, *, asks_for
         finish: ends the task of an agent that works on one; None: there is a new one.
         asks_for_more: a budget of the turn, once used up, has the user asked for more.
     """
-    agent = spec.llm_agent
-    if agent.mode != TASK and not asks_for_more:
+    is_task = spec.llm.is_task
+    if not is_task and not asks_for_more:
         return spec.own_tools
+    agent = spec.llm_agent
     by_name: dict[str, Tool] = {tool.name: tool for tool in agent.tools}
-    if agent.mode == TASK:
+    if is_task:
         finish = finish or FinishTaskTool(agent.output_type)
         by_name[finish.name] = finish
     if asks_for_more:

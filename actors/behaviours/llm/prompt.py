@@ -12,7 +12,6 @@ from actors.definitions.tools.context import ReadonlyContext
 from actors.definitions.tree.spec import AgentSpec
 from actors.interfaces.context import Context
 from actors.messages.content import Content
-from actors.messages.topology import TASK
 from actors.rules.prompt import instructions
 from actors.rules.prompt.transient import place_before, transient_place
 
@@ -22,9 +21,11 @@ class Prompt(Protocol):
 
     Attributes:
         has_output_schema: the response has to fit the agent's `output_schema`, if it has one.
+        fixed_instruction: the system instruction, where it is the same for every call; else None.
     """
 
     has_output_schema: bool
+    fixed_instruction: str | None
 
     async def contents(self) -> list[Content]:
         """Return the conversation, oldest first."""
@@ -40,25 +41,27 @@ class AgentPrompt:
 
     def __init__(self, spec: AgentSpec, context: Context) -> None:
         self._spec = spec
-        self._agent = spec.llm_agent
         # The output of a task is the arguments of a call.
-        self.has_output_schema = self._agent.mode != TASK
+        self.has_output_schema = not spec.llm.is_task
+        self.fixed_instruction = spec.llm.instruction
         self._context = context
-        self._templates = Templates(spec, context)
 
     async def contents(self) -> list[Content]:
         """Return as much of the conversation as the agent includes."""
         view = await self._context.view()
-        contents = view.contents(self._agent.include_contents)
+        contents = view.contents(self._spec.llm.include_contents)
         if given := self._context.run_config.model_input_context:
             place = place_before(contents, view.message_of(self._context.invocation_id))
             contents = [*contents[:place], *given, *contents[place:]]
-        return await self._templates.placed_in(contents) if self._agent.static_instruction else contents
+        return await self._templates().placed_in(contents) if self._spec.llm.static_instruction else contents
 
     async def system_instruction(self) -> str:
         """Return the instructions of the tree and of the agent, its identity, its transfer targets, and how its task ends."""
-        rules = RULES if self._agent.mode == TASK else ""
-        return instructions.join([*await self._templates.of_agent(), self._spec.transfer_menu.instruction, rules])
+        rules = RULES if self._spec.llm.is_task else ""
+        return instructions.join([*await self._templates().of_agent(), self._spec.transfer_menu.instruction, rules])
+
+    def _templates(self) -> Templates:
+        return Templates(self._spec, self._context)
 
 
 class Templates:

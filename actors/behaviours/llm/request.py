@@ -28,14 +28,13 @@ class RequestBuilder:
     """
 
     def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
-        self._agent = spec.llm_agent
+        self._agent = spec.llm
         self._name = spec.name
-        self._model: str = spec.model if isinstance(spec.model, str) else getattr(spec.model, "model", "")
         self._prompt = prompt
         self._tools = tools
         self._changing, self._hidden = tools.given.changing, tools.given.hidden
         # Others are not copied: a long conversation stands in one list for all requests.
-        self.is_changed = bool(self._changing or self._agent.planner or spec.hooks("before_model_callback"))
+        self.is_changed = bool(self._changing or self._agent.planner or self._agent.before_model)
 
     async def build(self, context: CallbackContext | None) -> LlmRequest:
         """Return the request as callbacks get it. It has to be settled when they have changed it.
@@ -49,17 +48,18 @@ class RequestBuilder:
             for name, tool in tools.items()
             if name not in self._hidden and (declaration := tool.declaration()) is not None
         }
+        contents = await self._prompt.contents()
+        instruction = self._prompt.fixed_instruction
+        if instruction is None:
+            instruction = await self._prompt.system_instruction()
         request = LlmRequest(
-            model=self._model,
+            model=agent.model,
             agent=self._name,
-            contents=await self._prompt.contents(),
+            contents=ContentDrafts(contents) if self.is_changed else contents,
             tools=list(declared.values()),
-            config=GenerateContentConfig(agent.generate_content_config),
+            config=GenerateContentConfig(agent.config, system_instruction=instruction),
             output_schema=dict(schema.json_schema) if schema is not None and self._prompt.has_output_schema else None,
         )
-        if self.is_changed:
-            request.contents = ContentDrafts(request.contents)
-        request.system_instruction = await self._prompt.system_instruction()
         if agent.planner is not None and context is not None:
             agent.planner.process_request(request, context)
         if agent.code_executor is not None:

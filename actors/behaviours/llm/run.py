@@ -26,7 +26,6 @@ from actors.messages.content import FunctionCall
 from actors.messages.event import Event, new_event_id
 from actors.messages.protocol.log import AskForMore, MaySpend
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
-from actors.messages.topology import TASK
 from actors.rules.checks import user_message
 from actors.rules.checks.budget_question import REQUEST_BUDGET, question
 
@@ -48,8 +47,7 @@ class LlmRun:
     """The steps of one run: each is a model call and the tools that the model calls."""
 
     def __init__(self, spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> None:
-        agent = spec.llm_agent
-        self._finish = FinishTaskTool(agent.output_type) if agent.mode == TASK else None
+        self._finish = FinishTaskTool(spec.llm.output_type) if spec.llm.is_task else None
         self._spec = spec
         self._context = context
         self._asks_for_more = context.run_config.asks_for_more
@@ -177,11 +175,13 @@ class LlmRun:
         if calls and self._tools.only_decide(calls):
             # Running them has no effect that the log would have to know of first: calls and responses are stored in one go.
             return await self._run_calls(calls, together_with=response)
-        is_last = not calls and self._finish is None and not self._spec.hooks("after_agent_callback")
+        is_last = not calls and self._finish is None and not self._spec.llm.after_agent
         if is_last and self._may_wait():
             is_last = not await self._waiting()
         response = await self._context.emit(response, is_last=is_last)
-        calls = list(response.function_calls())
+        if self._spec.on_event:
+            # A plugin may have put another event in its place.
+            calls = list(response.function_calls())
         if calls:
             return await self._run_calls(calls)
         # What is only said does not end a task.
@@ -238,7 +238,7 @@ class LlmRun:
             return (await self._context.emit_all([together_with, event]))[-1]
 
         if [call.name for call in calls] != [REQUEST_BUDGET]:
-            asking = self._context.take_tool_calls(len(calls) if together_with is not None else 0)
+            asking = self._context.llm_budget.take_tool_calls(len(calls) if together_with is not None else 0)
             match await told_of_limits(self._spec, self._context, asking):
                 case AskForMore(scope=scope, facts=facts):
                     asked = question(scope, new_event_id(), facts)

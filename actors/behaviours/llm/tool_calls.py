@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +85,7 @@ class ToolCalls:
         self._needs_consent: dict[str, bool] = {}
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
-        self._called: defaultdict[str, int] = defaultdict(int)
+        self._called: dict[str, int] = {}
         self._tool_runs: ToolRuns | None = None
 
     async def decide(self, calls: Iterable[FunctionCall]) -> None:
@@ -108,8 +107,7 @@ class ToolCalls:
         for call in calls:
             tool = self.own.get(call.name)
             if isinstance(tool, DelegateTool) and tool.counts_calls and (call.id or "") not in self._numbers:
-                self._called[call.name] += 1
-                self._numbers[call.id or ""] = self._called[call.name]
+                self._numbers[call.id or ""] = self._called[call.name] = self._called.get(call.name, 0) + 1
 
     def delegated(self, calls: Iterable[FunctionCall]) -> list[FunctionCall]:
         """Those of these calls for which agents work."""

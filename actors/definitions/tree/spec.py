@@ -16,6 +16,7 @@ from actors.definitions.tools.base import Tool
 from actors.definitions.tools.toolset import Toolset
 from actors.definitions.tools.transfer import transfer_tools
 from actors.definitions.tree.compaction import EventsCompactionConfig
+from actors.definitions.tree.llm_traits import LlmTraits
 from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model, name_of
@@ -63,6 +64,16 @@ class AgentSpec:
         return cast(LlmAgent, self.definition)
 
     @cached_property
+    def llm(self) -> LlmTraits:
+        """Fields of an LLM agent's definition, and what follows from them, for its runs."""
+        return LlmTraits(self.llm_agent, self.model, self.hooks, self.global_instruction, self.transfer_menu.instruction)
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind of its definition."""
+        return self.definition.kind
+
+    @cached_property
     def mode(self) -> str | None:
         """See LlmAgent; None for any other agent."""
         return self.definition.mode if isinstance(self.definition, LlmAgent) else None
@@ -87,6 +98,16 @@ class AgentSpec:
         """Agents below it work for its calls, or its tools run nodes."""
         tools = self.definition.tools if isinstance(self.definition, LlmAgent) else ()
         return bool(self.definition.delegates) or any(getattr(tool, "runs_nodes", False) for tool in tools)
+
+    @cached_property
+    def has_run_callbacks(self) -> bool:
+        """It has before_agent or after_agent callbacks."""
+        return bool(self.hooks("before_agent_callback") or self.hooks("after_agent_callback"))
+
+    @cached_property
+    def on_event(self) -> Sequence[UserCallback]:
+        """The hooks that are shown its events."""
+        return self.hooks("on_event_callback")
 
     @cached_property
     def transfer_menu(self) -> TransferMenu:

@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
     """Common shape of all messages: frozen, and tagged with the name of its class."""
 
 
-class TurnRef(msgspec.Struct, frozen=True, array_like=True):
+class TurnRef(msgspec.Struct, frozen=True, array_like=True, cache_hash=True, gc=False):
     """Fencing token: a turn, its epoch, and the run that writes. Writes of an older epoch or of an abandoned run are refused.
 
     Attributes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 K = TypeVar("K", bound=Hashable)
 
@@ -17,7 +19,7 @@ OVERHEAD = 4_096
 """Bytes that a process needs for an entry beside its content."""
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, gc=False):
     weight: int
     used_s: float
 

@@ -54,10 +54,11 @@ class ModelAnswer:
         model: the model's name, for errors.
     """
 
+    _has_partial = False
+    _complete: tuple[object, ...] = ()
+
     def __init__(self, model: str) -> None:
         self._model = model
-        self._has_partial = False
-        self._complete: list[object] = []
 
     def add_partial(self) -> None:
         """Take in a partial response. Raises ModelResponseError after the complete one."""
@@ -69,7 +70,7 @@ class ModelAnswer:
         """Take in the complete response. Raises ModelResponseError when there is one already."""
         if self._complete:
             raise ModelResponseError(self._model, f"it yielded two complete responses: {_ORDER}")
-        self._complete.append(response)
+        self._complete = (response,)
 
     def complete(self) -> object:
         """The complete response, still unchecked; an empty one when the model yielded nothing.
@@ -97,11 +98,11 @@ def checked_response(response: object, model: str, warn: Callable[[str], None]) 
         raise ModelResponseError(model, f"it yielded a {type(response).__name__} and no LlmResponse")
     content = response.content
     try:
-        if content is not None:
+        if content is not None and not _is_plain(content):
             content = Content(role="model", parts=_parts(own_content(content).parts, warn))
             response = msgspec.structs.replace(response, content=None if content.is_empty() else content)
-        dump = getattr(response.grounding_metadata, "model_dump", None)
-        if dump is not None:
+        metadata = response.grounding_metadata
+        if metadata is not None and (dump := getattr(metadata, "model_dump", None)) is not None:
             response = msgspec.structs.replace(response, grounding_metadata=dump(mode="json", by_alias=True, exclude_none=True))
         return _response(encode(response))
     except _MALFORMED as error:
@@ -141,6 +142,16 @@ def placeholder(filename: str, part: Part) -> Part:
 
 def _is_large(part: Part, max_inline_bytes: int) -> bool:
     return part.inline_data is not None and len(part.inline_data.data) > max_inline_bytes
+
+
+def _is_plain(content: object) -> bool:
+    """True for a content of ours that stays as it is: it is the model's, and says something with neither calls nor responses."""
+    if type(content) is not Content or content.role != "model":
+        return False
+    for part in content.parts:
+        if type(part) is not Part or part.function_call is not None or part.function_response is not None:
+            return False
+    return not content.is_empty()
 
 
 def _parts(given: Sequence[Part], warn: Callable[[str], None]) -> list[Part]:

@@ -220,6 +220,11 @@ class History:
             self._contents = []
             self._is_arranged = False
 
+    @property
+    def is_cut(self) -> bool:
+        """True when `keep_latest` has dropped entries."""
+        return bool(self._cut_turns)
+
     def lacks(self, answered: Iterable[str | None]) -> bool:
         """True when entries are needed that `keep_latest` dropped, so that the log has to be read again.
 

@@ -14,6 +14,7 @@ from actors.agent.actor import AgentActor
 from actors.agent.environment import AgentEnvironment
 from actors.errors import ActorLostError
 from actors.errors.listing import some_of
+from actors.interfaces.transport import Replies
 from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
 from runtime.cluster.logs.process import name_output
@@ -46,11 +47,19 @@ class HostedActors(dict[int, AgentActor]):
 
     def receive(self, raw: bytes, slot: int) -> Coroutine[Any, Any, bytes]:
         """Hand a message to an actor and return its reply."""
+        actor = self._actor(slot)
+        return actor.receive(raw) if actor is not None else _refuse()
+
+    def begin(self, raw: bytes, slot: int, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
+        """Hand a message to an actor that may need no task for it: see Actor.begin."""
+        actor = self._actor(slot)
+        return actor.begin(raw, replies) if actor is not None else _refuse()
+
+    def _actor(self, slot: int) -> AgentActor | None:
         if self.title:
             # With each message, since calls of Ray's may end at any time: see AgentHost._show_names.
             put_up_title(self.title)
-        actor = self.get(slot)
-        return actor.receive(raw) if actor is not None else _refuse()
+        return self.get(slot)
 
 
 class Prepared(NamedTuple):
@@ -87,7 +96,7 @@ class AgentHost:
         self._names: dict[int, str] = {}
         self._stopping: set[asyncio.Task[bytes]] = set()
         # Not `self.receive`: Ray wraps the methods of its actors' classes.
-        self._listener = Listener(core.wires, self._actors.receive)
+        self._listener = Listener(core.wires, self._actors.receive, self._actors.begin)
 
     def __repr__(self) -> str:
         """Its name, under which Ray's dashboard shows the process: who lives there changes, and Ray asks once."""

@@ -58,7 +58,7 @@ def lost_actors_forget_what_was_used() -> AbstractContextManager[object]:
 
 def refusals_are_ignored() -> AbstractContextManager[object]:
     """An agent makes the call for which a budget has no room, if others of the turn had room."""
-    take: Any = LlmBudget.take_call
+    take: Any = LlmBudget.take_llm_call
 
     async def lenient(self: LlmBudget, *args: Any) -> Any:
         try:
@@ -66,7 +66,7 @@ def refusals_are_ignored() -> AbstractContextManager[object]:
         except BudgetExceededError:
             return MaySpend()
 
-    return mock.patch.object(LlmBudget, "take_call", lenient)
+    return mock.patch.object(LlmBudget, "take_llm_call", lenient)
 
 
 def days_never_begin_anew() -> AbstractContextManager[object]:

@@ -1,0 +1,85 @@
+"""What all runs of an LLM agent ask of its definition, found once.
+
+A definition is a pydantic model: reading a field of one takes ten times as long as reading an attribute of another object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from actors.definitions.agents.callback import UserCallback
+from actors.definitions.agents.llm import Instruction, LlmAgent
+from actors.definitions.graphs.finish_task import RULES
+from actors.interfaces.model import Model
+from actors.messages.topology import TASK
+from actors.rules.prompt import instructions
+
+
+class LlmTraits:
+    """Fields of an LLM agent's definition, and what follows from them and from its place in the tree.
+
+    Args:
+        agent: the definition.
+        model: the model's name or object, its own or inherited.
+        hooks: gives the callbacks of a point, the plugins' included.
+        global_instruction: see AgentSpec.
+        menu: the part of the system instruction that explains transfer.
+
+    Attributes:
+        is_task: its mode is "task".
+        include_contents, static_instruction, planner, code_executor, output_type, output_key: see LlmAgent.
+        config: its `generate_content_config`.
+        model: the name that its requests have; "" for a model object without one.
+        before_model, after_model, on_model_error, after_agent: its hooks.
+        instruction: the whole system instruction; None where it has to be filled in for each request.
+    """
+
+    __slots__ = (
+        "after_agent",
+        "after_model",
+        "before_model",
+        "code_executor",
+        "config",
+        "include_contents",
+        "instruction",
+        "is_task",
+        "model",
+        "on_model_error",
+        "output_key",
+        "output_type",
+        "planner",
+        "static_instruction",
+    )
+
+    def __init__(
+        self,
+        agent: LlmAgent,
+        model: str | Model,
+        hooks: Callable[[str], Sequence[UserCallback]],
+        global_instruction: Instruction,
+        menu: str,
+    ) -> None:
+        self.is_task = agent.mode == TASK
+        self.include_contents = agent.include_contents
+        self.static_instruction: str = agent.static_instruction
+        self.planner = agent.planner
+        self.code_executor = agent.code_executor
+        self.output_type = agent.output_type
+        self.output_key = agent.output_key
+        self.config = agent.generate_content_config
+        self.model: str = model if isinstance(model, str) else getattr(model, "model", "")
+        self.before_model = hooks("before_model_callback")
+        self.after_model = hooks("after_model_callback")
+        self.on_model_error = hooks("on_model_error_callback")
+        self.after_agent = hooks("after_agent_callback")
+        self.instruction = _whole_instruction(agent, global_instruction, menu)
+
+
+def _whole_instruction(agent: LlmAgent, global_instruction: Instruction, menu: str) -> str | None:
+    """The system instruction of an agent; None where a part of it is a template, or a function."""
+    own = "" if agent.static_instruction else agent.instruction
+    if any(not isinstance(given, str) or "{" in given for given in (global_instruction, own)):
+        return None
+    identity = instructions.identity(agent.name, agent.description)
+    rules = RULES if agent.mode == TASK else ""
+    return instructions.join([agent.static_instruction, str(global_instruction), str(own), identity, menu, rules])
