@@ -142,6 +142,7 @@ class AgentActor(Actor):
             owed.fail(error)
         finally:
             del self._runs[message.turn]
+            run.writer.end_run()
             self._views.end_run(message, self._loop.time())
 
     async def _outcome(self, run: Invocation, message: p.Invoke) -> p.AnyOutcome:

@@ -197,6 +197,11 @@ class EventWriter:
         """Have a failed model call counted with the next event."""
         self._failed_calls = (*self._failed_calls, call)
 
+    def end_run(self) -> None:
+        """The run is over: nothing more comes of an answer that it has streamed in part."""
+        if self._partials is not None:
+            self._partials.give_up()
+
     async def record_last_calls(self) -> None:
         """Store the records of calls after which the run has stored no event. Raises FencedError."""
         if self.calls and not self.is_stopped:

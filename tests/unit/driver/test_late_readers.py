@@ -99,7 +99,9 @@ class Conversation:
             self.under_way += text
             event = self.desk.event("root", text)
             await self.partials.send(encode(msgspec.structs.replace(event, partial=True)))
-            await self.partials._sender if self.partials._sender is not None else None
+            answer = self.partials._answer
+            assert answer is not None
+            await until(lambda: answer._sender.done() or (answer._woken is not None and not answer._woken.done()))
         elif step == COMPLETE and self.under_way:
             await self.complete()
         elif step == JOIN:
