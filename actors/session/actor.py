@@ -14,6 +14,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from actors.actor import Actor, Handler, QuickHandler
 from actors.messages import protocol as p
@@ -115,7 +116,7 @@ class SessionActor(Actor):
         self._listing = TurnListing(parts, lookup)
         usage = StoredUsage(parts)
         today = SumsOfToday(lambda user: DaySums(usage, logs, has_others=shard.of > 1, user=user))
-        parts.writer.before_append, parts.writer.after_append = today.track, today.note
+        today.on_wanted = partial(writer.track, today.track, today.note)
         self._writer = TurnWriter(parts, lookup, self._ender, self._recorded)
         self._usage = UsageReports(usage, environment.prices)
         accounts = BudgetAccounts(versions.topology, usage, today)

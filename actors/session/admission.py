@@ -19,7 +19,7 @@ from actors.messages.protocol.turns import OpenTurn
 from actors.messages.session import SessionKey
 from actors.rules.capacity.lru import LruDict
 from actors.rules.checks import state as scopes
-from actors.rules.checks.ids import checked_id, is_id
+from actors.rules.checks.ids import are_ids, checked_id
 from actors.rules.checks.sizes import check_event, check_state
 from actors.rules.checks.state import only_temp, without_temp
 from actors.session.log.event_scan import EventScan
@@ -51,11 +51,11 @@ class Admission:
     def event(self, log: SessionLog, raw: bytes, event: EventScan) -> None:
         """Check an event that is to be appended, without its `temp:` state."""
         check_event(event.author, len(raw), self._limits)
-        if not (is_id(event.id) and is_id(event.invocation_id) and is_id(event.author)):
+        if not are_ids(event.id, event.invocation_id, event.author):
             checked_id("event id", event.id)
             checked_id("invocation id", event.invocation_id)
             checked_id("author", event.author)
-        for call_id in event.calls():
+        for call_id in event.calls:
             checked_id("function call id", call_id)
         if event.actions.state_delta:
             known = scopes.Scopes(log.state, log.user_state, log.app_state, {})

@@ -104,15 +104,10 @@ class DueTimes:
 
         return await self._access.read(read)
 
-    def writes_of(self, message: p.OpenTurn) -> Sequence[Write]:
-        """The writes that go into the step in which a turn begins: its schedule, if it has one, goes on."""
-        return (AdvanceSchedule(message.key, message.due),) if message.due is not None else ()
-
-    def note_begun(self, message: p.OpenTurn) -> None:
-        """A turn has begun, and its schedule has gone on if it has one."""
-        if message.due is not None:
-            self._tallies.note_schedule("", self.now_s() - message.due.due_s)
-            self.note_due(message.due.next_s)
+    def note_begun(self, time: ScheduledTime) -> None:
+        """A turn has begun that a schedule makes, and this has gone on with it in the store."""
+        self._tallies.note_schedule("", self.now_s() - time.due_s)
+        self.note_due(time.next_s)
 
     def note_due(self, due_s: int | None) -> None:
         """A schedule is due then: whatever waits for a later one waits no longer than that."""

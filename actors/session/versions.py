@@ -35,7 +35,7 @@ class SessionVersions:
 
     def topology(self, version: str) -> Topology:
         """The parent map of a version; that of the current one, if the deployment does not have it."""
-        return self._known.get(version, self.current).topology
+        return (self._known.get(version) or self.current).topology
 
     def of_new(self, log: SessionLog) -> str:
         """The name of the version that a new turn of a session gets."""

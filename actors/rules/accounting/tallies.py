@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import add
 
 from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Paused
@@ -101,20 +102,17 @@ class _Series:
     def add(self, took_s: float | None) -> None:
         self.count += 1
         if took_s is not None:
-            self._count_at(bisect_left(BOUNDS_S, took_s), 1)
+            if not self.buckets:
+                self.buckets = [0] * (len(BOUNDS_S) + 1)
+            self.buckets[bisect_left(BOUNDS_S, took_s)] += 1
             # A clock that was set back has no part in the sum.
             self.total_s += took_s if took_s > 0 else 0.0
 
     def add_all(self, other: _Series) -> None:
         self.count += other.count
         self.total_s += other.total_s
-        for place, number in enumerate(other.buckets):
-            self._count_at(place, number)
-
-    def _count_at(self, place: int, number: int) -> None:
-        if not self.buckets:
-            self.buckets = [0] * (len(BOUNDS_S) + 1)
-        self.buckets[place] += number
+        if other.buckets:
+            self.buckets = list(map(add, self.buckets, other.buckets)) if self.buckets else list(other.buckets)
 
 
 def _merge_first(series: dict[tuple[str, ...], _Series]) -> None:

@@ -111,18 +111,23 @@ def amounts_of(model: str | None, usage: Usage | None, tool_calls: int, duration
         if model is None and not tool_calls and not us:
             return NOTHING
         return Amounts(0 if model is None else 1, tool_calls, 0, 0, 0, 0, us)
-    given = _count(usage.prompt_token_count) + _count(usage.tool_use_prompt_token_count)
-    output, reasoning = _count(usage.candidates_token_count), _count(usage.thoughts_token_count)
+    told: tuple[int, ...] = (
+        usage.prompt_token_count or 0,
+        usage.tool_use_prompt_token_count or 0,
+        usage.candidates_token_count or 0,
+        usage.thoughts_token_count or 0,
+        usage.cached_content_token_count or 0,
+        usage.total_token_count or 0,
+    )
+    if min(told) < 0 or max(told) > MOST:
+        # Services, and code in their place, may say anything.
+        told = tuple([min(max(number, 0), MOST) for number in told])
+    prompt, of_tools, output, reasoning, cached, total = told
+    given = prompt + of_tools
     if not (given or output or reasoning):
         # Of the kinds of tokens, that of the answer costs most.
-        output = _count(usage.total_token_count)
-    cached = min(_count(usage.cached_content_token_count), given)
-    return Amounts(1, tool_calls, given, cached, output, reasoning, us)
-
-
-def _count(told: int | None) -> int:
-    """A number of tokens as far as it can be one: services, and code in their place, may say anything."""
-    return 0 if told is None or told < 0 else min(told, MOST)
+        output = total
+    return Amounts(1, tool_calls, given, min(cached, given), output, reasoning, us)
 
 
 def packed(spent: Spent) -> bytes:

@@ -66,10 +66,8 @@ def split(delta: JsonMapping) -> Scopes:
 def merge(scopes: Scopes) -> JsonObject:
     """One mapping of all scopes, by prefixed keys."""
     merged = dict(scopes.session)
-    _, user, app, temp = scopes
-    if user or app or temp:
-        for prefix, of_scope in ((USER, user), (APP, app), (TEMP, temp)):
-            merged.update({prefix + key: value for key, value in of_scope.items()})
+    for prefix, of_scope in ((USER, scopes.user), (APP, scopes.app), (TEMP, scopes.temp)):
+        merged.update({prefix + key: value for key, value in of_scope.items()})
     return merged
 
 

@@ -150,7 +150,7 @@ def _row(stored: StoredEvent, undo: bytes) -> EventRow:
     event = scan(stored.raw)
     author = speaker(event.author, event.branch)
     head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)
-    return EventRow(seq=stored.seq, head=head, raw=stored.raw, calls=tuple(event.calls()), undo=undo)
+    return EventRow(seq=stored.seq, head=head, raw=stored.raw, calls=tuple(event.calls), undo=undo)
 
 
 def _state_at(now: JsonObject, undos: Sequence[Mapping[str, list[JsonValue]]]) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -54,7 +54,12 @@ class _NodeScan(msgspec.Struct, gc=False):
 
 
 class EventScan(msgspec.Struct, rename="camel", gc=False):
-    """The part of an event that the Session actor must know. The decoder skips the rest of its bytes."""
+    """The part of an event that the Session actor must know. The decoder skips the rest of its bytes.
+
+    Attributes:
+        calls: the names of the functions called, by the ids of the calls.
+        responses: the ids of the calls to which it has function responses, and the keys of these.
+    """
 
     id: str = ""
     invocation_id: str = ""
@@ -71,26 +76,23 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     duration_s: float | None = None
     # What is found once. No fields of events have such names.
     counted: Amounts | None = msgspec.field(default=None, name="@counted")
-    called: dict[str, str] | None = msgspec.field(default=None, name="@called")
-    responded: list[tuple[str, Collection[str]]] | None = msgspec.field(default=None, name="@responded")
+    calls: dict[str, str] = msgspec.field(default_factory=dict, name="@calls")
+    responses: list[tuple[str, Collection[str]]] = msgspec.field(default_factory=list, name="@responses")
     actions: _ActionsScan = msgspec.field(default_factory=_ActionsScan)
 
-    def calls(self) -> Mapping[str, str]:
-        """The names of the functions called, by the ids of the calls; found once."""
-        called = self.called
-        if called is None:
-            called = self.called = {}
-            for part in self.content.parts if self.content is not None else ():
-                if (call := part.function_call) is not None and call.id:
-                    called[call.id] = call.name
-        return called
+    def note_functions(self, part: _PartScan) -> None:
+        """Take in the call and the response of one of its parts."""
+        call, given = part.function_call, part.function_response
+        if call is not None and call.id:
+            self.calls[call.id] = call.name
+        if given is not None and given.id:
+            self.responses.append((given.id, given.response))
 
     def amounts(self) -> Amounts:
         """The amounts that it counts, computed once."""
         if self.counted is None:
             # A question about a budget is no call of a model.
-            calls = self.calls()
-            counted = sum(not scope_of(call_id) for call_id in calls) if calls else 0
+            counted = sum(not scope_of(call_id) for call_id in self.calls) if self.calls else 0
             self.counted = amounts_of(self.model_version, self.usage, counted, self.duration_s)
         return self.counted
 
@@ -101,16 +103,6 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
     def for_task(self) -> str:
         """The agent for which the user's words are, since it works on a task with the user; "" for any other event."""
         return node_at(self.node_info.path) if self.author == USER and self.node_info is not None else ""
-
-    def responses(self) -> Sequence[tuple[str, Collection[str]]]:
-        """The ids of the calls to which the event has function responses, and the keys of these; found once."""
-        responded = self.responded
-        if responded is None:
-            responded = self.responded = []
-            for part in self.content.parts if self.content is not None else ():
-                if (given := part.function_response) is not None and given.id:
-                    responded.append((given.id, given.response))
-        return responded
 
     def is_said(self) -> bool:
         """True for a response with which a model has gone a step: no question about a budget, and not what a function has said
@@ -123,7 +115,7 @@ class EventScan(msgspec.Struct, rename="camel", gc=False):
 
     def answered(self) -> Sequence[str]:
         """The ids of the calls to which the event has function responses."""
-        return [call_id for call_id, _ in self.responses()]
+        return [call_id for call_id, _ in self.responses]
 
     def tool_results(self) -> list[tuple[str, str]]:
         """The names of the functions that have returned, and how each has ended: `ok`, `failed` or `cancelled`."""
@@ -153,7 +145,12 @@ _scanner = msgspec.msgpack.Decoder(EventScan)
 
 def scan(raw: bytes) -> EventScan:
     """Read the fields of an encoded event. Raises msgspec.ValidationError when the bytes are no event."""
-    return _scanner.decode(raw)
+    event = _scanner.decode(raw)
+    if event.content is not None:
+        for part in event.content.parts:
+            if part.function_call is not None or part.function_response is not None:
+                event.note_functions(part)
+    return event
 
 
 def new_event(event: Event) -> tuple[bytes, EventScan]:

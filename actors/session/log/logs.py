@@ -58,7 +58,13 @@ class SessionLogs:
         self._access = access
         self._reader = reader
         self._shared = shared
-        self._clock = clock or _loop_time_s
+
+        def loop_time_s() -> float:
+            # From now on without asking for the loop, for which asyncio asks the kernel for the process.
+            self._clock = asyncio.get_running_loop().time
+            return self._clock()
+
+        self._clock = clock or loop_time_s
         self._logs: dict[SessionKey, SessionLog] = {}
         self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
@@ -296,7 +302,3 @@ def created_meanwhile(log: SessionLog) -> StoreConflictError:
     """The error of what is written with a session that is to be created, and that is there."""
     # It was not there a moment ago, so another deployment has created it, and serves it.
     return StoreConflictError(log.key.session, "it was created at the same time")
-
-
-def _loop_time_s() -> float:
-    return asyncio.get_running_loop().time()

@@ -14,7 +14,7 @@ from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
 from actors.messages.config import DEFAULT_RUN_CONFIG, RunConfig
 from actors.messages.event import USER, now_s
-from actors.messages.json_types import JsonMapping, JsonObject, Progress
+from actors.messages.json_types import JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
 from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
@@ -83,12 +83,6 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     taken_back: bytes = b""
     unreserved: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, turn: SessionTurn) -> _Carried:
-        """That of an open turn."""
-        told = (turn.last_calls, tuple(turn.warned), turn.version_seq, turn.reset, turn.taken_back, tuple(turn.unreserved))
-        return cls(turn.temp, turn.config, turn.traceparent, turn.losses, turn.retried_seq, turn.lost_processes, *told)
-
     def packed(self) -> bytes:
         """Its encoded form; b"" when it is empty, as that of most turns."""
         return b"" if self == _NOTHING else encode(self)
@@ -137,8 +131,8 @@ class TurnNotes(NamedTuple):
         return encode(_Carried(lost=lost, version_seq=version_seq, reset=reset, taken_back=taken_back))
 
 
-class SessionTurn:
-    """The turn that is open in a session.
+class SessionTurn(msgspec.Struct, eq=False):
+    """The turn that is open in a session. A struct, since each turn has one, and Python would make its many fields one by one.
 
     Attributes:
         row: its record, without what changes at each event.
@@ -172,43 +166,49 @@ class SessionTurn:
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
-    # What most turns never get. Objects of this class have few fields of their own beside: those of more than 30 take longer.
-    is_recalled = is_ending = False
+    row: TurnRow
+    config: RunConfig
+    runner: str = ""
+    temp: JsonObject = {}
+    traceparent: str = ""
+    opened_s: float = msgspec.field(default_factory=now_s)
+    is_recalled: bool = False
+    is_ending: bool = False
+    lost: set[int] = set()
     lost_processes: tuple[LostProcess, ...] = ()
-    retried_seq = version_seq = 0
+    losses: dict[str, int] = {}
+    retried_seq: int = 0
+    stored: dict[str, int] = {}
+    open_calls: dict[str, OpenCall] = {}
+    waiting_calls: dict[str, None] = {}
+    usage: TurnUsage = msgspec.field(default_factory=TurnUsage)
+    reserved: dict[int, tuple[LikelyCall, float]] = {}
+    unreserved: dict[str, None] = {}
+    last_calls: dict[str, int] = {}
+    responses: dict[str, int] = {}
+    other_calls: dict[str, int] = {}
+    version_seq: int = 0
+    reset: str = ""
+    taken_back: bytes = b""
+    user_seq: int = 0
+    warned: dict[str, None] = {}
+    raises: dict[str, BudgetAnswers] = {}
     before: Spent | None = None
-    reset = ""
-    taken_back = b""
+    _head_seq: int = 0
+    _answered: dict[str, CallFacts] = {}
+    _callers: tuple[str, ...] = ()
+    _progress: dict[str, tuple[int, Progress]] = {}
+    _handovers: list[TransferRecord] = []
+    _settling: list[asyncio.Future[None]] = []
 
-    def __init__(
-        self,
-        row: TurnRow,
-        config: RunConfig,
-        runner: str = "",
-        temp: JsonMapping | None = None,
-        traceparent: str = "",
-        opened_s: float | None = None,
-    ) -> None:
-        self.row = row
-        self.config = config
-        self.runner = runner
-        self.temp = dict(temp or {})
-        self.traceparent = traceparent
-        self.opened_s = opened_s if opened_s is not None else now_s()
-        self.lost: set[int] = set()
-        self.losses: dict[str, int] = {}
-        self.reserved: dict[int, tuple[LikelyCall, float]] = {}
-        self.last_calls: dict[str, int] = {}
-        self.unreserved: dict[str, None] = {}
-        self.warned: dict[str, None] = {}
-        self._settling: list[asyncio.Future[None]] = []
-        self.forget_events()
+    def __post_init__(self) -> None:
+        self._head_seq = self.user_seq = self.row.first_seq
 
     @classmethod
     def of(cls, row: TurnRow) -> SessionTurn:
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
-        turn = cls(row, carried.config, temp=carried.temp, traceparent=carried.traceparent)
+        turn = cls(row, carried.config, temp=dict(carried.temp), traceparent=carried.traceparent)
         turn.losses, turn.lost_processes = dict(carried.losses), carried.lost
         turn.retried_seq = carried.retried_seq
         turn.last_calls = dict(carried.last_calls)
@@ -250,27 +250,25 @@ class SessionTurn:
 
     def forget_events(self) -> None:
         """Forget its events: they have to be noted again, from the first."""
-        self.stored: dict[str, int] = {}
-        self.open_calls: dict[str, OpenCall] = {}
-        self.waiting_calls: dict[str, None] = {}
-        self._answered: dict[str, CallFacts] = {}
-        self._head_seq = self.row.first_seq
-        self._callers: tuple[str, ...] = ()
-        self._progress: dict[str, tuple[int, Progress]] = {}
-        self._handovers: list[TransferRecord] = []
-        self.responses: dict[str, int] = {}
-        self.other_calls: dict[str, int] = {}
+        self.stored, self.open_calls, self.waiting_calls = {}, {}, {}
+        self._answered, self._callers, self._progress, self._handovers = {}, (), {}, []
+        self.responses, self.other_calls, self.raises = {}, {}, {}
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
-        self.user_seq = self.row.first_seq
-        self.raises: dict[str, BudgetAnswers] = {}
+        self._head_seq = self.user_seq = self.row.first_seq
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
-        row, carried = self.row, _Carried.of(self).packed()
+        row, carried = self.row, self._carried()
         last_seq = max(self._head_seq, row.opened_seq)
         if (row.temp, row.last_seq, row.usage) == (carried, last_seq, b""):
             return row
         return msgspec.structs.replace(row, temp=carried, last_seq=last_seq, usage=b"")
+
+    def _carried(self) -> bytes:
+        """Encode what its record carries."""
+        told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
+        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told)
+        return carried.packed()
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome) -> TurnRow:
         """Its record, to be stored when it ends, with the events that were noted last. Only one that may go on still carries its
@@ -280,7 +278,7 @@ class SessionTurn:
             agent: the agent that was selected for it.
         """
         status = _STATUS[type(outcome)]
-        temp = _Carried.of(self).packed() if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
+        temp = self._carried() if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
         return msgspec.structs.replace(
             self.row,
             status=status,
@@ -298,7 +296,7 @@ class SessionTurn:
         actions, by_user = event.actions, event.author == USER
         if not by_user:
             self.usage.note(event.author, event.model_version, event.amounts())
-        responses = event.responses()
+        responses = event.responses
         if by_user and event.branch is None:
             self.user_seq = seq
             answered = [self.open_calls.get(call_id) for call_id, _ in responses] if responses else ()
@@ -306,7 +304,7 @@ class SessionTurn:
             self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
             if event.node_info is not None and event.for_task():
                 self._callers = (*self._callers, event.for_task())
-        for call_id, name in event.calls().items():
+        for call_id, name in event.calls.items():
             needs_consent = call_id in actions.requested_tool_confirmations
             in_flow = event.flow is not None
             is_long_running = call_id in event.long_running_tool_ids and not needs_consent and not in_flow
@@ -340,7 +338,7 @@ class SessionTurn:
             if event.author == USER or call_id not in self.open_calls:
                 self.waiting_calls.pop(call_id, None)
         for call_id in event.long_running_tool_ids:
-            if call_id in event.calls():
+            if call_id in event.calls:
                 self.waiting_calls[call_id] = None
         for call_id in event.actions.requested_inputs:
             if call_id in self.open_calls:

@@ -98,6 +98,8 @@ class SessionLog:
             temp: with the open turn's `temp:`, which only that may see.
         """
         of_turn = self.turn.temp if temp and self.turn is not None else {}
+        if not (self.user_state or self.app_state or of_turn):
+            return dict(self.state)
         return scopes.merge(scopes.Scopes(self.state, self.user_state, self.app_state, of_turn))
 
     def events_after(self, seq: int) -> list[StoredEvent] | None:
@@ -143,7 +145,7 @@ class SessionLog:
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
         undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""
         head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)
-        row = EventRow(seq=seq, head=head, raw=raw, calls=tuple(event.calls()), undo=undo)
+        row = EventRow(seq=seq, head=head, raw=raw, calls=tuple(event.calls), undo=undo)
         writes: list[Write] = [AddEvent(self.key, row)]
         if delta is not None:
             writes += self.fold(delta)

@@ -26,6 +26,9 @@ COUNTED = ("llm_calls", "input_tokens", "cached_tokens", "output_tokens", "reaso
 Events = Sequence[tuple[bytes, EventScan]]
 """Events to append: each encoded, and scanned."""
 
+OnAppend = Callable[[SessionKey, SessionTurn], None]
+"""Takes a session and its open turn."""
+
 
 class LogWriter:
     """Appends events to logs.
@@ -36,10 +39,10 @@ class LogWriter:
         subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
         tallies: get what models and tools have done.
-
-    Attributes:
-        before_append, after_append: called in the same step in which events are added, with the session and its open turn.
     """
+
+    _before: OnAppend | None = None
+    _after: OnAppend | None = None
 
     def __init__(
         self, logs: SessionLogs, commits: GroupCommit, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies
@@ -49,8 +52,10 @@ class LogWriter:
         self._subscriptions = subscriptions
         self._counts = counts
         self._tallies = tallies
-        self.before_append: Callable[[SessionKey, SessionTurn], None] = lambda key, turn: None
-        self.after_append: Callable[[SessionKey, SessionTurn], None] = lambda key, turn: None
+
+    def track(self, before: OnAppend, after: OnAppend) -> None:
+        """Have these called from now on in each step in which events are added to an open turn: before that, and after it."""
+        self._before, self._after = before, after
 
     async def add(
         self, log: SessionLog, events: Events, writes: Sequence[Write] = (), then: Callable[[], None] | None = None
@@ -125,8 +130,8 @@ class LogWriter:
         """Give events their positions. Returns what is to be written, and what is to be called once that is on disk."""
         self._counts["events"] += len(events)
         turn = log.turn
-        if turn is not None:
-            self.before_append(log.key, turn)
+        if turn is not None and self._before is not None:
+            self._before(log.key, turn)
         stored: list[tuple[StoredEvent, EventScan]] = []
         all_writes: list[Write] = []
         for raw, event in events:
@@ -141,8 +146,8 @@ class LogWriter:
             each, of_event = log.add(raw, event)
             stored.append((each, event))
             all_writes += of_event
-        if turn is not None:
-            self.after_append(log.key, turn)
+        if turn is not None and self._after is not None:
+            self._after(log.key, turn)
         all_writes += writes
         if end is not None:
             all_writes.append(log.put_turn(end()))

@@ -63,7 +63,7 @@ class BudgetAccounts:
             # No other turn of the session runs while this one does.
             turn.before = await self._stored.spent(UsageFilter(app=key.app, user=key.user, session=key.session), this)
         if config.app_daily_budget is not None:
-            await self._today.app.refresh(key)
+            await self._today.of_app(key)
         of_user = await self._today.of_user(key, turn) if config.user_daily_budget is not None else None
         return OthersSpent(turn.before or NOTHING_SPENT, of_user)
 

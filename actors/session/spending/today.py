@@ -20,16 +20,25 @@ class SumsOfToday:
 
     Attributes:
         app: those of the app.
+        on_wanted: called when sums are asked for. From then on `track` and `note` have to be called with what turns use.
     """
 
     def __init__(self, sums_of: Callable[[str | None], DaySums]) -> None:
+        self.on_wanted: Callable[[], None] = lambda: None
         self.app = sums_of(None)
         self._sums_of = sums_of
         self._users: dict[tuple[str, str], DaySums] = {}
         self._most = MAX_USERS
 
+    async def of_app(self, key: SessionKey) -> DaySums:
+        """Those of the app of a session. Raises StoreError."""
+        self.on_wanted()
+        await self.app.refresh(key)
+        return self.app
+
     async def of_user(self, key: SessionKey, turn: SessionTurn) -> DaySums:
         """Those of the user of a turn. What the turn uses from now on is added. Raises StoreError."""
+        self.on_wanted()
         name = (key.app, key.user)
         while True:
             sums = self._users.get(name)

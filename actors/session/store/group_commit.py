@@ -70,12 +70,14 @@ class GroupCommit:
     def _add(self, request: WriteRequest) -> None:
         self._waiting.append(request)
         self.pending.add(request)
-        self._begin()
+        if self._writer is None:
+            self._begin()
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
         self._is_reverted = True
-        self._begin()
+        if self._writer is None:
+            self._begin()
 
     def refuse(self, key: SessionKey, error: Exception) -> None:
         """Fail all requests of a session that are not on disk, and later ones until `clear_failure`."""
@@ -84,8 +86,7 @@ class GroupCommit:
             self._fail(request, error)
 
     def _begin(self) -> None:
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_all())
+        self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -96,7 +97,7 @@ class GroupCommit:
 
         What is submitted meanwhile is not waited for: under load there is always something.
         """
-        if self._writer is None or self._writer.done():
+        if self._writer is None:
             return
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushing.append(flushed)
@@ -109,6 +110,12 @@ class GroupCommit:
             await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
+        try:
+            await self._write_on()
+        finally:
+            self._writer = None
+
+    async def _write_on(self) -> None:
         while self._waiting or self._is_reverted or self._flushing:
             if self._is_reverted:
                 await self._take_back()

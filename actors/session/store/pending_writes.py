@@ -68,9 +68,15 @@ class PendingWrites:
 
     def add(self, request: WriteRequest) -> None:
         """Note a request, after all earlier ones."""
-        self._by_session.setdefault(request.key, {})[request] = None
-        if PutState in map(type, request.writes):
-            request.shared = list(_shared_changes(request))
+        of_session = self._by_session.get(request.key)
+        if of_session is None:
+            self._by_session[request.key] = {request: None}
+        else:
+            of_session[request] = None
+        for write in request.writes:
+            if type(write) is PutState:
+                request.shared = list(_shared_changes(request))
+                break
         for scope, name, value in request.shared:
             self._shared.setdefault(scope, {}).setdefault(name, {})[request] = value
 

@@ -34,8 +34,8 @@ ReadTurnPage = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
 """Reads a page of a turn's events after a position from the log."""
 
 
-class TurnOutbox:
-    """News of one turn that one subscriber has yet to fetch.
+class TurnOutbox(EventBuffer):
+    """News of one turn that one subscriber has yet to fetch: its events, as a buffer has them, and its end.
 
     Args:
         turn: the turn.
@@ -49,17 +49,17 @@ class TurnOutbox:
             events, and no partials before.
     """
 
+    outcome: AnyOutcome | None = None
+    opened_seq = 0
+    is_dropped = wants_answers = False
+
     def __init__(self, turn: TurnKey, after_seq: int, max_bytes: int) -> None:
+        super().__init__(after_seq, max_bytes)
         self.turn = turn
-        self.buffer = EventBuffer(after_seq, max_bytes)
-        self.outcome: AnyOutcome | None = None
-        self.opened_seq = 0
-        self.is_dropped = False
-        self.wants_answers = False
 
     def can_take_answers(self) -> bool:
         """True when the next to fetch are the answers under way, if there are any."""
-        return self.wants_answers and not self.buffer.is_behind
+        return self.wants_answers and not self.is_behind
 
     def is_over(self) -> bool:
         """True when nothing follows but what is in the log, or held here."""
@@ -69,17 +69,17 @@ class TurnOutbox:
         """Remove and return everything that is held here; and the answers under way, if they are wanted."""
         key, invocation_id = self.turn
         # All that was not delivered yet is held here.
-        has_ended = self.is_over() and not self.buffer.is_behind
+        has_ended = self.is_over() and not self.is_behind
         beginnings: Sequence[StoredEvent] = ()
         if self.can_take_answers():
             self.wants_answers = False
             if answers is not None:
                 beginnings = answers.partials()
-                self.buffer.begin_anew(beginnings, answers.cut_off())
+                self.begin_anew(beginnings, answers.cut_off())
         return TurnNews(
             key=key,
             invocation_id=invocation_id,
-            events=self.buffer.take_events(),
+            events=self.take_events(),
             outcome=self.outcome if has_ended else None,
             opened_seq=self.opened_seq,
             answers=beginnings,
@@ -141,12 +141,12 @@ class Outbox:
         old = self._turns.get(turn)
         if old is not None:
             # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
-            after_seq, head_seq = min(after_seq, old.buffer.delivered_seq), max(head_seq, old.buffer.head_seq)
+            after_seq, head_seq = min(after_seq, old.delivered_seq), max(head_seq, old.head_seq)
             self.forget_turn(turn)
         box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
         box.wants_answers = after_seq < head_seq or bool(self._answers(turn[0]))
         if box.wants_answers:
-            box.buffer.expect(head_seq)
+            box.expect(head_seq)
             self._sort(box)
             self._read_on()
 
@@ -154,8 +154,8 @@ class Outbox:
         """Read from the log what it has of a turn up to `head_seq`, beyond what was delivered or is held here."""
         box = self._turns.get(turn)
         if box is not None:
-            box.buffer.expect(head_seq)
-            box.wants_answers = box.wants_answers or box.buffer.is_behind
+            box.expect(head_seq)
+            box.wants_answers = box.wants_answers or box.is_behind
             self._sort(box)
             self._read_on()
 
@@ -163,7 +163,7 @@ class Outbox:
         """Deliver no more of a turn, which may be unknown."""
         box = self._turns.pop(turn, None)
         if box is not None:
-            self.size -= box.buffer.size
+            self.size -= box.size
             self._ready.pop(turn, None)
             self._behind.pop(turn, None)
 
@@ -172,13 +172,12 @@ class Outbox:
         box = self._turns.get(turn)
         if box is None:
             return
-        buffer = box.buffer
         for event in events:
             if box.wants_answers and not event.seq:
                 continue
-            held = buffer.size
-            buffer.put_event(event, has_room=self.size < self._max_bytes)
-            self.size += buffer.size - held
+            held = box.size
+            box.put_event(event, has_room=self.size < self._max_bytes)
+            self.size += box.size - held
         self._sort(box)
 
     def put_answers(self, turn: TurnKey) -> None:
@@ -204,10 +203,9 @@ class Outbox:
             self._sort(box)
 
     def _sort(self, box: TurnOutbox) -> None:
-        buffer = box.buffer
-        is_behind = buffer.is_behind
+        is_behind = box.is_behind
         has_ended = not is_behind and box.is_over()
-        if has_ended or len(buffer) or (box.can_take_answers() and self._answers(box.turn[0])):
+        if has_ended or box.size or (box.can_take_answers() and self._answers(box.turn[0])):
             self._ready[box.turn] = box
             self._filled.set()
             if is_behind or has_ended:
@@ -263,17 +261,16 @@ class Outbox:
     async def _read_all(self) -> None:
         # A page of one turn after the other, so that there is room for each page, however many turns lag.
         while self.size < self._max_bytes:
-            box = next((box for box in self._behind.values() if not len(box.buffer)), None)
+            box = next((box for box in self._behind.values() if not box.size), None)
             if box is None:
                 return
             await self._read_page(box)
 
     async def _read_page(self, box: TurnOutbox) -> None:
-        buffer = box.buffer
-        head_seq = buffer.head_seq
+        head_seq = box.head_seq
         failed: RaygroveError | None = None
         try:
-            page = await self._read(*box.turn, buffer.after_seq)
+            page = await self._read(*box.turn, box.after_seq)
         except RaygroveError as error:
             failed = error
         if self._behind.get(box.turn) is not box:
@@ -281,13 +278,13 @@ class Outbox:
             return
         if failed is not None:
             # The turn itself is not affected; only this reader cannot get its events now, and may ask again later.
-            buffer.give_up()
+            box.give_up()
             code, args = name_and_args(failed)
             box.outcome = Failed(error_code=code, error_message=str(failed), error_args=args)
         else:
-            buffer.catch_up(page, head_seq)
-            self.size += buffer.size
-        if not buffer.is_behind:
+            box.catch_up(page, head_seq)
+            self.size += box.size
+        if not box.is_behind:
             del self._behind[box.turn]
         self._sort(box)
 

@@ -19,7 +19,7 @@ from actors.errors import (
     StoreUnavailableError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.event import now_s
@@ -85,15 +85,17 @@ class TurnOpener:
 
     def open_turn_quickly(self, message: p.OpenTurn, owed: OwedReply) -> bool:
         """Begin a turn in a session that is at hand and free, where only the disk has to be waited for: see QuickHandler."""
-        if message.continues or message.takes_words or message.state_delta or self._parts.shared.may_be_behind(message.key):
+        if message.answers or message.awaits or message.takes_words or message.state_delta:
             return False
-        request = OpeningRequest(message, scan(message.event))
-        if request.event.actions.state_delta:
+        # By the table a new turn begins in a session that is free.
+        log = self._at_hand(message)
+        if log is None or log.turn is not None or log.queue.is_taken or self._parts.shared.may_be_behind(message.key):
             return False
-        decided = self._at_hand(request)
-        if decided is None or not isinstance(decided[0], Begin) or self._parts.runners.refusal(message.runner) is not None:
+        event = scan(message.event)
+        if event.actions.state_delta or self._parts.runners.refusal(message.runner) is not None:
             return False
-        log = request.log
+        request = OpeningRequest(message, event)
+        request.log = log
 
         def tell(error: Exception | None) -> None:
             if error is None:
@@ -131,9 +133,14 @@ class TurnOpener:
         message = request.message
         while True:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
-            decided = self._at_hand(request)
-            request.is_at_hand = decided is not None
-            decision, known = decided or await self._decided(request)
+            at_hand = self._at_hand(message) if not request.holds_session else None
+            request.is_at_hand = at_hand is not None
+            known: KnownTurn | None = None
+            if at_hand is not None:
+                request.log = at_hand
+                decision = decide(request.facts(None))
+            else:
+                decision, known = await self._decided(request)
             log = request.log
             if request.known_seq is None:
                 request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
@@ -184,15 +191,12 @@ class TurnOpener:
                     continue
                 return decided
 
-    def _at_hand(self, request: OpeningRequest) -> tuple[Decision, None] | None:
-        """The same as `_decided`, where nothing has to be asked of the store, nor waited for; else None."""
-        message = request.message
-        if message.repeatable or message.due is not None or request.holds_session or self._in_order.is_held(message.key):
+    def _at_hand(self, message: p.OpenTurn) -> SessionLog | None:
+        """The session of a message that asks for a new turn, where nothing has to be asked of the store, nor waited for."""
+        key = message.key
+        if message.repeatable or message.due is not None or self._in_order.is_held(key) or self._parts.user_holds.has(key):
             return None
-        if self._parts.user_holds.has(message.key) or (log := self._logs.at_hand(message.key)) is None:
-            return None
-        request.log = log
-        return decide(request.facts(None)), None
+        return self._logs.at_hand(key)
 
     async def _decision(self, request: OpeningRequest, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
@@ -331,7 +335,10 @@ class TurnOpener:
             self._admission.temp(turn.temp, temp)
             turn.temp.update(temp)
         log.turn = turn
-        writes = [log.put_turn(turn.record()), *self._due_times.writes_of(message)]
+        writes: list[Write] = [log.put_turn(turn.record())]
+        if message.due is not None:
+            # The schedule goes on in the step in which its turn begins.
+            writes.append(AdvanceSchedule(message.key, message.due))
 
         def opened() -> None:
             # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
@@ -339,7 +346,8 @@ class TurnOpener:
             self._subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
             self._parts.counts["turns"] += 1
             log.queue.reject_interrupter()
-            self._due_times.note_begun(message)
+            if message.due is not None:
+                self._due_times.note_begun(message.due)
 
         return writes, opened
 

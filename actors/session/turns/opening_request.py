@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from actors.errors import TurnStateError
 from actors.interfaces.records import TurnRow
@@ -15,12 +15,14 @@ from actors.session.log.session_log import SessionLog
 from actors.session.turns.lookup import KnownTurn
 
 
-@dataclass(slots=True)
 class OpeningRequest:
     """A request to open a turn, on its way.
 
-    Attributes:
+    Args:
+        message: asks for it.
         event: of `message.event`.
+
+    Attributes:
         log: the session.
         has_waited: it was in the queue, where subscribers may have found the turn.
         known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
@@ -29,14 +31,14 @@ class OpeningRequest:
         before: the record of the turn that it continues with an answer, as it was before.
     """
 
-    message: p.OpenTurn
-    event: EventScan
-    log: SessionLog = field(init=False)
-    has_waited: bool = False
+    log: SessionLog
+    has_waited = is_at_hand = holds_session = False
     known_seq: int | None = None
-    is_at_hand: bool = False
-    holds_session: bool = False
     before: TurnRow | None = None
+
+    def __init__(self, message: p.OpenTurn, event: EventScan) -> None:
+        self.message = message
+        self.event = event
 
     def facts(self, known: KnownTurn | None) -> OpeningFacts:
         """The facts that decide about the request."""

@@ -47,7 +47,12 @@ class RecordedCalls:
         self._parts = parts
         self._lookup = lookup
         self._keep_s = keep_s
-        self._clock = clock
+
+        def loop_time_s() -> float:
+            self._clock = asyncio.get_running_loop().time
+            return self._clock()
+
+        self._clock = clock or loop_time_s
         store = parts.access.store
         self._store = store if isinstance(store, KeepsModelCalls) else None
         self._next_s: float | None = None
@@ -106,7 +111,7 @@ class RecordedCalls:
         """Delete old calls, if it was not looked for any for long: beside the turns, which do not wait for it."""
         if self._store is None or self._keep_s is None:
             return
-        now = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+        now = self._clock()
         if self._next_s is None:
             self._next_s = now + FIRST_S
         elif now >= self._next_s and self._deletion is None:

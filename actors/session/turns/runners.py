@@ -24,9 +24,12 @@ class Runners:
 
     def __init__(self) -> None:
         self._places: dict[str, _Place] = {}
+        self._living: dict[str, _Place] = {}
 
     def refusal(self, runner: str) -> p.AnnounceFirst | None:
         """The reply to a Runner in whose place another one is."""
+        if runner in self._living:
+            return None
         place = self._place(runner)
         return None if place.runner == runner else p.AnnounceFirst(number=place.number, term=place.term)
 
@@ -35,7 +38,9 @@ class Runners:
         place = self._place(runner)
         if place.number != number or term < place.term:
             return p.AnnounceFirst(number=place.number, term=place.term)
+        self._living.pop(place.runner, None)
         place.runner, place.number, place.term = runner, number + 1, term
+        self._living[runner] = place
         return None
 
     def _place(self, runner: str) -> _Place:
@@ -43,5 +48,5 @@ class Runners:
         name = runner.rpartition("/")[0] or runner
         place = self._places.get(name)
         if place is None:
-            place = self._places[name] = _Place(runner)
+            place = self._places[name] = self._living[runner] = _Place(runner)
         return place
