@@ -82,6 +82,8 @@ def model_checks(tree: AgentTree) -> dict[str, ModelCheck]:
         for _, model in _distinct_models(tree)
         if (lacks := check_of(model)) is not None
     }
+    if not found:
+        return {}
     return {agent: check for agent, model in tree.models.items() if (check := found.get(_identity(model))) is not None}
 
 
@@ -90,9 +92,11 @@ def slow_imports(tree: AgentTree) -> tuple[str, ...]:
 
     Any agent may live in any process, so each further SDK would cost memory in all of them.
     """
-    by_model = {_identity(model): sdks(model) for _, model in _distinct_models(tree)}
-    used = Counter(modules for model in tree.models.values() if (modules := by_model[_identity(model)]))
-    return used.most_common(1)[0][0] if used else ()
+    by_model = {_identity(model): loads for _, model in _distinct_models(tree) if (loads := sdks(model))}
+    if not by_model:
+        return ()
+    used = Counter(modules for model in tree.models.values() if (modules := by_model.get(_identity(model))))
+    return used.most_common(1)[0][0]
 
 
 def _identity(model: str | Model) -> object:

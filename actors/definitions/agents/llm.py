@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, Literal
 from weakref import WeakValueDictionary
@@ -191,7 +191,7 @@ class LlmAgent(BaseAgent):
     @property
     def delegates(self) -> Sequence[BaseAgent]:
         """The agents that work for its calls, and graphs: its children, too."""
-        return [tool.agent for tool in self.tools if isinstance(tool, DelegateTool)]
+        return [tool.agent for tool in self.tools if _delegates(tool.__class__)]
 
     def keeps_unfit(self) -> bool:
         """True when an answer that does not fit `output_schema` is an answer still, and False when it fails the turn."""
@@ -205,6 +205,12 @@ class LlmAgent(BaseAgent):
 
 Agent = LlmAgent
 """The short name of LlmAgent. The base of all kinds of agents is BaseAgent."""
+
+
+@lru_cache(1_024)
+def _delegates(kind: type) -> bool:
+    """True for DelegateTool. To ask an abstract class about each tool takes ten times as long, and agents are many."""
+    return issubclass(kind, DelegateTool)
 
 
 _FUNCTION_TOOLS: WeakValueDictionary[tuple[int, str, str | None], FunctionTool] = WeakValueDictionary()

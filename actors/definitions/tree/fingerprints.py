@@ -9,22 +9,19 @@ An object that tells nothing of itself counts by its class.
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, time, timedelta, tzinfo
-from decimal import Decimal
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
-from re import Pattern
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, cast
-from uuid import UUID
+from typing import Any, cast
 
 import msgspec
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.errors.tracebacks import is_own_file
+from actors.definitions.tree.likeness import likeness
+from actors.definitions.tree.object_shapes import attributes, is_plain, shape_of
+from actors.definitions.tree.origins import is_installed, is_users
 from actors.messages.operating.versions import PRINT_BYTES
 
 MAX_PARTS = 20_000
@@ -36,35 +33,12 @@ MAX_DEPTH = 60
 ATTRIBUTE_DEPTH = 2
 """So much further away than what a list holds are the attributes of an object: what objects know of each other has no end."""
 
-_SHOWN = (date, time, timedelta, tzinfo, Decimal, Pattern, UUID, complex, range)
-"""Classes whose values their text tells."""
-
 _SIMPLE: dict[type, bytes] = {kind: kind.__name__.encode() + b" " for kind in (type(None), bool, int, float, str, bytes)}
 _SIMPLE_BASES = (int, float, str, bytes)
 _CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
-_SPECIAL = (
-    *(
-        Enum,
-        tuple,
-        list,
-        dict,
-        set,
-        frozenset,
-        type,
-        FunctionType,
-        CodeType,
-        MethodType,
-        functools.partial,
-        ModuleType,
-        BaseAgent,
-    ),
-    *(classmethod, staticmethod, property),
-)
-"""Classes whose objects, and those of their subclasses, count in ways of their own."""
-
-
 _encode = msgspec.msgpack.Encoder().encode
 
+_LISTS = (tuple, list)
 _VALUES = (str, int, float, bytes, tuple, list, dict, set, frozenset, type)
 _AGENT_FACTS = ("name", "description", "mode", "input_schema", "output_schema")
 
@@ -75,24 +49,29 @@ class Fingerprints:
     def __init__(self) -> None:
         self._kept: dict[int, tuple[object, bytes]] = {}
         self._lists: dict[tuple[int, ...], bytes] = {}
+        self._alike: dict[Hashable, bytes] = {}
 
     def of(self, value: object) -> bytes:
         """The fingerprint of a value; that of a text is the text."""
         if isinstance(value, str):
             # Its first letter tells it from a fingerprint.
-            return b"s" + value.encode(errors="surrogatepass")
-        kept = self._kept.get(id(value))
-        if kept is not None:
+            return b"s" + value.encode("utf-8", "surrogatepass")
+        if (kept := self._kept.get(id(value))) is not None:
             return kept[1]
         if value.__class__ is dict and not value:
             # Each agent has empty ones of its own.
             return _NOTHING
-        if isinstance(value, tuple | list):
+        if isinstance(value, _LISTS):
             # Lists are made for each agent, and their tools are shared.
             key = tuple(map(id, value))
             made = self._lists.get(key)
             if made is None:
                 made = self._lists[key] = _hashed(b"l", *map(self.of, value))
+            return made
+        if (alike := likeness(value)) is not None:
+            made = self._alike.get(alike)
+            if made is None:
+                made = self._alike[alike] = _Walk(self._class_of(value)).of(value)
             return made
         made = _Walk(self._class_of(value)).of(value)
         self._kept[id(value)] = (value, made)
@@ -101,7 +80,7 @@ class Fingerprints:
     def _class_of(self, value: object) -> Mapping[type, bytes]:
         """The class of an object that counts by its attributes, with its fingerprint: a hundred thousand models share one."""
         kind: Any = type(value)
-        return {kind: self.of(kind)} if _is_plain(kind) and kind is value.__class__ else {}
+        return {kind: self.of(kind)} if is_plain(kind) and kind is value.__class__ else {}
 
 
 def combined(parts: Sequence[bytes]) -> bytes:
@@ -132,15 +111,16 @@ class _Walk:
         self._parts: Iterator[int] = around._parts if around is not None else iter(range(MAX_PARTS))
 
     def of(self, value: object) -> bytes:
-        kind = type(value)
+        kind: Any = type(value)
         if (name := _SIMPLE.get(kind)) is not None:
             # Not hashed by itself: a tree of a hundred thousand models has a million of them.
             return name + repr(value).encode(errors="surrogatepass")
-        if isinstance(value, _SIMPLE_BASES) and not isinstance(value, Enum):
-            return _hashed(kind.__name__.encode(), repr(value).encode(errors="surrogatepass"))
-        if issubclass(kind, type) and not _is_users(value) and not _is_installed(value.__module__):
-            # Its name is all that counts of it.
-            return _hashed(b"class", self._name(value))
+        if not _is_walked(kind):
+            if issubclass(kind, _SIMPLE_BASES):
+                return _hashed(kind.__name__.encode(), repr(value).encode(errors="surrogatepass"))
+            if not is_users(value) and not is_installed(value.__module__):
+                # Its name is all that counts of a class.
+                return _hashed(b"class", self._name(value))
         place = self._met.get(id(value))
         if place is not None:
             return _hashed(b"met", place.to_bytes(8))
@@ -162,13 +142,13 @@ class _Walk:
         kind: Any = type(value)
         if kind in _CONTAINERS:
             return self._of_container(value)
-        if _is_plain(kind):
+        if is_plain(kind):
             return self._of_object(value)
         match value:
             case Enum():
                 return _hashed(b"enum", self._name(type(value)), value.name.encode())
             case tuple() | list():
-                return _hashed(b"list", self.of(type(value)) if _is_users(type(value)) else b"", *map(self.of, value))
+                return _hashed(b"list", self.of(type(value)) if is_users(type(value)) else b"", *map(self.of, value))
             case set() | frozenset() | dict():
                 return self._of_container(value)
             case type():
@@ -206,7 +186,7 @@ class _Walk:
                 return _hashed(b"list", b"", *map(self.of, cast(Iterable[object], value)))
 
     def _of_function(self, function: FunctionType) -> bytes:
-        if not _is_users(function):
+        if not is_users(function):
             return _hashed(b"function", self._name(function), *self._face(function))
         code = function.__code__
         cells = [_content(cell) for cell in function.__closure__ or ()]
@@ -225,7 +205,7 @@ class _Walk:
 
     def _attributes(self, module: ModuleType, names: Iterable[str]) -> object:
         """The parts of a module of the user that some code may mean, which has these names in it."""
-        if not _is_users(module):
+        if not is_users(module):
             return module
         return [module.__name__, [(name, vars(module)[name]) for name in names if name in vars(module)]]
 
@@ -237,7 +217,7 @@ class _Walk:
         )
 
     def _of_class(self, kind: type) -> bytes:
-        if not _is_users(kind):
+        if not is_users(kind):
             return _hashed(b"class", self._name(kind), *self._face(kind))
         members = [(name, each) for name, each in sorted(vars(kind).items()) if _tells(name, each)]
         parts: list[object] = [kind.__qualname__, kind.__doc__, list(kind.__bases__), _annotations(kind), members]
@@ -247,20 +227,21 @@ class _Walk:
 
     def _of_object(self, value: object) -> bytes:
         kind: Any = type(value)
-        if _shape(kind).is_shown:
+        shape = shape_of(kind)
+        if shape.is_shown:
             return _hashed(b"shown", self._name(kind), repr(value).encode(errors="surrogatepass"))
-        state = _state(value)
-        if state is None and not _is_users(kind):
+        state = attributes(value, shape)
+        if state is None and not is_users(kind):
             named = getattr(value, "__qualname__", "")
             return _hashed(b"object", self._name(kind), named.encode() if isinstance(named, str) else b"")
         if state is None:
             return _hashed(b"object", self._of_kind(kind))
-        parts = [self._of_kind(kind)]
+        parts = [b"object", self._of_kind(kind)]
         self._depth += ATTRIBUTE_DEPTH
         for name, each in state:
             parts += name.encode(), self.of(each)
         self._depth -= ATTRIBUTE_DEPTH
-        return _hashed(b"object", *parts)
+        return combined(parts)
 
     def _of_kind(self, kind: type) -> bytes:
         known = self._known.get(kind)
@@ -268,7 +249,7 @@ class _Walk:
 
     def _face(self, value: FunctionType | type) -> tuple[bytes, ...]:
         """The part of an installed function or class that a model may be shown: another release of its package may change it."""
-        if not _is_installed(value.__module__):
+        if not is_installed(value.__module__):
             return ()
         found = vars(value).get("__annotations__") if isinstance(value, type) else value.__annotations__
         shown: list[object] = [value.__doc__, [(name, _plain(each)) for name, each in (found or {}).items()]]
@@ -311,84 +292,10 @@ def _tells(name: str, member: object) -> bool:
     return not name.startswith("_") and isinstance(member, _VALUES)
 
 
-def _state(value: object) -> list[tuple[str, object]] | None:
-    """The attributes of an object; None when it tells nothing."""
-    if isinstance(value, msgspec.Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    found: dict[str, object] = {}
-    kind: Any = type(value)
-    kept, shape = getattr(value, "__dict__", None), _shape(kind)
-    if isinstance(kept, dict):
-        if shape.has_own_state:
-            return [(name, kept[name]) for name in sorted(kept) if not name.startswith("_")]
-        found.update({name: each for name, each in kept.items() if name not in shape.computed} if shape.computed else kept)
-    if isinstance(value, BaseModel):
-        for name in ("__pydantic_extra__", "__pydantic_private__"):
-            found[name] = getattr(value, name, None)
-    for name in shape.slots:
-        if hasattr(value, name):
-            found[name] = getattr(value, name)
-    return [(name, found[name]) for name in sorted(found)] if found or isinstance(kept, dict) else None
-
-
 @functools.lru_cache(1_024)
-def _is_plain(kind: type) -> bool:
-    """True for a class whose objects count by their attributes: most of what there is many of."""
-    return not issubclass(kind, _SPECIAL)
-
-
-class _Shape(NamedTuple):
-    """What all objects of a class have in common.
-
-    Attributes:
-        is_shown: their text tells their values.
-        has_own_state: it is a model with a state of its own, which changes with each call.
-        computed: the names of cached properties, whose values stand among the attributes.
-        slots: those of classes of the user.
-    """
-
-    is_shown: bool
-    has_own_state: bool
-    computed: frozenset[str]
-    slots: tuple[str, ...]
-
-
-@functools.lru_cache(1_024)
-def _shape(kind: type) -> _Shape:
-    computed: set[str] = set()
-    slots: list[str] = []
-    for each in kind.__mro__:
-        computed.update(name for name, member in vars(each).items() if isinstance(member, functools.cached_property))
-        own = vars(each).get("__slots__", ())
-        slots += [name for name in ((own,) if isinstance(own, str) else own) if _is_users(each) and not name.startswith("__")]
-    is_shown = issubclass(kind, _SHOWN) or kind.__module__.startswith("pathlib")
-    return _Shape(is_shown, hasattr(kind, "adopt") and hasattr(kind, "state"), frozenset(computed), tuple(slots))
-
-
-def _is_users(value: Any) -> bool:
-    """True for a module of the user, and for what is defined in one: neither installed, nor Python's, nor this project's."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return isinstance(name, str) and _is_users_module(name)
-
-
-@functools.lru_cache(4_096)
-def _is_users_module(name: str) -> bool:
-    top = name.partition(".")[0]
-    if top in sys.stdlib_module_names and top != "__main__":
-        return False
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not (is_own_file(file) or _is_in_packages(file))
-
-
-@functools.lru_cache(4_096)
-def _is_installed(name: str | None) -> bool:
-    """True for a module of a package that is neither Python's nor this project's."""
-    file = getattr(sys.modules.get(name or ""), "__file__", None)
-    return file is not None and _is_in_packages(file) and not is_own_file(file)
-
-
-def _is_in_packages(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file
+def _is_walked(kind: type) -> bool:
+    """True for a class whose objects are walked through; False for kinds of numbers and texts, and for classes of classes."""
+    return issubclass(kind, Enum) or not issubclass(kind, (*_SIMPLE_BASES, type))
 
 
 def _plain(value: object) -> object:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Never
 
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.base import BaseAgent
@@ -43,7 +45,8 @@ class AgentIndex:
             self._add(agent, parent)
         self._add_tool_agents()
         # For flows that are run without being part of the tree. No agent of a user can have its name.
-        self._put(Controller(), None)
+        controller = Controller()
+        self._put(controller, controller.name, None)
 
     def _add_tool_agents(self) -> None:
         """Add the agents that are tools and not in the tree, and those below them, each once, however many agents have it."""
@@ -61,33 +64,40 @@ class AgentIndex:
                     owners.append(agent)
                 self.asked_by[asked.name] = owner.name
 
-    def _add(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str = "") -> None:
-        self._check_new(agent, parent, asked_by)
-        self._put(agent, parent)
-        for tool in getattr(agent, "tools", ()):
-            if isinstance(tool, AgentTool):
-                self.tool_agents.setdefault(agent.name, []).append(tool.agent)
-            if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
-                self.searchers.append(agent.name)
-
-    def _check_new(self, agent: BaseAgent, parent: BaseAgent | None, asked_by: str) -> None:
+    def _add(self, agent: BaseAgent, parent: str | None, asked_by: str = "") -> None:
         name = agent.name
-        if name not in self.agents:
-            return
-        first, second = self.parents[name], parent.name if parent is not None else None
+        if name in self.agents:
+            self._refuse(agent, parent, asked_by)
+        self._put(agent, name, parent)
+        for tool in getattr(agent, "tools", ()):
+            if _asks_agent(tool.__class__):
+                self.tool_agents.setdefault(name, []).append(tool.agent)
+            if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
+                self.searchers.append(name)
+
+    def _refuse(self, agent: BaseAgent, parent: str | None, asked_by: str) -> Never:
+        """Say why an agent cannot be here: its name is known. Raises AgentTreeError."""
+        name = agent.name
+        first = self.parents[name]
         if self.agents[name] is not agent:
-            places = _place(first, self.asked_by.get(name, "")), _place(second, asked_by)
+            places = _place(first, self.asked_by.get(name, "")), _place(parent, asked_by)
             raise AgentTreeError(
                 f"the name {name!r} is given twice, to {' and to '.join(places)}: names are unique in a tree, so rename one"
             )
-        if first == second:
+        if first == parent:
             raise AgentTreeError(f"agent {name!r} is listed twice below {first!r}")
-        raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {second!r}: make one object for each place")
+        raise AgentTreeError(f"agent {name!r} has two parents, {first!r} and {parent!r}: make one object for each place")
 
-    def _put(self, agent: BaseAgent, parent: BaseAgent | None) -> None:
-        self.agents[agent.name] = agent
-        self.parents[agent.name] = parent.name if parent is not None else None
-        self.tops[agent.name] = self.tops[parent.name] if parent is not None else agent
+    def _put(self, agent: BaseAgent, name: str, parent: str | None) -> None:
+        self.agents[name] = agent
+        self.parents[name] = parent
+        self.tops[name] = self.tops[parent] if parent is not None else agent
+
+
+@lru_cache(1_024)
+def _asks_agent(kind: type) -> bool:
+    # To ask an abstract class about each object takes ten times as long: a tree may have a hundred thousand agents.
+    return issubclass(kind, AgentTool)
 
 
 def _place(parent: str | None, asked_by: str) -> str:
@@ -97,9 +107,12 @@ def _place(parent: str | None, asked_by: str) -> str:
     return f"a tool of {asked_by!r}" if asked_by else "the root"
 
 
-def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, BaseAgent | None]]:
-    """Every agent with its parent, parents first. In a cycle the caller raises at the first repeated name, so the walk ends."""
-    waiting: list[tuple[BaseAgent, BaseAgent | None]] = [(root, None)]
+def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, str | None]]:
+    """Every agent with the name of its parent, parents first. In a cycle the caller raises at the first repeated name, so the
+    walk ends."""
+    waiting: list[tuple[BaseAgent, str | None]] = [(root, None)]
     for agent, parent in waiting:
         yield agent, parent
-        waiting += [(child, agent) for child in agent.children]
+        if children := agent.children:
+            name = agent.name
+            waiting += [(child, name) for child in children]

@@ -58,12 +58,13 @@ def process_groups(topology: Topology, placements: Mapping[str, Placement]) -> d
         AgentTreeError: an agent is placed with its parent and has none.
     """
     groups: dict[str, ProcessGroup] = {}
-    anywhere = Placement()
+    anywhere = Placement().__dict__
     for name, placement in placements.items():
+        # Ten times as fast as pydantic compares, of which a tree of ten thousand agents would take 40 ms.
+        if placement.__dict__ == anywhere:
+            continue
         if placement.colocate is None:
-            # Ten times as fast as pydantic compares, of which a tree of ten thousand agents would take 40 ms.
-            if placement.__dict__ != anywhere.__dict__:
-                groups[name] = ProcessGroup(name, placement)
+            groups[name] = ProcessGroup(name, placement)
         elif (node := topology[name]).parent is None:
             why = "it is the root" if node.name == topology.root.name else "it stands beside the tree, as a tool of others"
             raise AgentTreeError(

@@ -74,7 +74,7 @@ class AgentTree:
         for flow in self.flow_agents():
             self.check_workers(flow.name, flow.agent_names, flow.asking_agents)
         self.topology = Topology.of(self._node(agent) for agent in self)
-        self.process_groups = process_groups(self.topology, {agent.name: agent.placement for agent in self})
+        self.process_groups = process_groups(self.topology, {name: agent.placement for name, agent in self._index.agents.items()})
         for name in self._index.searchers:
             self._check_needs_no_search(name)
 
@@ -130,32 +130,50 @@ class AgentTree:
             )
 
     def _node(self, agent: BaseAgent) -> AgentNode:
-        name, llm = agent.name, agent if isinstance(agent, LlmAgent) else None
-        parent = self._index.parents[name]
-        above = self._index.agents[parent].kind if parent is not None else ""
-        is_root_task = llm is not None and llm.mode == TASK and agent is self.root
-        if llm is not None and llm.mode in DELEGATED and above not in (GRAPH, LLM) and not is_root_task:
-            raise AgentTreeError(
-                f"agent {name!r} has mode={llm.mode!r}, which says how it works as a node of a graph, or for the calls of an "
-                "LlmAgent: put it into the edges of a Graph, or below an LlmAgent, or leave the mode out"
+        """The place of an agent in the tree. Fields that its kind never has are left as they are: agents are many."""
+        index, name, children = self._index, agent.name, agent.children
+        parent, asked = index.parents[name], index.tool_agents.get(name)
+        below = tuple([child.name for child in children]) if children else ()
+        tool_agents = tuple([each.name for each in asked]) if asked is not None else ()
+        is_resumable = self.is_resumable and agent is self.root
+        if isinstance(agent, LlmAgent):
+            if agent.mode in DELEGATED:
+                self._check_delegated(agent, parent)
+            return AgentNode(
+                name=name,
+                description=agent.description,
+                parent=parent,
+                children=below,
+                tool_agents=tool_agents,
+                delegates=tuple([each.name for each in agent.delegates]) if children else (),
+                disallow_transfer_to_parent=agent.disallow_transfer_to_parent,
+                disallow_transfer_to_peers=agent.disallow_transfer_to_peers,
+                model=name_of(self._nearest_models[name]),
+                tools=tuple([tool.name for tool in agent.tools]),
+                mode=agent.mode or "",
+                is_resumable=is_resumable,
             )
         return AgentNode(
             name=name,
             kind=agent.kind,
             description=agent.description,
             parent=parent,
-            children=tuple([child.name for child in agent.children]),
-            tool_agents=tuple([asked.name for asked in self._index.tool_agents.get(name, ())]),
-            delegates=tuple([each.name for each in agent.delegates]),
-            disallow_transfer_to_parent=llm is not None and llm.disallow_transfer_to_parent,
-            disallow_transfer_to_peers=llm is not None and llm.disallow_transfer_to_peers,
-            model=name_of(self._nearest_models[name]) if llm is not None else "",
-            tools=tuple([tool.name for tool in llm.tools]) if llm is not None else (),
+            children=below,
+            tool_agents=tool_agents,
             workers=tuple(agent.agent_names) if isinstance(agent, Controller) else (),
-            mode=(llm.mode or "") if llm is not None else "",
             graph=agent.told_shape() if isinstance(agent, Graph) and not agent.is_function else None,
             input_schema=agent.input_type.json_schema if isinstance(agent, Graph) and agent.input_type is not None else None,
-            is_resumable=self.is_resumable and agent is self.root,
+            is_resumable=is_resumable,
+        )
+
+    def _check_delegated(self, agent: LlmAgent, parent: str | None) -> None:
+        """Check that something above the agent has work for its mode. Raises AgentTreeError."""
+        above = self._index.agents[parent].kind if parent is not None else ""
+        if above in (GRAPH, LLM) or (agent.mode == TASK and agent is self.root):
+            return
+        raise AgentTreeError(
+            f"agent {agent.name!r} has mode={agent.mode!r}, which says how it works as a node of a graph, or for the calls of an "
+            "LlmAgent: put it into the edges of a Graph, or below an LlmAgent, or leave the mode out"
         )
 
     @cached_property
@@ -183,10 +201,12 @@ class AgentTree:
 
     def whole(self, agent: BaseAgent) -> BaseAgent:
         """The definition of an agent; that of a graph with the `state_schema` of a graph around it, if it has none itself."""
+        if not isinstance(agent, Graph):
+            return agent
         around: BaseAgent | None = agent
         while isinstance(around, Graph) and around.state_schema is None:
             around = self.find(self._index.parents[around.name] or "")
-        if around is agent or not (isinstance(agent, Graph) and isinstance(around, Graph)):
+        if around is agent or not isinstance(around, Graph):
             return agent
         # One object each time: packers tell definitions apart by their ids.
         return self._with_schema.setdefault(agent.name, agent.with_state_schema(around.state_schema))
@@ -208,10 +228,7 @@ class AgentTree:
         """
         if not isinstance(self._index.agents[name], LlmAgent):
             return ""
-        model = self._nearest_models[name]
-        if not model:
-            raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
-        return model
+        return self._checked_model(name, self._nearest_models[name])
 
     @property
     def summary_model(self) -> str | Model:
@@ -221,14 +238,27 @@ class AgentTree:
     @cached_property
     def models(self) -> Mapping[str, str | Model]:
         """The models of all LLM agents, by agent. Raises DefinitionError when one has none."""
-        return {agent.name: self.model(agent.name) for agent in self if isinstance(agent, LlmAgent)}
+        nearest = self._nearest_models
+        return {
+            name: nearest[name] or self._checked_model(name, "")
+            for name, agent in self._index.agents.items()
+            if isinstance(agent, LlmAgent)
+        }
+
+    @staticmethod
+    def _checked_model(name: str, model: str | Model) -> str | Model:
+        """The model of an LLM agent. Raises DefinitionError when it has none."""
+        if not model:
+            raise DefinitionError(f"agent {name!r} has no model: give it one, or an agent above it")
+        return model
 
     @cached_property
     def _nearest_models(self) -> dict[str, str | Model]:
         """For every agent the first model from it upwards, "" when there is none."""
         found: dict[str, str | Model] = {}
-        for agent in self:
-            above = self._index.parents[agent.name] or self._index.asked_by.get(agent.name)
+        parents, asked_by = self._index.parents, self._index.asked_by
+        for name, agent in self._index.agents.items():
+            above = parents[name] or asked_by.get(name)
             inherited = found[above] if above is not None else ""
-            found[agent.name] = (agent.model or inherited) if isinstance(agent, LlmAgent) else inherited
+            found[name] = (agent.model or inherited) if isinstance(agent, LlmAgent) else inherited
         return found

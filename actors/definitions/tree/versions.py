@@ -20,9 +20,10 @@ from actors.interfaces.model import Model
 from actors.messages.limits import Limits
 from actors.messages.operating.release import this_version
 from actors.messages.operating.versions import TreeVersion
-from actors.messages.topology import AgentNode, Topology
+from actors.messages.topology import LLM, AgentNode, Topology
 
 _NO_MENU = combined(())
+_NO_NAMES = b"\0"
 
 ID_LETTERS = 8
 """Of a version's name: two of a million differ but once in four thousand times, and a deployment has a few."""
@@ -47,8 +48,8 @@ def version_of(
     """
     prints, nodes = Fingerprints(), list(topology.nodes)
     shared = combined([prints.of(plugins), prints.of(recording.mask)])
-    faces = {node.name: combined([node.name.encode(), node.description.encode(errors="surrogatepass")]) for node in nodes}
-    menus = {node.name: combined([faces[child] for child in node.children]) if node.children else _NO_MENU for node in nodes}
+    faces = {node.name: combined([node.name.encode(), node.description.encode("utf-8", "surrogatepass")]) for node in nodes}
+    menus = {node.name: combined([faces[child] for child in node.children]) for node in nodes if node.children}
     definitions: list[bytes] = []
     actors: list[bytes] = []
     for node, defined in zip(nodes, agents, strict=True):
@@ -76,11 +77,12 @@ def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> b
 
 def _neighbours(node: AgentNode, faces: dict[str, bytes], menus: dict[str, bytes]) -> list[bytes]:
     """The part of others that an actor is given: names of those that it runs, descriptions of those that it may choose."""
-    names = "\0".join((*node.children, "", *node.tool_agents, "", *node.delegates)).encode()
-    if not node.is_llm:
+    runs = node.children or node.tool_agents
+    names = "\0".join((*node.children, "", *node.tool_agents, "", *node.delegates)).encode() if runs else _NO_NAMES
+    if node.kind != LLM:
         return [names]
-    above = [faces[node.parent], menus[node.parent]] if node.parent is not None else []
-    return [names, menus[node.name], *above]
+    menu, parent = menus.get(node.name, _NO_MENU), node.parent
+    return [names, menu] if parent is None else [names, menu, faces[parent], menus[parent]]
 
 
 class _Fields:

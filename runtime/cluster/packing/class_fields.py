@@ -69,7 +69,8 @@ def is_data(value: Any) -> bool:
     if kind is int:
         return bool(-_MAX_INT <= value < _MAX_INT)
     if kind is dict:
-        return all(type(key) is str and is_data(key) and is_data(each) for key, each in value.items())
+        # Each agent has an empty one.
+        return not value or all(type(key) is str and is_data(key) and is_data(each) for key, each in value.items())
     if kind is list:
         return all(map(is_data, value))
     return kind in _SIMPLE

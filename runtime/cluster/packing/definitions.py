@@ -21,6 +21,7 @@ import msgspec
 from actors.definitions.agents import BaseAgent, Placement, Plugin
 from actors.definitions.tree import AgentSpec, AgentTree
 from actors.definitions.tree.compaction import EventsCompactionConfig, LlmEventSummarizer
+from actors.definitions.tree.likeness import likeness
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.definitions.tree.recording import Recording
 from actors.interfaces.model import Model
@@ -272,15 +273,18 @@ class _Packer:
         self._numbers: dict[tuple[Hashable, ...], int] = {}
         self._codes: LruDict[tuple[Hashable, ...], _Code] = LruDict(KEPT)
         self._warned: set[int] = set()
+        self._has_keys = False
         self._compaction = _travelling(tree.compaction, replace_model)
 
     def row(self, agent: BaseAgent) -> AgentRow:
         """The row of an agent. A start waits for ten thousand of them, so fields with the default object are not looked at."""
-        fields, values, name = fields_of(type(agent)), agent.__dict__, agent.name
+        kind: type[BaseAgent] = type(agent)
+        fields, values = fields_of(kind), agent.__dict__
+        name = values["name"]
         model, global_instruction = self._models.get(name, ""), self._tree.global_instruction(name)
         data: JsonObject = {}
         code: list[str] = []
-        key: list[Hashable] = [type(agent), type(model), identity_of(global_instruction)]
+        key: list[Hashable] = [kind, type(model), identity_of(global_instruction)]
         if fields.is_opaque:
             # Nothing of it can be left out, so it shares its code with no other agent.
             key.append(id(agent))
@@ -294,43 +298,57 @@ class _Packer:
                     key += (field, identity_of(value))
             if agent.__pydantic_extra__ is not None or agent.__pydantic_private__ is not None:
                 key.append(id(agent))
-        number = self._numbers.get(shared := (identity_of(model), *key))
+        number = self._numbers.get((identity_of(model), *key))
         if number is None:
-            number = self.models.setdefault(self._with_model(agent, tuple(key), code), len(self.models))
-            self._numbers[shared] = number
+            number = self._number(agent, model, tuple(key), code)
         placement = values["placement"]
         # Ten times as fast as pydantic compares, and most agents may live anywhere.
         is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
         return AgentRow(number, data, _NO_FIELDS if is_anywhere else placement.model_dump(exclude_defaults=True))
 
-    def _with_model(self, agent: BaseAgent, key: tuple[Hashable, ...], fields: Sequence[str]) -> tuple[int, bytes]:
+    def _number(self, agent: BaseAgent, model: str | Model, key: tuple[Hashable, ...], fields: Sequence[str]) -> int:
+        """The number of an agent's code with its model, which was not met before with that code."""
+        alike = likeness(model) if not isinstance(model, str) else None
+        shared = (identity_of(model) if alike is None else alike, *key)
+        number = self._numbers.get(shared)
+        if number is None:
+            number = self.models.setdefault(self._with_model(agent, model, key, fields), len(self.models))
+            self._numbers[shared] = number
+        elif self._has_keys:
+            self._warn_of_keys(agent, model)
+        return number
+
+    def _with_model(
+        self, agent: BaseAgent, model: str | Model, key: tuple[Hashable, ...], fields: Sequence[str]
+    ) -> tuple[int, bytes]:
         """The number of an agent's code, and its model on top of that. Raises DefinitionError: one of them cannot travel."""
-        refusal = f"agent {agent.name!r} cannot travel to its actor"
-        model = self._replace_model(self._tree.model(agent.name))
+        model = self._replace_model(model)
         code = self._codes.get(key)
         if code is None:
             shared = self._code(agent, fields, None if isinstance(model, str) else type(model))
-            with refused(refusal, shared.parts):
+            with refused(_refusal(agent), shared.parts):
                 code = self._codes[key] = _Code(len(self.codes), SharedPickle(shared))
             self.codes.append(code.pickle.raw)
         try:
             own = code.pickle.dumps(model)
         except Exception:
             # Only here: to enter a context for each of a hundred thousand models takes longer than to pickle them.
-            with refused(refusal, lambda: {"model": model}):
+            with refused(_refusal(agent), lambda: {"model": model}):
                 raise
-        self._warn_of_keys(agent.name, model)
+        self._warn_of_keys(agent, model)
         return code.number, own
 
-    def _warn_of_keys(self, agent: str, model: str | Model) -> None:
+    def _warn_of_keys(self, agent: BaseAgent, model: str | Model) -> None:
         if isinstance(model, str) or id(model) in self._warned:
             return
         self._warned.add(id(model))
-        for name in keys_in(model):
+        found = keys_in(model)
+        self._has_keys = self._has_keys or bool(found)
+        for name in found:
             logger.warning(
                 "agent %r: model.%s looks like a key, and travels to the cluster with the definition: "
                 "read it from the environment where the model is used, and give the variable with Settings(env=...)",
-                agent,
+                agent.name,
                 name,
             )
 
@@ -350,6 +368,10 @@ class _Packer:
             compaction=self._compaction,
             model_kind=model_kind,
         )
+
+
+def _refusal(agent: BaseAgent) -> str:
+    return f"agent {agent.name!r} cannot travel to its actor"
 
 
 def _travelling(

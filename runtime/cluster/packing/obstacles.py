@@ -14,6 +14,8 @@ MAX_STEPS = 8
 MAX_TRIED = 2_000
 """Objects that are tried for one error."""
 
+_TEXTS = frozenset({str})
+
 _KEY = re.compile(r"(^|_)(api_?key|secret|secret_?key|access_?key|password|passwd|auth_?token|access_?token|api_?token)$", re.I)
 
 
@@ -76,7 +78,7 @@ def state_of(value: object) -> Mapping[str, object]:
     except Exception:
         # User code may raise anything.
         return {}
-    if type(state) is dict and "__dict__" not in state and all(type(name) is str for name in state):
+    if type(state) is dict and "__dict__" not in state and set(map(type, state)) <= _TEXTS:
         # Most objects. A tree may have a hundred thousand models.
         return state
     if isinstance(state, tuple):
@@ -90,10 +92,11 @@ def state_of(value: object) -> Mapping[str, object]:
 
 def keys_in(value: object) -> list[str]:
     """The attributes of an object that look like keys or passwords and travel with it."""
-    return [name for name, each in state_of(value).items() if isinstance(each, str) and each and _is_key(name)]
+    state = state_of(value)
+    return [name for name in _names_of_keys(tuple(state)) if isinstance(each := state[name], str) and each]
 
 
 @functools.lru_cache(maxsize=1_000)
-def _is_key(name: str) -> bool:
-    """True for the name of a key. A tree may have a hundred thousand models, with the same few names."""
-    return _KEY.search(name) is not None
+def _names_of_keys(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that look like names of keys. A tree may have a hundred thousand models, with the same few attributes."""
+    return tuple(filter(_KEY.search, names))

@@ -34,6 +34,8 @@ class SharedPickle:
         """
         if self._own is None:
             self._own = _pickler(self._file)
+            # A plain one: that of cloudpickle is searched by code in Python, which takes as long as the rest of a small pickle.
+            self._own.dispatch_table = dict(self._own.dispatch_table)
         self._file.seek(0)
         self._file.truncate()
         # As if it had just pickled the first value: what both have in common stays one object, and so do globals of functions.
