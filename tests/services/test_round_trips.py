@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from actors.messages.json_types import JsonMapping
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
 from runtime.stores.sql import writers
-from tests.support.polling import until
+from runtime.testing import FrozenClock
 from tests.support.runtimes import Deploy
 from tests.support.servers.wire_counts import WireCounts, counted
 from tests.support.sharded_runtimes import own_tables
@@ -84,12 +83,13 @@ async def test_turns_of_many_sessions_at_once_share_statements_on_postgresql(
 async def test_what_is_due_at_once_begins_with_few_statements_on_postgresql(
     server: str, wire: WireCounts, tmp_path: Path
 ) -> None:
-    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server)) as rt:
-        due_s = int(time.time()) + 3
-        create = rt.aio.schedules.create
+    # On a machine that is busy the schedules would be due before all are created.
+    clock = FrozenClock()
+    async with Deploy("local", tmp_path)(agent(), session_store=own_tables(server), clock=clock) as rt:
+        create, due_s = rt.aio.schedules.create, int(clock.now_s()) + 60
         await asyncio.gather(*(create(f"n{n}", user_id=f"u{n}", message="tick", at=due_s) for n in range(DUE)))
         before = wire.counts.copy()
-        await asyncio.to_thread(until, lambda: rt.statistics().session.counts["turns"] == DUE)
+        await asyncio.to_thread(clock.advance, 61)
         await rt.aio.turns.list(state="finished", limit=DUE)
         found = wire.counts - before
         assert len({turn.session_id for turn in await rt.aio.turns.list(limit=2 * DUE)}) == DUE

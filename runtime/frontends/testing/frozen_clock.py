@@ -16,10 +16,15 @@ from actors.session.store.worker import Job
 PATIENCE_S = 2.0
 """How long a call in a thread is waited for before the time goes on without it: a tool may never return."""
 
+STORE_PATIENCE_S = 30.0
+"""The same for a call of a store. A disk that is busy takes seconds, and if the time went on meanwhile the store would count as
+away."""
+
 RESOLUTION_S = 1e-6
 """Timers that are due within so many seconds are due now."""
 
-_WAIT_FOR_THREADS = (asyncio.wrap_future.__code__, Job.__init__.__code__)
+_FOR_EXECUTORS = asyncio.wrap_future.__code__
+_FOR_STORES = Job.__init__.__code__
 """What makes futures for calls in threads: of executors, and of the thread of a store."""
 
 
@@ -109,8 +114,8 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
         self._lag_s: float | None = None
         self._frozen_s = time.monotonic()
         self._began_s = epoch_s - self._frozen_s
-        # Calls in threads that have not come back, each with True once it was waited for long enough.
-        self._in_threads: dict[asyncio.Future[Any], bool] = {}
+        # Calls in threads that have not come back, each with the seconds for which it is still waited for.
+        self._in_threads: dict[asyncio.Future[Any], float] = {}
         self._state = threading.Condition()
         self._wait_s: float | None = None
         self._asked = self._noted = self._reached = 0
@@ -144,8 +149,9 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         """A future. One that stands for a call in a thread is kept until the call is back: meanwhile the loop only seems idle."""
         future = super().create_future()
-        if sys._getframe(1).f_code in _WAIT_FOR_THREADS:
-            self._in_threads[future] = False
+        made_by = sys._getframe(1).f_code
+        if made_by in (_FOR_EXECUTORS, _FOR_STORES):
+            self._in_threads[future] = PATIENCE_S if made_by is _FOR_EXECUTORS else STORE_PATIENCE_S
             future.add_done_callback(lambda done: self._in_threads.pop(done, None))
         return future
 
@@ -157,18 +163,18 @@ class _FrozenLoop(asyncio.SelectorEventLoop):
         self.call_soon_threadsafe(self._note, wanted)
         with self._state:
             while not self._state.wait_for(lambda: self._reached >= wanted or not self.is_frozen, PATIENCE_S):
-                self.call_soon_threadsafe(self._give_up)
+                self.call_soon_threadsafe(self._lose_patience, PATIENCE_S)
 
     def _note(self, wanted: int) -> None:
         self._noted = wanted
 
-    def _give_up(self) -> None:
-        """Wait no longer for the calls that are in threads now."""
-        self._in_threads.update(dict.fromkeys(self._in_threads, True))
+    def _lose_patience(self, waited_s: float) -> None:
+        """The calls that are in threads now were waited for so long."""
+        self._in_threads = {call: left_s - waited_s for call, left_s in self._in_threads.items()}
 
     def blocks(self, wait_s: float | None) -> None:
         """Nothing is ready. Called by its selector, in its thread."""
-        if all(self._in_threads.values()):
+        if not self._in_threads or max(self._in_threads.values()) <= 0:
             with self._state:
                 self._wait_s = wait_s
                 self._reached = self._noted

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from actors import Budget, LlmAgent, RunConfig, SequentialAgent, Supervision, tool
 from actors.errors import BudgetExceededError, DefinitionError, RequestError, TurnTimeoutError
+from actors.interfaces.records import Write
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
 from runtime.driver.turns.turn import Turn
+from runtime.frontends.testing import frozen_clock
+from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.testing import FrozenClock
 from tests.support.runtimes import Deploy, stored
 
@@ -120,6 +123,22 @@ def test_limits_of_models_go_by_the_clock(local: Deploy, clock: FrozenClock) -> 
         assert rt.turns.list(state="running")[0].invocation_id == turn.invocation_id
         clock.advance(120)
         assert turn.result().text == "two"
+
+
+def test_the_clock_waits_for_a_store_that_is_slow(local: Deploy, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen_clock, "PATIENCE_S", 0.05)
+    commit = SqlSessionStore.commit
+
+    def slow_commit(store: SqlSessionStore, writes: Sequence[Write]) -> None:
+        time.sleep(0.2)
+        commit(store, writes)
+
+    monkeypatch.setattr(SqlSessionStore, "commit", slow_commit)
+    with local(LlmAgent(name="a", model=ScriptedModel(["yes"])), clock=clock) as rt:
+        turn = say(rt, "x")
+        clock.advance(3600)
+        assert turn.result().text == "yes"
+        assert rt.statistics().session.counts["turns"] == 1
 
 
 def test_a_runtime_closes_in_real_time_while_its_clock_stands(local: Deploy, clock: FrozenClock, waits: Waits) -> None:
