@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
 from runtime.stores.sql import statements
+from runtime.stores.sql.postgres.plans import PLAN_BY_KEYS, PLAN_BY_VALUES
 from runtime.stores.sql.sqlite_file import SqliteFile, file_of
 from runtime.stores.transient_errors import is_transient, spoils_connection
 
@@ -74,6 +75,7 @@ class Database:
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._may_write = True
+        self._plans_by_keys = False
         self.connections = 0
         path = file_of(self._url)
         self._file = SqliteFile(path, str(self)) if path is not None else None
@@ -128,13 +130,15 @@ class Database:
     def driver(self) -> Iterator[Any]:
         """The connection to PostgreSQL as psycopg has it, outside of any transaction: each statement is one of its own.
 
+        Statements find their rows by keys: see `plans`.
+
         Raises:
             sqlalchemy.exc.DBAPIError: psycopg has raised an error in the block.
         """
         if self._connection is not None and _is_cut(self._connection):
             # What is sent after this may change something, and could not be sent again.
             self._drop_connection()
-        connection = self._connected()
+        connection = self._connected(by_keys=True)
         driver: Any = connection.connection.dbapi_connection
         errors: Any = connection.dialect.loaded_dbapi
         try:
@@ -165,27 +169,31 @@ class Database:
         finally:
             self._drop_connection()
 
-    def rows(self, query: Any, parameters: dict[str, Any]) -> Rows:
+    def rows(self, query: Any, parameters: dict[str, Any], *, by_keys: bool = False) -> Rows:
         """The rows that a query finds, outside of any transaction.
+
+        Args:
+            by_keys: it finds them by keys: see `plans`.
 
         Raises:
             StoreError: the database failed.
         """
         try:
-            return self._retried(lambda connection: connection.execute(query, parameters).fetchall())
+            return self._retried(lambda connection: connection.execute(query, parameters).fetchall(), by_keys=by_keys)
         except RaygroveError:
             raise
         except Exception as error:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
-    def tuples(self, query: Select[*tuple[Any, ...]], *parameters: dict[str, Any]) -> Tuples:
+    def tuples(self, query: Select[*tuple[Any, ...]], *parameters: dict[str, Any], by_keys: bool = False) -> Tuples:
         """The rows that a query finds as its driver has them, outside of any transaction: where SQLAlchemy's rows take too long.
 
         No column may have a type that SQLAlchemy converts.
 
         Args:
             parameters: of the query, which is run once for each.
+            by_keys: it finds them by keys: see `plans`.
 
         Raises:
             StoreError: the database failed.
@@ -197,7 +205,7 @@ class Database:
             return [row for each in parameters for row in statements.tuples(connection, query, each)]
 
         with self.store_errors():
-            return self._retried(read)
+            return self._retried(read, by_keys=by_keys)
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:
@@ -245,7 +253,7 @@ class Database:
         """True for SQLite, False for PostgreSQL."""
         return self._url.get_backend_name() == "sqlite"
 
-    def _connected(self) -> Connection:
+    def _connected(self, *, by_keys: bool = False) -> Connection:
         if self._engine is None:
             raise StoreError(f"{self} is not open: call open() first")
         if self._file is not None:
@@ -258,17 +266,20 @@ class Database:
             self._connection = self._engine.connect()
             if self._file is not None:
                 self._file.note_connected()
+        if by_keys is not self._plans_by_keys and not self.is_sqlite:
+            self._connection.exec_driver_sql(PLAN_BY_KEYS if by_keys else PLAN_BY_VALUES)
+            self._plans_by_keys = by_keys
         return self._connection
 
-    def _retried(self, call: Callable[[Connection], T]) -> T:
+    def _retried(self, call: Callable[[Connection], T], *, by_keys: bool = False) -> T:
         # Only for calls that change nothing. The server may have closed the connection since the last call.
         try:
-            return call(self._connected())
+            return call(self._connected(by_keys=by_keys))
         except DBAPIError as error:
             if not spoils_connection(error) or self._is_in_memory:
                 raise
         self._drop_connection()
-        return call(self._connected())
+        return call(self._connected(by_keys=by_keys))
 
     @property
     def _is_in_memory(self) -> bool:
@@ -294,6 +305,7 @@ class Database:
             with suppress(SQLAlchemyError):
                 self._connection.close()
             self._connection = None
+            self._plans_by_keys = False
             if self._file is not None:
                 self._file.forget_log()
 

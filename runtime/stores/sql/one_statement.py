@@ -33,7 +33,8 @@ from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
 from runtime.stores.sql.collected_rows import CollectedRows, Row, new_versions, state_rows
 from runtime.stores.sql.database import Database
-from runtime.stores.sql.postgres.arrays import array_of
+from runtime.stores.sql.postgres.arrays import OneText, Value, array_of
+from runtime.stores.sql.postgres.prepared import PreparedStatements
 from runtime.stores.sql.session_rows import SessionRows
 from runtime.stores.sql.writers import WriterClaim
 
@@ -86,6 +87,7 @@ class OneStatementCommits:
         self._max_shared_bytes = max_shared_bytes
         self._reserved: list[int] = []
         self._reserved_by = 0
+        self._prepared = PreparedStatements()
 
     def commit(self, writes: Sequence[Write], claim: WriterClaim | None) -> bool:
         """Do all writes, or none: False when they have to be done step by step.
@@ -102,7 +104,7 @@ class OneStatementCommits:
                 if None in rows.shared.values():
                     return False
                 sql, values = _statement(rows, is_claimed=claim is not None)
-                counted = claim.next_count() if claim is not None else ()
+                counted = map(OneText, claim.next_count()) if claim is not None else ()
                 is_done = self._run(driver, sql, [*counted, *values], rows)
         except (_NotAtOnceError, IntegrityError):
             return False
@@ -114,10 +116,10 @@ class OneStatementCommits:
             claim.note_done()
         return is_done
 
-    def _run(self, driver: Any, sql: str, values: Sequence[object], rows: CollectedRows) -> bool:
+    def _run(self, driver: Any, sql: str, values: Sequence[Value], rows: CollectedRows) -> bool:
         """Whether the commit has found its claim. With a check of states that sessions share it is one transaction, too."""
         if not rows.shared or self._max_shared_bytes is None:
-            return driver.execute(sql, values, prepare=True, binary=True).fetchone() is not None
+            return self._prepared.rows(driver, sql, values) > 0
         owners = sorted({(app, user) for app, user, _ in rows.shared})
         of_app, of_user = (array_of(column.type)(names) for column, names in zip(_OWNER, zip(*owners, strict=True), strict=True))
         # The statement does not see what it writes, nor what other writers have written while it waited for them. The one behind
@@ -286,10 +288,10 @@ _PARTS = {
 }
 
 
-def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[object]]:
+def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[Value]]:
     """The SQL of a commit, and its values after those of the claim."""
     by_part = {name: given for name, given in _by_part(rows).items() if given}
-    values: list[object] = []
+    values: list[Value] = []
     for name, given in by_part.items():
         values_of, arrays = _columns(name)
         values += [array(column) for array, column in zip(arrays, zip(*map(values_of, given), strict=True), strict=True)]
@@ -297,7 +299,7 @@ def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[obje
 
 
 @cache
-def _columns(name: str) -> tuple[Callable[[Row], tuple[Any, ...]], Sequence[Callable[[Sequence[Any]], object]]]:
+def _columns(name: str) -> tuple[Callable[[Row], tuple[Any, ...]], Sequence[Callable[[Sequence[Any]], Value]]]:
     """Functions of a part: one takes the values of its columns from a row, the others make an array of each column."""
     part = _PARTS[name]
     return itemgetter(*part.columns), [array_of(part.table.c[column].type) for column in part.columns]

@@ -47,23 +47,23 @@ class SessionRows:
         """The record of a session: see `SqlSessionStore.session`. Raises StoreError."""
         while True:
             # As the driver has them: a turn of a session that is not in memory waits, and SQLAlchemy's rows double the time.
-            found = self._database.tuples(queries.SESSION, columns_of(key))
+            found = self._database.tuples(queries.SESSION, columns_of(key), by_keys=True)
             if not found:
                 return None
             row = _SessionColumns(*found[0])
             sid = self.sids()[key] = row.sid
-            authors = tuple((author, seq) for author, seq in self._database.tuples(queries.AUTHORS, {"sid": sid}))
-            state = values_of(self._database.tuples(queries.STATE, {"sid": sid}))
+            authors = tuple((author, seq) for author, seq in self._database.tuples(queries.AUTHORS, {"sid": sid}, by_keys=True))
+            state = values_of(self._database.tuples(queries.STATE, {"sid": sid}, by_keys=True))
             if self.sids().get(key) == sid:
                 return session_row(row, authors, state)
 
     def rows(self, key: SessionKey, query: Any, **parameters: Any) -> Rows:
         """The rows that a query finds by a session's sid; none when there is no such session. Raises StoreError."""
-        return self._found(key, lambda sid: self._database.rows(query, {"sid": sid, **parameters}))
+        return self._found(key, lambda sid: self._database.rows(query, {"sid": sid, **parameters}, by_keys=True))
 
     def tuples(self, key: SessionKey, query: Select[Any], **parameters: Any) -> Tuples:
         """The same as its driver has them: see `Database.tuples`."""
-        return self._found(key, lambda sid: self._database.tuples(query, {"sid": sid, **parameters}))
+        return self._found(key, lambda sid: self._database.tuples(query, {"sid": sid, **parameters}, by_keys=True))
 
     def _found(self, key: SessionKey, read: Callable[[int], Sequence[T]]) -> Sequence[T]:
         while (sid := self.sid(key)) is not None:
@@ -76,7 +76,7 @@ class SessionRows:
         """The sid of a session; None when there is no such session. Raises StoreError."""
         sid = self.sids().get(key)
         if sid is None:
-            found = self._database.tuples(queries.SID, columns_of(key))
+            found = self._database.tuples(queries.SID, columns_of(key), by_keys=True)
             if not found:
                 return None
             [(sid,)] = found

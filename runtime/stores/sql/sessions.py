@@ -181,14 +181,14 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
 
     def state(self, app: str, user: str) -> tuple[JsonObject, JsonObject]:
         """The app's state and the user's, values by key without prefix."""
-        rows = self._rows(queries.SHARED_STATE, app=app, user=user)
+        rows = self._database.rows(queries.SHARED_STATE, {"app": app, "user": user}, by_keys=True)
         return values_of([row[1:] for row in rows if not row.user]), values_of([row[1:] for row in rows if row.user])
 
     def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
         """The app's state, and those of users that have any, values by key without prefix."""
         found: dict[str, JsonObject] = {}
         for part in _parts(["", *users]):
-            for user, name, value in self._rows(queries.STATES_OF_USERS, app=app, users=part):
+            for user, name, value in self._database.rows(queries.STATES_OF_USERS, {"app": app, "users": part}, by_keys=True):
                 found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
         return found.pop("", {}), found
 

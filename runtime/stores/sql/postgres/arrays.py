@@ -1,4 +1,4 @@
-"""Columns of rows as arrays of PostgreSQL, in the binary form of its protocol.
+"""Columns of rows as arrays of PostgreSQL, and single texts, in the binary form of its protocol.
 
 A statement takes any number of rows as one array for each column. psycopg makes arrays of lists, too, with a look at each value
 for its type: several times the time of all the rest of a commit in the client.
@@ -28,25 +28,47 @@ _BOOLEAN = struct.Struct("!i?").pack
 _NULL = _LENGTH(-1)
 
 
-class _Array:
-    """An array as bytes. Its class says of which type its values are."""
+class Value:
+    """A value as bytes, `data`. Its class says of which type it is."""
 
     __slots__ = ("data",)
     oid: int
+    data: bytes
+
+
+class OneText(Value):
+    """A text."""
+
+    __slots__ = ()
+    oid = 25
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode()
+
+
+class _Array(Value):
+    """An array. Its class says of which type its values are."""
+
+    __slots__ = ()
     element_oid: int
 
     def __init__(self, values: Sequence[Any]) -> None:
-        count = len(values)
-        if count > 1 and values.count(values[0]) == count:
+        count, first = len(values), values[0]
+        has_nulls = False
+        if count == 1 or values.count(first) == count:
             # The agent, the version and the state of all turns are often the same.
-            items = [_NULL if values[0] is None else self._item(values[0])] * count
+            has_nulls = first is None
+            items = [_NULL if has_nulls else self._items((first,))[0]] * count
+        elif None in values:
+            has_nulls = True
+            items = [_NULL if value is None else self._items((value,))[0] for value in values]
         else:
-            items = [_NULL if value is None else self._item(value) for value in values]
-        self.data = b"".join((_HEADER(1, _NULL in items, self.element_oid, count, 1), *items))
+            items = self._items(values)
+        self.data = _HEADER(1, has_nulls, self.element_oid, count, 1) + b"".join(items)
 
     @staticmethod
-    def _item(value: Any) -> bytes:
-        """A value with its length before it."""
+    def _items(values: Sequence[Any]) -> list[bytes]:
+        """The values, each with its length before it."""
         raise NotImplementedError
 
 
@@ -55,8 +77,8 @@ class _Int4s(_Array):
     oid, element_oid = 1007, 23
 
     @staticmethod
-    def _item(value: int) -> bytes:
-        return _INT4(4, value)
+    def _items(values: Sequence[int]) -> list[bytes]:
+        return [_INT4(4, value) for value in values]
 
 
 class _Int8s(_Array):
@@ -64,8 +86,8 @@ class _Int8s(_Array):
     oid, element_oid = 1016, 20
 
     @staticmethod
-    def _item(value: int) -> bytes:
-        return _INT8(8, value)
+    def _items(values: Sequence[int]) -> list[bytes]:
+        return [_INT8(8, value) for value in values]
 
 
 class _Float8s(_Array):
@@ -73,8 +95,8 @@ class _Float8s(_Array):
     oid, element_oid = 1022, 701
 
     @staticmethod
-    def _item(value: float) -> bytes:
-        return _FLOAT8(8, value)
+    def _items(values: Sequence[float]) -> list[bytes]:
+        return [_FLOAT8(8, value) for value in values]
 
 
 class _Booleans(_Array):
@@ -82,8 +104,8 @@ class _Booleans(_Array):
     oid, element_oid = 1000, 16
 
     @staticmethod
-    def _item(value: bool) -> bytes:
-        return _BOOLEAN(1, value)
+    def _items(values: Sequence[bool]) -> list[bytes]:
+        return [_BOOLEAN(1, value) for value in values]
 
 
 class _Byteas(_Array):
@@ -91,8 +113,8 @@ class _Byteas(_Array):
     oid, element_oid = 1001, 17
 
     @staticmethod
-    def _item(value: bytes) -> bytes:
-        return _LENGTH(len(value)) + value
+    def _items(values: Sequence[bytes]) -> list[bytes]:
+        return [_LENGTH(len(value)) + value for value in values]
 
 
 class _Texts(_Array):
@@ -100,9 +122,8 @@ class _Texts(_Array):
     oid, element_oid = 1009, 25
 
     @staticmethod
-    def _item(value: str) -> bytes:
-        raw = value.encode()
-        return _LENGTH(len(raw)) + raw
+    def _items(values: Sequence[str]) -> list[bytes]:
+        return [_LENGTH(len(raw)) + raw for raw in map(str.encode, values)]
 
 
 _KINDS: Sequence[tuple[type[TypeEngine[Any]], type[_Array]]] = (
@@ -117,23 +138,24 @@ _KINDS: Sequence[tuple[type[TypeEngine[Any]], type[_Array]]] = (
 
 
 @cache
-def array_of(kind: TypeEngine[Any]) -> Callable[[Sequence[Any]], object]:
+def array_of(kind: TypeEngine[Any]) -> Callable[[Sequence[Any]], Value]:
     """A function that makes an array of a column's values, of which some may be None."""
     return next(array for known, array in _KINDS if isinstance(kind, known))
 
 
 def register_arrays(connection: Connection[Any]) -> None:
-    """Have a connection take such arrays as parameters."""
-    for _, array in _KINDS:
-        connection.adapters.register_dumper(array, _dumper(array))
+    """Have a connection take such arrays and texts as parameters."""
+    kinds: list[type[Value]] = [OneText, *(array for _, array in _KINDS)]
+    for kind in kinds:
+        connection.adapters.register_dumper(kind, _dumper(kind))
 
 
-def _dumper(array: type[_Array]) -> type[Dumper]:
-    class ArrayDumper(Dumper):
+def _dumper(kind: type[Value]) -> type[Dumper]:
+    class ValueDumper(Dumper):
         format = Format.BINARY
-        oid = array.oid
+        oid = kind.oid
 
-        def dump(self, obj: _Array) -> bytes:
+        def dump(self, obj: Value) -> bytes:
             return obj.data
 
-    return ArrayDumper
+    return ValueDumper

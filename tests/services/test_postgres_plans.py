@@ -1,0 +1,103 @@
+"""How the store's statements are prepared and planned on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from actors.errors import StoreUnavailableError
+from actors.interfaces.records import CreateSession, PutState, Write
+from actors.messages.session import SessionKey
+from runtime.stores.sql.postgres import prepared
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support.sharded_runtimes import own_tables
+from tests.support.stores.store_writes import APP, S1, S2, event, seqs, turn
+
+
+@pytest.fixture
+def store(server: str) -> Iterator[SqlSessionStore]:
+    store = SqlSessionStore(own_tables(server))
+    store.open()
+    store.claim("session")
+    store.commit([CreateSession(key, 1.0) for key in (S1, S2)])
+    yield store
+    store.close()
+
+
+def asked(store: SqlSessionStore, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """What the store's connection answers."""
+    with store._database.driver() as driver:
+        found: list[tuple[Any, ...]] = driver.execute(query, values, prepare=False).fetchall()
+        return found
+
+
+def prepared_here(store: SqlSessionStore) -> set[str]:
+    """The names of the statements that the store has prepared for its commits."""
+    return {name for (name,) in asked(store, "SELECT name FROM pg_prepared_statements WHERE name LIKE 'raygrove%%'")}
+
+
+def test_commits_of_one_form_are_prepared_once(store: SqlSessionStore) -> None:
+    store.commit([event(S1, 1)])
+    before = prepared_here(store)
+    for seq in range(2, 9):
+        store.commit([event(S1, seq), event(S2, seq - 1)])
+    assert prepared_here(store) == before
+
+
+def test_what_was_prepared_and_is_gone_is_prepared_again(store: SqlSessionStore) -> None:
+    for seq in range(1, 4):
+        store.commit([event(S1, seq)])
+        with store._database.driver() as driver:
+            driver.execute("DEALLOCATE ALL")
+    assert seqs(store.events(S1)) == [1, 2, 3]
+
+
+def test_few_statements_stay_prepared_and_those_that_were_used_last(
+    store: SqlSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "MAX_PREPARED", 2)
+    forms: list[list[Write]] = [[event(S1, 1)], [turn(S1)], [PutState(S1, {"k": 1}, ())], [event(S1, 2)], [turn(S1)]]
+    for writes in forms:
+        store.commit(writes)
+        assert len(prepared_here(store)) <= 2
+    before = prepared_here(store)
+    store.commit([event(S1, 3)])
+    store.commit([turn(S1)])
+    assert prepared_here(store) == before
+    assert seqs(store.events(S1)) == [1, 2, 3]
+
+
+def test_a_connection_that_breaks_during_a_commit_leaves_the_store_away_and_the_next_one_commits(
+    server: str, store: SqlSessionStore
+) -> None:
+    [(pid, schema)] = asked(store, "SELECT pg_backend_pid(), current_schema()")
+    store.commit([event(S1, 1)])
+    with psycopg.connect(server) as lock, psycopg.connect(server, autocommit=True) as other:
+        # The commit stands still behind it.
+        lock.execute(f"LOCK TABLE {schema}.raygrove_events".encode())
+        cut = threading.Timer(0.2, other.execute, ("SELECT pg_terminate_backend(%s)", [pid]))
+        cut.start()
+        with pytest.raises(StoreUnavailableError):
+            store.commit([event(S1, 2)])
+        cut.join()
+    store.commit([event(S1, 2)])
+    assert seqs(store.events(S1)) == [1, 2]
+
+
+def test_a_commit_finds_sessions_by_their_key_however_many_have_come_since_it_was_planned(store: SqlSessionStore) -> None:
+    store.commit([turn(S1)])
+    store.commit([CreateSession(SessionKey(APP, f"user {number}", "s"), 1.0) for number in range(2_000)])
+    before = _rows_read(store)
+    for number in range(8):
+        store.commit([turn(S1, at_s=float(number))])
+    assert _rows_read(store) - before < 100
+
+
+def _rows_read(store: SqlSessionStore) -> int:
+    asked(store, "SELECT pg_stat_force_next_flush()")
+    [(count,)] = asked(store, "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'raygrove_sessions'::regclass")
+    return int(count)
