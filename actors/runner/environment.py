@@ -15,6 +15,7 @@ from actors.messages.limits import DEFAULT_LIMITS, Limits
 from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.topology import Topology
 from actors.refs.session import SessionRef
+from actors.rules.capacity.opening_window import OF_SESSION_ACTOR
 from actors.rules.capacity.process_choice import HostLimit
 
 
@@ -73,7 +74,7 @@ class RunnerEnvironment:
         term: of a Runner with a standby: see AnnounceRunner.
         on_replaced: called when a standby has become the Runner in its place; None: it has no standby.
         daily_budget: for all turns of a day together, which each turn is given; None: there is none.
-        turns_opened_at_once: of all that are asked for. The default is enough for the store to commit many together.
+        turns_opened_at_once: of all that are asked for. The default is that of a Runner beside one Session actor.
         turns_of_many_opened_at_once: while more users wait than that. The default is enough for all processes to work at the same
             time, and is worked off well before a turn that is opened counts as one that waits for something else.
     """
@@ -94,5 +95,5 @@ class RunnerEnvironment:
     term: int = 0
     on_replaced: Callable[[], None] | None = None
     daily_budget: Budget | None = None
-    turns_opened_at_once: int = 64
+    turns_opened_at_once: int = OF_SESSION_ACTOR
     turns_of_many_opened_at_once: int = 192

@@ -24,6 +24,7 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.refs.sharded import runner_client
 from actors.refs.stores import stores_client
+from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import all_shards, shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
@@ -160,8 +161,8 @@ class LocalEngine:
         return find
 
     def _create_runner(self, shard: Shard) -> RunnerRef:
-        deployment = self._deployment
-        limits = deployment.settings.limits
+        deployment, settings = self._deployment, self._deployment.settings
+        limits = settings.limits
         artifacts = open_artifact_store(deployment.artifact_store)
         directory = LocalDirectory(deployment.tree)
         environment = RunnerEnvironment(
@@ -170,12 +171,13 @@ class LocalEngine:
             artifacts,
             deployment.tree.plugins,
             limits,
-            deployment.settings.store_timeout_s,
+            settings.store_timeout_s,
             telemetry=self._telemetry,
             version=deployment.tree.version.id,
             versions=self.trees.newest,
             trees=LocalTrees(self.trees, directory, deployment.tree),
-            daily_budget=deployment.settings.daily_budget,
+            daily_budget=settings.daily_budget,
+            turns_opened_at_once=least_opened(len(deployment.stores) * settings.session_shards, settings.runners),
         )
         actor = RunnerActor(environment, shard_name("runner", shard), deployment.app_name, shard)
         runner = RunnerRef(LocalLink(actor), limits.max_message_bytes)

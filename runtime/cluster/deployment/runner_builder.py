@@ -13,6 +13,7 @@ from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.operating.versions import TreeVersion
 from actors.messages.session import Shard
+from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
@@ -119,6 +120,7 @@ def build_runner(
         term=term,
         on_replaced=_leave if standby is not None else None,
         daily_budget=settings.daily_budget,
+        turns_opened_at_once=least_opened(len(sessions), settings.runners),
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))

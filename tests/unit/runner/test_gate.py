@@ -18,7 +18,7 @@ from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
-from actors.rules.capacity.opening_window import opened_at_once
+from actors.rules.capacity.opening_window import OF_SESSION_ACTOR, least_opened, opened_at_once
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.runner.turns.gate import GatePlace, TurnGate
@@ -357,3 +357,10 @@ def test_there_are_never_more_inside_than_may_be_nor_fewer_while_some_wait(
         assert not waiting
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(("session_actors", "runners", "times"), [(1, 1, 1), (1, 4, 1), (2, 1, 2), (4, 2, 2), (5, 2, 3)])
+def test_each_session_actor_has_as_many_turns_of_one_user_to_store_together(
+    session_actors: int, runners: int, times: int
+) -> None:
+    assert least_opened(session_actors, runners) == times * OF_SESSION_ACTOR
