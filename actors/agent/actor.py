@@ -134,10 +134,10 @@ class AgentActor(Actor):
                 owed.give_early(p.Ack())
             owed.give(await self._outcome(run, message))
         except asyncio.CancelledError:
-            if not run.writer.is_stopped:
-                # The event loop is at its end.
-                raise
             owed.give(p.Cancelled(agent=self._spec.name))
+            if not run.writer.is_stopped:
+                # Its own code has cancelled it, or the event loop is at its end.
+                raise
         except BaseException as error:
             owed.fail(error)
         finally:
