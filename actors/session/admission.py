@@ -50,7 +50,8 @@ class Admission:
 
     def event(self, log: SessionLog, raw: bytes, event: EventScan) -> None:
         """Check an event that is to be appended, without its `temp:` state."""
-        check_event(event.author, len(raw), self._limits)
+        if len(raw) > self._limits.max_event_bytes:
+            check_event(event.author, len(raw), self._limits)
         if not are_ids(event.id, event.invocation_id, event.author):
             checked_id("event id", event.id)
             checked_id("invocation id", event.invocation_id)

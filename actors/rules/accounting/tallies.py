@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from operator import add
 
 from actors.messages.operating.tally import BOUNDS_S, LABELS, MODEL_CALL, SCHEDULE, TOOL_CALL, TURN, VERSION, Tally
-from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Paused
+from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Transfer
 
 MAX_SERIES = 200
 """Different labels of a kind that stay apart."""
@@ -45,12 +45,14 @@ class Tallies:
             version: of the tree, by which it ran; "" where that is not known.
         """
         agent = outcome.agent or agent
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, Finished | Transfer):
+            state, error = "finished", ""
+        elif isinstance(outcome, Failed):
             state, error = FAILED, outcome.error_code or "_OTHER"
         elif isinstance(outcome, Cancelled):
             state, error = "cancelled", "timeout" if outcome.timeout_s is not None else ""
         else:
-            state, error = "paused" if isinstance(outcome, Paused) else "finished", ""
+            state, error = "paused", ""
         self._add(TURN, (agent, state, error), took_s)
         if version:
             self._add(VERSION, (version, state), took_s)

@@ -51,7 +51,7 @@ class UserHolds:
 
     def has(self, key: SessionKey) -> bool:
         """True when a session or its user is held."""
-        return self._of(key) is not None
+        return bool(self._holds) and self._of(key) is not None
 
     async def passed(self, key: SessionKey) -> None:
         """Wait until neither a session nor its user is held. Raises UserElsewhereError if the user was moved, StoreError."""
@@ -74,8 +74,6 @@ class UserHolds:
 
     def _of(self, key: SessionKey) -> _Hold | None:
         """The hold of a session or of its user; None: neither is held."""
-        if not self._holds:
-            return None
         for what in ((key.app, key.user), _of_session(key)):
             hold = self._holds.get(what)
             if hold is not None and hold.until_s > self._now_s():

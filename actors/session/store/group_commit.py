@@ -135,7 +135,8 @@ class GroupCommit:
         if self._was_reverted:
             for request in waiting:
                 await self._refuse_lost(request)
-        group = [request for request in waiting if not self._is_refused(request)]
+        failed = self._failed
+        group = [request for request in waiting if not (request.is_refused or (failed and self._is_refused(request)))]
         if not group:
             return
         try:

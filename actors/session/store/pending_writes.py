@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from actors.interfaces.records import PutState, Write
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.session import SessionKey
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 class _Removed:
@@ -82,10 +78,17 @@ class PendingWrites:
 
     def discard(self, request: WriteRequest) -> None:
         """Forget a request: it is on disk, or will never be."""
-        _discard(self._by_session, request.key, request)
+        of_session = self._by_session.get(request.key)
+        if of_session is not None:
+            of_session.pop(request, None)
+            if not of_session:
+                del self._by_session[request.key]
         for scope, name, _ in request.shared:
             if (names := self._shared.get(scope)) is not None:
-                _discard(names, name, request)
+                changes = names.get(name, {})
+                changes.pop(request, None)
+                if not changes:
+                    names.pop(name, None)
                 if not names:
                     del self._shared[scope]
 
@@ -127,11 +130,3 @@ def _shared_changes(request: WriteRequest) -> Iterator[tuple[SessionKey, str, Js
                 yield write.key, name, value
             for name in write.removed:
                 yield write.key, name, _REMOVED
-
-
-def _discard(found: dict[K, dict[WriteRequest, V]], key: K, request: WriteRequest) -> None:
-    requests = found.get(key)
-    if requests is not None:
-        requests.pop(request, None)
-        if not requests:
-            del found[key]

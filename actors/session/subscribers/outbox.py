@@ -38,24 +38,21 @@ class TurnOutbox(EventBuffer):
     """News of one turn that one subscriber has yet to fetch: its events, as a buffer has them, and its end.
 
     Args:
-        turn: the turn.
         after_seq: the last position that the subscriber knows.
         max_bytes: what it may hold.
 
     Attributes:
+        turn: the turn.
         outcome, opened_seq: how the turn has ended, and behind which event: see TurnNews.
         is_dropped: the turn has left the queue and has not begun: see TurnNews.
         wants_answers: the subscriber does not have the beginnings of the answers under way. It gets them when it has all complete
             events, and no partials before.
     """
 
+    turn: TurnKey
     outcome: AnyOutcome | None = None
     opened_seq = 0
     is_dropped = wants_answers = False
-
-    def __init__(self, turn: TurnKey, after_seq: int, max_bytes: int) -> None:
-        super().__init__(after_seq, max_bytes)
-        self.turn = turn
 
     def can_take_answers(self) -> bool:
         """True when the next to fetch are the answers under way, if there are any."""
@@ -143,7 +140,8 @@ class Outbox:
             # Followed already, or it goes on after a pause of which the subscriber does not know yet: no event may be left out.
             after_seq, head_seq = min(after_seq, old.delivered_seq), max(head_seq, old.head_seq)
             self.forget_turn(turn)
-        box = self._turns[turn] = TurnOutbox(turn, after_seq, self._max_bytes // 8)
+        box = self._turns[turn] = TurnOutbox(after_seq, self._max_bytes // 8)
+        box.turn = turn
         box.wants_answers = after_seq < head_seq or bool(self._answers(turn[0]))
         if box.wants_answers:
             box.expect(head_seq)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -14,6 +14,8 @@ from actors.session.subscribers.outbox import POLL_S, Outbox, ReadTurnPage
 
 LAGGING = "lagging"
 """The figure of the subscribers that have news to fetch, and have polled lately."""
+
+_NO_OUTBOXES: Mapping[str, Outbox] = {}
 
 
 class Subscriptions:
@@ -30,8 +32,8 @@ class Subscriptions:
         self._read = read
         self._clock = clock
         self._outboxes: dict[str, Outbox] = {}
-        # Names in order, not in a set: the same requests are replied to in the same order in every process.
-        self._of_turn: dict[TurnKey, dict[str, None]] = {}
+        # By name in order, and no set: the same requests are replied to in the same order in every process.
+        self._of_turn: dict[TurnKey, dict[str, Outbox]] = {}
         self._answers: dict[SessionKey, AnswersUnderWay] = {}
         self._followed: set[SessionKey] = set()
         self._polls = 0
@@ -52,10 +54,11 @@ class Subscriptions:
             head_seq: the last position that is on disk.
         """
         if subscriber:
-            self._of_turn.setdefault((key, invocation_id), {})[subscriber] = None
+            turn, outbox = (key, invocation_id), self._outbox(subscriber)
+            self._of_turn.setdefault(turn, {})[subscriber] = outbox
             if invocation_id == WHOLE_SESSION:
                 self._followed.add(key)
-            self._outbox(subscriber).follow((key, invocation_id), after_seq, head_seq)
+            outbox.follow(turn, after_seq, head_seq)
 
     def add_ended(
         self,
@@ -83,16 +86,16 @@ class Subscriptions:
             for event in events:
                 if event.seq:
                     answers.complete(event.raw)
-        for subscriber in self._of_turn.get(turn, ()):
-            self._outbox(subscriber).put_events(turn, events)
+        for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
+            outbox.put_events(turn, events)
         if key in self._followed:
             self._publish_to_followers(key, events)
 
     def expect(self, key: SessionKey, invocation_id: str, head_seq: int) -> None:
         """Deliver what the log has of a session's open turn, up to `head_seq`, and the subscribers do not."""
         for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
-            for subscriber in self._of_turn.get(turn, ()):
-                self._outbox(subscriber).expect(turn, head_seq)
+            for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
+                outbox.expect(turn, head_seq)
 
     def publish_message(self, key: SessionKey, event: StoredEvent) -> None:
         """Deliver a user's event to the subscribers of the whole session."""
@@ -101,10 +104,10 @@ class Subscriptions:
 
     def _publish_to_followers(self, key: SessionKey, events: Sequence[StoredEvent]) -> None:
         turn = (key, WHOLE_SESSION)
-        subscribers = self._of_turn.get(turn, ())
-        for subscriber in subscribers:
-            self._outbox(subscriber).put_events(turn, events)
-        if not subscribers:
+        outboxes = self._of_turn.get(turn, _NO_OUTBOXES)
+        for outbox in outboxes.values():
+            outbox.put_events(turn, events)
+        if not outboxes:
             self._followed.discard(key)
             self._of_turn.pop(turn, None)
 
@@ -124,20 +127,20 @@ class Subscriptions:
     def publish_answers(self, key: SessionKey, invocation_id: str) -> None:
         """Deliver the answers under way from their beginnings to the subscribers of a turn."""
         for turn in ((key, invocation_id), (key, WHOLE_SESSION)):
-            for subscriber in self._of_turn.get(turn, ()):
-                self._outbox(subscriber).put_answers(turn)
+            for outbox in self._of_turn.get(turn, _NO_OUTBOXES).values():
+                outbox.put_answers(turn)
 
     def publish_end(self, key: SessionKey, invocation_id: str, outcome: AnyOutcome, opened_seq: int = 0) -> None:
         """Deliver the end of a turn to its subscribers, which follow it no longer. `opened_seq`: see TurnNews."""
         turn = (key, invocation_id)
-        for subscriber in self._of_turn.pop(turn, ()):
-            self._outbox(subscriber).put_end(turn, outcome, opened_seq)
+        for outbox in self._of_turn.pop(turn, _NO_OUTBOXES).values():
+            outbox.put_end(turn, outcome, opened_seq)
 
     def publish_dropped(self, key: SessionKey, invocation_id: str) -> None:
         """Tell the subscribers of a turn that it has left the queue and has not begun; they follow it no longer."""
         turn = (key, invocation_id)
-        for subscriber in self._of_turn.pop(turn, ()):
-            self._outbox(subscriber).put_drop(turn)
+        for outbox in self._of_turn.pop(turn, _NO_OUTBOXES).values():
+            outbox.put_drop(turn)
 
     async def poll(self, message: Poll) -> News:
         """The news of a subscriber, as soon as there is some. A subscriber that was not known gets that at once: see News."""
@@ -154,7 +157,8 @@ class Subscriptions:
             self.remove(message.subscriber)
             return Ack()
         turn = (message.key, message.invocation_id)
-        self._of_turn.get(turn, {}).pop(message.subscriber, None)
+        if turn in self._of_turn:
+            self._of_turn[turn].pop(message.subscriber, None)
         if message.subscriber in self._outboxes:
             self._outboxes[message.subscriber].forget_turn(turn)
         return Ack()

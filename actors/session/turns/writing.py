@@ -85,8 +85,11 @@ class TurnWriter:
             return False
         log, turn = found
         events = _scanned(message)
-        if (events and events[0][1].id in turn.stored) or any(event.actions.state_delta for _, event in events):
+        if events and events[0][1].id in turn.stored:
             return False
+        for _, event in events:
+            if event.actions.state_delta:
+                return False
         events, writes, appended = self._admitted(log, turn, message, events)
 
         def tell(error: Exception | None) -> None:
