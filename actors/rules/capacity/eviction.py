@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
@@ -40,6 +41,8 @@ class CacheEviction(Generic[K]):
         self._idle_s = idle_s
         self._entries: OrderedDict[K, _Entry] = OrderedDict()
         self._uses_to_rest = 0
+        # No entry has been idle for long before this time: the first one only gets younger.
+        self._idle_from_s = -math.inf
         self.weight = 0
 
     def __len__(self) -> int:
@@ -78,7 +81,9 @@ class CacheEviction(Generic[K]):
 
     def is_due(self, now_s: float) -> bool:
         """True when there are entries that have to go."""
-        if not self._entries:
+        if self.weight > self._max_bytes and self._uses_to_rest <= 0:
+            return bool(self._entries)
+        if now_s < self._idle_from_s or not self._entries:
             return False
-        is_heavy = self.weight > self._max_bytes and self._uses_to_rest <= 0
-        return is_heavy or now_s - next(iter(self._entries.values())).used_s >= self._idle_s
+        self._idle_from_s = next(iter(self._entries.values())).used_s + self._idle_s
+        return now_s >= self._idle_from_s

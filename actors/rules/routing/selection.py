@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from actors.messages.event import USER
-from actors.messages.topology import AgentNode, Topology
+from actors.messages.topology import LLM, AgentNode, Topology
 from actors.messages.turn_info import PassedOver, SelectionReason
 from actors.rules.routing.branches import TOOL_MARK
 
@@ -80,7 +80,7 @@ def obstacle(topology: Topology, name: str) -> PassedOver | None:
         return PassedOver(agent=name, because="unknown")
     below: AgentNode | None = None
     while True:
-        if not node.is_llm:
+        if node.kind != LLM:
             return PassedOver(agent=name, because="kind", by=node.name)
         if node.disallow_transfer_to_parent:
             return PassedOver(agent=name, because="disallowed", by=node.name)

@@ -267,8 +267,10 @@ class SessionTurn(msgspec.Struct, eq=False):
     def _carried(self) -> bytes:
         """Encode what its record carries."""
         told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
-        carried = _Carried(self.temp, self.config, self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told)
-        return carried.packed()
+        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told)
+        if self.config is DEFAULT_RUN_CONFIG and not self.temp and not any(more):
+            return b""
+        return _Carried(self.temp, self.config, *more).packed()
 
     def ended(self, agent: str, outcome: outcomes.AnyOutcome) -> TurnRow:
         """Its record, to be stored when it ends, with the events that were noted last. Only one that may go on still carries its
