@@ -7,7 +7,6 @@ encoded bytes and is no part of them. The JSON form has ADK's names (semantics.m
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Never
@@ -16,6 +15,7 @@ import msgspec
 
 from actors.messages.content import Answer, Content, FunctionCall, FunctionResponse
 from actors.messages.flow import FlowMark
+from actors.messages.forms.random_digits import take_random_digits
 from actors.messages.graph import NodeInfo, Route
 from actors.messages.json_types import JsonObject, JsonValue, Progress, StateDelta
 from actors.messages.shown import Shown
@@ -237,19 +237,13 @@ class Event(Answer, Shown, msgspec.Struct, frozen=True, kw_only=True, rename="ca
         return msgspec.json.decode(text, type=cls)
 
 
-_UUID_VERSION_7 = 0x00000000_0000_7000_8000_000000000000
-_RANDOM_BITS = 0x00000000_0000_0FFF_3FFF_FFFFFFFFFFFF
-"""The bits of a UUID of version 7 that are not its time, its version nor its variant."""
-
-
 def new_event_id() -> str:
     """A new id for an event: the hex digits of a UUID that begins with the time in ms, without the object, which costs more.
 
     Ids that are made at about the same time stand together in the index of a store, of whatever sessions they are: so a commit of
     many sessions changes few pages of it.
     """
-    random = int.from_bytes(os.urandom(10), "big") & _RANDOM_BITS
-    return f"{int(now_s() * 1000) << 80 | random | _UUID_VERSION_7:032x}"
+    return f"{int(now_s() * 1000):012x}{take_random_digits()}"
 
 
 def new_invocation_id() -> str:

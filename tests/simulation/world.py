@@ -90,8 +90,8 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
     calls = StoreCalls(loop, chance)
     clock = SimpleNamespace(time=lambda: wall_s(loop))
     with ExitStack() as patches:
-        patches.enter_context(mock.patch("os.urandom", side_effect=ids.randbytes))
-        patches.enter_context(mock.patch("os.getpid", return_value=1))
+        patches.enter_context(mock.patch.multiple("os", urandom=ids.randbytes, getpid=lambda: 1))
+        patches.enter_context(mock.patch("actors.messages.forms.random_digits._left", []))
         patches.enter_context(mock.patch.object(event_module, "time", clock))
         patches.enter_context(mock.patch.object(store_thread, "Worker", return_value=calls))
         yield calls
