@@ -236,10 +236,10 @@ def run_config_of(given: RunOptions | None) -> RunConfig:
         RequestError: it is neither a RunConfig nor a dictionary, or a field of the dictionary is unknown or wrong, or one of
             google-adk's has no counterpart.
     """
-    if isinstance(given, RunConfig):
-        return given
     if given is None:
         return DEFAULT_RUN_CONFIG
+    if isinstance(given, RunConfig):
+        return given
     if type(given).__module__.startswith("google.adk."):
         return _of_adk(cast("AdkRunConfig", given))
     if not isinstance(given, Mapping):

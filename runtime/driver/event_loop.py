@@ -27,6 +27,7 @@ from actors.errors import ForkedProcessError, RuntimeClosedError
 
 T = TypeVar("T")
 R = TypeVar("R")
+G = TypeVar("G")
 
 Work = Coroutine[Any, Any, T]
 """A coroutine with a result of type T."""
@@ -60,7 +61,7 @@ class HomeProcess:
 
     def check(self, app_name: str) -> None:
         """Raise ForkedProcessError in any other process, where waiting would never end."""
-        if not self.is_here():
+        if self is not HomeProcess.here:
             raise ForkedProcessError(app_name, self._pid)
 
     @classmethod
@@ -172,10 +173,10 @@ class Portal:
         """Have the loop call a function, without waiting for it. Raises RuntimeClosedError."""
         self._hand_over(self._loop.call_soon_threadsafe, callback)
 
-    def _hand_over(self, ask: Callable[..., R], *given: object) -> R:
+    def _hand_over(self, ask: Callable[[G], R], given: G) -> R:
         """Ask the loop for something, unless it has ended. Raises RuntimeClosedError."""
         try:
-            asked = ask(*given)
+            asked = ask(given)
         except RuntimeError:
             # It is closed.
             raise RuntimeClosedError(self._app_name, "is closed") from None
@@ -207,7 +208,7 @@ class Portal:
     async def run_async(self, work: Work[T]) -> T:
         """Run a coroutine for a caller on another event loop. Raises RuntimeClosedError, and what it raises."""
         try:
-            future: Future[T] = self._hand_over(asyncio.run_coroutine_threadsafe, work, self._loop)
+            future: Future[T] = self._hand_over(lambda work: asyncio.run_coroutine_threadsafe(work, self._loop), work)
         except RuntimeClosedError:
             _give_up(work)
             raise

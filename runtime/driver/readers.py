@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.subscriptions import TurnRead
 from actors.rules.delivery.answers import AnswerPartials
@@ -11,26 +13,31 @@ from actors.rules.delivery.event_buffer import EventBuffer
 from actors.rules.delivery.partials import Stream, rest_of, stream_of
 
 
-class TurnReaders:
+class TurnReaders(msgspec.Struct, eq=False):
     """Gives each event of a turn to every reader. Its caller must hold the turn's lock.
 
     The first reader gets the partial events that came before it. Then they are dropped, since later readers find the same text
     in the complete events. Of answers that are not complete yet, later readers get all partials, merged.
 
-    Args:
-        after_seq: `seq` of the last event that no reader wants.
-        keeps: keep events for readers that open later. Otherwise those read the log, and memory holds only what the open readers
-            have yet to get: for what is followed for hours.
     """
 
+    _kept: EventBuffer
+    _keeps: bool
+    _keeps_partials: bool
+    _answers: dict[Stream, AnswerPartials] = {}
     _open: Sequence[EventBuffer] = ()
     _late: Sequence[EventBuffer] = ()
     """Those that read the log up to now, and then get the answers under way."""
 
-    def __init__(self, after_seq: int, *, keeps: bool = True) -> None:
-        self._kept = EventBuffer(after_seq)
-        self._keeps = self._keeps_partials = keeps
-        self._answers: dict[Stream, AnswerPartials] = {}
+    @classmethod
+    def after(cls, after_seq: int, *, keeps: bool) -> TurnReaders:
+        """The readers of a turn of which none wants events up to `after_seq`.
+
+        Args:
+            keeps: keep events for readers that open later. Otherwise those read the log, and memory holds only what the open
+                readers have yet to get: for what is followed for hours.
+        """
+        return cls(EventBuffer(after_seq), keeps, keeps)
 
     @property
     def after_seq(self) -> int:
@@ -124,7 +131,7 @@ class TurnReaders:
 
     def held(self) -> list[StoredEvent] | None:
         """All events so far; None where some of them have to be read from the log."""
-        return None if self._kept.is_behind else list(self._kept)
+        return self._kept.held()
 
     def copy(self) -> EventBuffer:
         """A buffer with all events so far, to which none are added."""

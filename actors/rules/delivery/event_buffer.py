@@ -84,7 +84,7 @@ class EventBuffer:
             return
         if self._cut_off:
             self._cut_off -= {stream_of(event.raw)}
-        holds = has_room and not self.is_behind
+        holds = has_room and self.after_seq >= self._head_seq
         self._head_seq = event.seq
         if holds:
             self.after_seq = event.seq
@@ -172,6 +172,10 @@ class EventBuffer:
         self.size = 0
         self.delivered_seq = self.after_seq
         return events
+
+    def held(self) -> list[StoredEvent] | None:
+        """The events that it holds; None when it is behind."""
+        return None if self.after_seq < self._head_seq else self._events.copy()
 
     def copy(self) -> EventBuffer:
         """Another buffer with the same events, for another reader."""

@@ -139,7 +139,8 @@ class TurnClient:
         store = message.store if feeding else self._engine.session.store_of(app, user)
         subscriber = feeding or _feeding(self._subscribers, turn, message)
         asked = msgspec.structs.replace(message, subscriber=subscriber.name, store=store)
-        with subscriber.starting:
+        subscriber.starting.begin()
+        try:
             try:
                 started = await self._engine.runner.start_turn(asked)
             except Exception as error:
@@ -168,6 +169,8 @@ class TurnClient:
                 # It is given the turn: a turn that it held would hold itself.
                 turn.ask_again = lambda joined: self._work.begin(self._ask(joined, asked, subscriber))
             turn.mark_started(started.agent, started.seq)
+        finally:
+            subscriber.starting.end()
         if turn.is_cancelled:
             # It was cancelled before the Runner knew it.
             await self.cancel(turn)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from actors.errors import RaygroveError, RuntimeClosedError, UpgradingError, UserElsewhereError
 from actors.messages import protocol as p
+from actors.refs.tasks import begin_task
 from runtime.driver.engine_client import EngineClient
 from runtime.driver.event_loop import Work
 from runtime.driver.turns.state import TurnState
@@ -26,10 +27,13 @@ class TurnWork:
     def __init__(self, app_name: str) -> None:
         self._app_name = app_name
         self._tasks: dict[asyncio.Task[None], TurnState | None] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self, work: Work[None], turn: TurnState | None = None) -> None:
         """Run a coroutine. `turn`: the one that it starts or follows, which fails when it is cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
+        # Asyncio asks the kernel for the process each time that it is asked for the running loop.
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        task = begin_task(work, loop)
         self._tasks[task] = turn
         task.add_done_callback(self._end)
 

@@ -33,7 +33,7 @@ class Refusals:
         """Why a new turn is not to be asked for; None when it is, and counts until it has left. Raises RuntimeClosedError."""
         runner, now_s = self._client.engine.runner.number_of(turn.key), self._client.loop_time_s()
         with self._lock:
-            refusal = self._asked.refusal(runner, self._most, now_s)
+            refusal = self._asked.refusal(runner, self._most(), now_s)
             if self._was_refused and refusal is None:
                 refusal = self._lines.ask(lines_of(runner, turn.key), now_s)
             if refusal is None:
@@ -49,7 +49,7 @@ class Refusals:
         """
         runners, now_s = self._client.engine.runner.count, self._client.loop_time_s()
         with self._lock:
-            refusal = self._asked.refusal_of_any(unread, runners, self._most, now_s, again=again)
+            refusal = self._asked.refusal_of_any(unread, runners, self._most(), now_s, again=again)
             if self._was_refused and refusal is None:
                 refusal = self._lines.let_through(runners, now_s, again=again)
             return refusal
@@ -72,7 +72,6 @@ class Refusals:
             if self._was_refused and makes_room:
                 self._lines.leave(self._of(turn.key))
 
-    @property
     def _most(self) -> int:
         """The number of turns that may wait in the line of a Runner."""
         settings = self._client.engine.settings

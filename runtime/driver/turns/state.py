@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import msgspec
+
 from actors.errors import RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
@@ -43,6 +45,8 @@ class TurnState:
         is_started: the turn is open, or could not start, or is followed no more.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
+        is_over: the turn has ended, or is no longer followed.
+        turn_key: the session and the invocation id as it is now: see `rename`.
     """
 
     opened_seq = 0
@@ -54,31 +58,28 @@ class TurnState:
     is_started = False
     is_cancelled = False
     is_detached = False
+    is_over = False
 
     def __init__(
         self, key: SessionKey, invocation_id: str, *, after_seq: int = 0, is_answer: bool = False, keeps: bool = True
     ) -> None:
         self.key = key
         self.invocation_id = invocation_id
+        self.turn_key: TurnKey = (key, invocation_id)
         self.is_answer = is_answer
         self._home = HomeProcess.here
-        self._readers = TurnReaders(after_seq, keeps=keeps)
+        self._readers = TurnReaders.after(after_seq, keeps=keeps)
         self._changed = Changed()
 
-    @property
-    def turn_key(self) -> TurnKey:
-        """The session and the invocation id as it is now."""
-        return self.key, self.invocation_id
+    def rename(self, invocation_id: str) -> None:
+        """Give the turn the id under which it goes on."""
+        self.invocation_id = invocation_id
+        self.turn_key = (self.key, invocation_id)
 
     @property
     def after_seq(self) -> int:
         """`seq` of the last complete event that has come."""
         return self._readers.after_seq
-
-    @property
-    def is_over(self) -> bool:
-        """True when the turn has ended, or is no longer followed."""
-        return self.outcome is not None or self.error is not None or self.is_detached
 
     def mark_started(self, agent: str, seq: int = 0) -> None:
         """Note that the turn is open. Readers get no event up to `seq`, that of the user's message."""
@@ -115,6 +116,7 @@ class TurnState:
             if answers:
                 self._readers.put_answers(answers)
             self.outcome = outcome
+            self.is_over = outcome is not None or self.error is not None or self.is_detached
             self._changed.wake_readers(woken)
             if outcome is not None and self.is_started:
                 self._changed.wake_enders(woken)
@@ -122,7 +124,7 @@ class TurnState:
     def fail(self, error: BaseException) -> None:
         """End the turn for this driver, unless it has ended: it could not start, or can no longer be followed."""
         with self._changed.lock:
-            self.is_started = True
+            self.is_started = self.is_over = True
             if isinstance(error, RepeatMismatchError):
                 # The turn of that id is another request's, and its end may have come first.
                 self.outcome = None
@@ -133,7 +135,7 @@ class TurnState:
     def detach(self) -> None:
         """Stop following the turn, unless it has ended: readers get what has come so far."""
         with self._changed.lock:
-            self.is_started = True
+            self.is_started = self.is_over = True
             self.is_detached = self.outcome is None and self.error is None
             self._changed.wake_all()
 
@@ -206,7 +208,7 @@ class TurnState:
         return self._changed.wait_for_async(lambda: self.is_started and self.is_over, self._changed.enders)
 
 
-class Changed:
+class Changed(msgspec.Struct, eq=False):
     """Who waits for a turn to change: threads, and coroutines of any event loop.
 
     Attributes:
@@ -218,13 +220,10 @@ class Changed:
         enders: wait until the turn is over and was started, to which neither events nor the start alone bring anything.
     """
 
-    __slots__ = ("enders", "lock", "readers", "starters")
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.readers: list[Sleeper] = []
-        self.starters: list[Sleeper] = []
-        self.enders: list[Sleeper] = []
+    lock: threading.RLock = msgspec.field(default_factory=threading.RLock)
+    readers: list[Sleeper] = []
+    starters: list[Sleeper] = []
+    enders: list[Sleeper] = []
 
     def wake_readers(self, woken: Woken | None = None) -> None:
         """Wake what waits for events. The caller has the lock. `woken`: see TurnState.feed."""
@@ -270,18 +269,15 @@ class Changed:
             await wakeup.wait()
 
 
-class Wakeup:
+class Wakeup(msgspec.Struct, eq=False):
     """Wakes a coroutine of the running event loop, from any thread.
 
     Attributes:
         loop: of the coroutine.
     """
 
-    __slots__ = ("_waiting", "loop")
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._waiting: asyncio.Future[None] | None = None
+    loop: asyncio.AbstractEventLoop = msgspec.field(default_factory=asyncio.get_running_loop)
+    _waiting: asyncio.Future[None] | None = None
 
     def wait(self) -> asyncio.Future[None]:
         """Done at the next `set`, which comes on this loop: not before the caller awaits it. One coroutine waits at a time."""

@@ -59,7 +59,7 @@ class Rest:
 
 
 class Starting:
-    """A context manager, inside whose blocks turns start: their news may come under ids that they get only then.
+    """Turns that are starting: their news may come under ids that they get only then.
 
     Attributes:
         turns: the number of turns that are starting.
@@ -70,10 +70,12 @@ class Starting:
         self.turns = 0
         self.unclaimed: dict[TurnKey, list[p.TurnNews]] = {}
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """A turn starts, until `end`."""
         self.turns += 1
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """A turn has started, or cannot."""
         self.turns -= 1
         if not self.turns:
             self.unclaimed.clear()
@@ -91,7 +93,7 @@ class Subscriber:
 
     Attributes:
         name: as given.
-        starting: entered while a turn starts: it may turn out to have another id, see `rename`.
+        starting: knows the turns that start: one may turn out to have another id, see `rename`.
     """
 
     def __init__(self, session: SessionRef, name: str, on_lost: OnLost | None = None, *, is_permanent: bool) -> None:
@@ -166,7 +168,8 @@ class Subscriber:
         """
         is_missing = turn.turn_key in self._missing
         self.remove(turn)
-        turn.invocation_id, turn.opened_seq = invocation_id, opened_seq
+        turn.rename(invocation_id)
+        turn.opened_seq = opened_seq
         self.add(turn)
         if is_missing:
             # The Session actor that knew this subscriber was lost since, and was asked for the other id only.

@@ -367,12 +367,14 @@ def _raise_unknown_end(state: TurnState) -> None:
 
 def _raise_failure(state: TurnState) -> None:
     """Raise the error of a turn that failed, was cancelled or could not start."""
+    outcome = state.outcome
     if state.error is not None:
         raise state.error
-    if isinstance(state.outcome, Failed):
-        raise _failure(state.outcome)
-    if isinstance(state.outcome, Cancelled):
-        invocation_id, timeout_s = state.invocation_id, state.outcome.timeout_s
+    # By the classes themselves: for one that is not that of a struct `isinstance` asks its metaclass.
+    if type(outcome) is Failed:
+        raise _failure(outcome)
+    if type(outcome) is Cancelled:
+        invocation_id, timeout_s = state.invocation_id, outcome.timeout_s
         raise TurnTimeoutError(invocation_id, timeout_s) if timeout_s else TurnCancelledError(invocation_id)
 
 

@@ -110,15 +110,16 @@ async def test_the_end_of_a_pause_that_is_told_again_is_not_that_of_the_answer(d
     assert await texts_at_end(asked) == ["may I?"]
     answer = TurnState(KEY, "e-2", is_answer=True)
     subscriber.add(answer)
-    with subscriber.starting:
-        if not is_early:
-            session.may_come.clear()
-        # The driver has asked for the turn as well, since the Session actor did not know it, and that was on its way for long.
-        await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=asked.after_seq))
-        await settled()
-        begun = await desk.open("e-1", "yes", answers=("c1",), subscriber="d")
-        subscriber.rename(answer, "e-1", begun.seq)
-        answer.mark_started("root", begun.seq)
+    subscriber.starting.begin()
+    if not is_early:
+        session.may_come.clear()
+    # The driver has asked for the turn as well, since the Session actor did not know it, and that was on its way for long.
+    await desk.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=asked.after_seq))
+    await settled()
+    begun = await desk.open("e-1", "yes", answers=("c1",), subscriber="d")
+    subscriber.rename(answer, "e-1", begun.seq)
+    answer.mark_started("root", begun.seq)
+    subscriber.starting.end()
     session.may_come.set()
     await settled()
     assert not answer.is_over

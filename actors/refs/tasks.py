@@ -1,0 +1,19 @@
+"""Tasks of which each turn begins some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def begin_task(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> asyncio.Task[T]:
+    """A task as `loop.create_task` makes it, with the name that all of these have.
+
+    Python 3.11 writes a name with a number for each task, whether any code asks for it or not: a tenth of what a task costs.
+    """
+    if loop.get_task_factory() is not None:
+        return loop.create_task(work)
+    return asyncio.Task(work, loop=loop, name="raygrove")
