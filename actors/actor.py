@@ -27,6 +27,10 @@ QuickHandler = Callable[[Any, "OwedReply"], bool]
 done, and the message is one for its `Handler`."""
 
 
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
+"""What bytes raise that hold no message."""
+
+
 class Actor:
     """A plain class that handles messages by their type. An engine runs it; a test may just call it.
 
@@ -48,8 +52,17 @@ class Actor:
         """Handlers of frequent messages that need no task, beside those of `handlers`."""
         return {}
 
-    async def receive(self, raw: bytes) -> bytes:
+    def receive(self, raw: bytes) -> Coroutine[Any, Any, bytes]:
         """Handle one encoded message and return the encoded reply. Errors do not leave it: they are replied as `ErrorReply`."""
+        if self._quick_handlers:
+            return self._received(raw)
+        # Nothing but a handler replies, so that no object has to take replies for a task.
+        try:
+            return self._handled(decode_message(raw))
+        except _UNREADABLE as error:
+            return _replied(self._unreadable(error))
+
+    async def _received(self, raw: bytes) -> bytes:
         replies = _AwaitedReply()
         rest = self.begin(raw, replies)
         return await (replies.last() if rest is None else rest)
@@ -65,9 +78,8 @@ class Actor:
         """
         try:
             message = decode_message(raw)
-        except (msgspec.DecodeError, RecursionError) as error:
-            # Constructors check no types, so the sender may have put a value of another type into a field.
-            replies.reply(_error_reply(NotEncodableError(f"message for {self.name}", str(error))))
+        except _UNREADABLE as error:
+            replies.reply(self._unreadable(error))
             return None
         handler = self._quick_handlers.get(type(message))
         if handler is None:
@@ -78,6 +90,10 @@ class Actor:
         except BaseException as error:
             owed.fail(error)
             return None
+
+    def _unreadable(self, error: Exception) -> bytes:
+        """The reply to bytes that hold no message: constructors check no types, so a field may have a value of another type."""
+        return _error_reply(NotEncodableError(f"message for {self.name}", str(error)))
 
     async def _handled(self, message: Message) -> bytes:
         try:
@@ -156,6 +172,10 @@ def reply_early(message: Message) -> None:
     reply = EARLY_REPLY.get()
     if reply is not None:
         reply(encode(message))
+
+
+async def _replied(raw: bytes) -> bytes:
+    return raw
 
 
 def _error_reply(error: RaygroveError) -> bytes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any, get_args
 
 from actors.messages import protocol as p
 from actors.refs.base import Ref
+
+OUTCOMES: tuple[type[p.AnyOutcome], ...] = get_args(p.AnyOutcome)
+"""Replies to Invoke."""
 
 
 class AgentRef(Ref):
@@ -19,7 +22,7 @@ class AgentRef(Ref):
             begun: called when the run is under way, if the message asks for that. Links of Ray's do not tell.
         """
         early: Callable[[p.Message], None] | None = None if begun is None else lambda _: begun()
-        return cast(Coroutine[Any, Any, p.AnyOutcome], self._ask(message, p.Outcome, early=early))
+        return self._ask(message, OUTCOMES, early=early)
 
     async def rebuild_requests(self, message: p.RebuildRequests) -> p.ModelCallsReply:
         """Build requests of its model calls again. Raises SessionNotFoundError, StoreError."""

@@ -5,14 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
+
 from actors.errors import RaygroveError, rebuild
-from actors.interfaces.transport import EarlyReply, Link
+from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply, Message
 from actors.rules.checks.sizes import too_large_request
 
 M = TypeVar("M", bound=Message)
+
+
+class _Replies(msgspec.Struct, eq=False):
+    """The replies to a message that may have several. The last one mostly says once more what the one before has said.
+
+    Attributes:
+        early: takes those before the last one.
+        raw, message: the newest of these.
+    """
+
+    early: Callable[[Message], None]
+    raw: bytes = b""
+    message: Message | None = None
+
+    def take_early(self, raw: bytes) -> None:
+        """Take one that comes before the last one."""
+        self.raw, self.message = raw, decode_message(raw)
+        self.early(self.message)
+
+    def last(self, raw: bytes) -> Message:
+        """The last one."""
+        return self.message if self.message is not None and raw == self.raw else decode_message(raw)
 
 
 class Ref:
@@ -50,9 +74,13 @@ class Ref:
         raw = encode(message)
         if self._max_bytes is not None and len(raw) > self._max_bytes:
             raise too_large_request(len(raw), self._max_bytes)
-        take: EarlyReply | None = None if early is None else lambda raw: early(decode_message(raw))
-        reply = decode_message(await self._link.send(raw, once=once, early=take))
-        if isinstance(reply, ErrorReply):
+        if early is None:
+            reply = decode_message(await self._link.send(raw, once=once))
+        else:
+            replies = _Replies(early)
+            reply = replies.last(await self._link.send(raw, once=once, early=replies.take_early))
+        # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
+        if type(reply) is ErrorReply:
             raise rebuild(reply.error, reply.args, reply.traceback)
         if not isinstance(reply, reply_type):
             raise RaygroveError(f"asked with {type(message).__name__}, got {type(reply).__name__} back")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,9 +22,6 @@ from actors.refs.base import Ref
 
 _OPENED = (p.TurnBegun, p.TurnResumed, p.TurnJoined, p.FindAgain, p.InterruptFirst, p.ResumeFirst, p.AnnounceFirst)
 """Replies to OpenTurn."""
-
-_OPENED_EARLY = (p.TurnBegun, p.TurnInLine)
-"""Those that may come before them."""
 
 
 class SessionRef(Ref):
@@ -125,14 +122,7 @@ class SessionRef(Ref):
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        if early is None:
-            return self._ask(message, _OPENED)
-
-        def take(reply: p.Message) -> None:
-            if isinstance(reply, _OPENED_EARLY):
-                early(reply)
-
-        return self._ask(message, _OPENED, once=True, early=take)
+        return self._ask(message, _OPENED, once=early is not None, early=cast("Callable[[p.Message], None] | None", early))
 
     async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
         """Take the place of the Runner before."""

@@ -51,7 +51,7 @@ class TurnGate:
             self._fill()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._inside) < opened_at_once(self._waiting.owners, self._at_once, self._of_many):
+        while self._waiting and len(self._inside) < opened_at_once(self._waiting.count_owners(), self._at_once, self._of_many):
             place = self._waiting.take()
             self._inside[place] = self._time.now_s
             place.then()

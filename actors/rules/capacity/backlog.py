@@ -10,9 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +21,7 @@ from actors.messages.session import TurnKey
 MIN_RETRY_S, MAX_RETRY_S = 1.0, 60.0
 
 
-class _Bound(NamedTuple):
+class _Bound(msgspec.Struct, frozen=True, gc=False):
     """How much may wait in a line, whose line that is, and the settings that say so; no bytes: any number."""
 
     whose: str
@@ -33,18 +31,20 @@ class _Bound(NamedTuple):
     setting_of_bytes: str = ""
 
 
-class _Waiting(msgspec.Struct, gc=False):
-    """A turn that waits, since when, the bytes of its message, and for how many requests."""
+class _Waiting(msgspec.Struct, eq=False):
+    """A turn that waits, since when, the bytes of its message, in which lines, and for how many requests."""
 
     since_s: float
     size: int
+    lines: tuple[_Line, _Line, _Line]
     requests: int = 1
 
 
-class _Line(msgspec.Struct):
-    """Turns that wait, the oldest first, and the bytes of their messages."""
+class _Line(msgspec.Struct, eq=False):
+    """Turns that wait, the oldest first, within a bound, and the bytes of their messages."""
 
-    turns: OrderedDict[TurnKey, _Waiting] = msgspec.field(default_factory=OrderedDict)
+    bound: _Bound
+    turns: dict[TurnKey, _Waiting] = {}
     size: int = 0
 
     @property
@@ -57,27 +57,24 @@ class Backlog:
     """The lines of one Runner."""
 
     def __init__(self, limits: Limits) -> None:
-        of_user = _Bound(
+        self._of_session = _Bound("session {0.session!r}", limits.max_waiting_session_turns, "max_waiting_session_turns")
+        self._of_user = _Bound(
             "user {0.user!r}",
             limits.max_waiting_user_turns,
             "max_waiting_user_turns",
             limits.max_waiting_user_bytes,
             "max_waiting_user_bytes",
         )
-        self._bounds = (
-            _Bound("session {0.session!r}", limits.max_waiting_session_turns, "max_waiting_session_turns"),
-            of_user,
-            _Bound(
-                "this deployment",
-                limits.max_waiting_turns,
-                "max_waiting_turns",
-                limits.max_waiting_bytes,
-                "max_waiting_bytes",
-            ),
+        of_all = _Bound(
+            "this deployment",
+            limits.max_waiting_turns,
+            "max_waiting_turns",
+            limits.max_waiting_bytes,
+            "max_waiting_bytes",
         )
         # Of sessions, and of users by their ids.
         self._lines: dict[Hashable, _Line] = {}
-        self._all = _Line()
+        self._all = _Line(of_all)
 
     def __len__(self) -> int:
         """The number of turns that wait."""
@@ -95,9 +92,10 @@ class Backlog:
         if turn in self._all.turns:
             return None
         key, line_of = turn[0], self._lines.get
-        for line, bound in zip((line_of(key), line_of(key.user), self._all), self._bounds, strict=True):
+        for line in (line_of(key), line_of(key.user), self._all):
             if line is None or not line.turns:
                 continue
+            bound = line.bound
             if len(line.turns) >= bound.turns:
                 full, setting = f"{len(line.turns)} turns", bound.setting
             elif bound.bytes is not None and line.size + size > bound.bytes:
@@ -113,13 +111,14 @@ class Backlog:
         if waiting is not None:
             waiting.requests += 1
             return
-        waiting = self._all.turns[turn] = _Waiting(now_s, size)
-        self._all.size += size
         key, lines = turn[0], self._lines
-        for owner in (key, key.user):
-            line = lines.get(owner)
-            if line is None:
-                line = lines[owner] = _Line()
+        of_session, of_user = lines.get(key), lines.get(key.user)
+        if of_session is None:
+            of_session = lines[key] = _Line(self._of_session)
+        if of_user is None:
+            of_user = lines[key.user] = _Line(self._of_user)
+        waiting = _Waiting(now_s, size, (of_session, of_user, self._all))
+        for line in waiting.lines:
             line.turns[turn] = waiting
             line.size += size
 
@@ -129,16 +128,14 @@ class Backlog:
         if waiting.requests > 1:
             waiting.requests -= 1
             return
-        size = waiting.size
-        del self._all.turns[turn]
-        self._all.size -= size
-        key, lines = turn[0], self._lines
-        for owner in (key, key.user):
-            line = lines[owner]
+        for line in waiting.lines:
             del line.turns[turn]
-            line.size -= size
-            if not line.turns:
-                del lines[owner]
+            line.size -= waiting.size
+        of_session, of_user, _ = waiting.lines
+        if not of_session.turns:
+            del self._lines[turn[0]]
+        if not of_user.turns:
+            del self._lines[turn[0].user]
 
 
 def line_is_full(turns: int, waited_s: float) -> OverloadedError:

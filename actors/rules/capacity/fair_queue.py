@@ -39,8 +39,11 @@ class FairQueue(Generic[T]):
     def __contains__(self, item: T) -> bool:
         return item in self._owners
 
-    @property
-    def owners(self) -> int:
+    def has_any(self) -> bool:
+        """True while anything waits."""
+        return bool(self._owners)
+
+    def count_owners(self) -> int:
         """The number of owners of the first level that have anything waiting."""
         return len(self._turns)
 
@@ -69,16 +72,23 @@ class FairQueue(Generic[T]):
         """Take out the item whose turn it is. Raises IndexError when none waits."""
         if not self._owners:
             raise IndexError("nothing waits")
-        item = self._next()
-        self._in_a_row += 1
-        owners = self._remove(item)
+        above: list[tuple[OrderedDict[Hashable, Any], Hashable]] = []
         level = self._turns
-        for owner in owners:
-            if owner not in level:
-                break
-            if level is not self._turns or self._has_had_its_turn(owner):
+        first, below = next(iter(level.items()))
+        while below is not None:
+            above.append((level, first))
+            level = below
+            first, below = next(iter(level.items()))
+        item: T = first  # type: ignore[assignment]
+        del level[item], self._owners[item]
+        self._in_a_row += 1
+        for level, owner in reversed(above):
+            if not level[owner]:
+                del level[owner]
+                if level is self._turns:
+                    self._end_row()
+            elif level is not self._turns or self._has_had_its_turn(owner):
                 level.move_to_end(owner)
-            level = level[owner]
         return item
 
     def _has_had_its_turn(self, owner: Hashable) -> bool:
@@ -104,20 +114,9 @@ class FairQueue(Generic[T]):
 
     def remove(self, item: T) -> bool:
         """Take an item out before its turn; False when it does not wait."""
-        if item not in self._owners:
+        owners = self._owners.pop(item, None)
+        if owners is None:
             return False
-        self._remove(item)
-        return True
-
-    def _next(self) -> T:
-        level: OrderedDict[Any, Any] | None = self._turns
-        found = None
-        while level is not None:
-            found, level = next(iter(level.items()))
-        return found  # type: ignore[return-value]
-
-    def _remove(self, item: T) -> tuple[Hashable, ...]:
-        owners = self._owners.pop(item)
         first = next(iter(self._turns))
         levels = [self._turns]
         for owner in owners:
@@ -128,9 +127,12 @@ class FairQueue(Generic[T]):
                 break
             del level[owner]
         if first not in self._turns:
-            # The turn of the next one begins.
-            self._in_a_row = 0
-        return owners
+            self._end_row()
+        return True
+
+    def _end_row(self) -> None:
+        """Nothing more of the owner waits whose turn it was: that of the next one begins."""
+        self._in_a_row = 0
 
 
 def _copied(level: OrderedDict[Hashable, Any]) -> OrderedDict[Hashable, Any]:

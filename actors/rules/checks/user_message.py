@@ -10,7 +10,7 @@ from actors.rules.checks import budget_question, confirmation
 
 
 def checked(content: Content, *, may_be_empty: bool = False) -> Content:
-    """The message with the role `user`, as a copy.
+    """The message with the role `user`.
 
     Args:
         may_be_empty: an empty text is a message, too: a graph may need no words to begin.
@@ -31,7 +31,7 @@ def checked(content: Content, *, may_be_empty: bool = False) -> Content:
             raise InvalidMessageError(f"message has a function call ({name!r}): only agents call functions, users answer them")
         answers = answers or part.function_response is not None
     if not answers:
-        return Content(role=USER, parts=list(content.parts))
+        return content if content.role == USER else Content(role=USER, parts=list(content.parts))
     for response in content.function_responses():
         if not response.id:
             raise InvalidMessageError(f"message has a function response for {response.name!r} without the id of its call")
@@ -64,4 +64,9 @@ def placeholder(filename: str) -> Part:
 
 def answers(content: Content) -> tuple[str, ...]:
     """Ids of the calls that the message has function responses for."""
-    return tuple(response.id for response in content.function_responses() if response.id)
+    # No generator: each message is asked, and most answer nothing.
+    ids: list[str] = []
+    for part in content.parts:
+        if part.function_response is not None and part.function_response.id:
+            ids.append(part.function_response.id)
+    return tuple(ids)

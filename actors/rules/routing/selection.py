@@ -7,7 +7,8 @@ them is the one that a scan of all events, newest to oldest, would find.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from actors.messages.event import USER
 from actors.messages.topology import LLM, AgentNode, Topology
@@ -15,7 +16,7 @@ from actors.messages.turn_info import PassedOver, SelectionReason
 from actors.rules.routing.branches import TOOL_MARK
 
 
-class Selection(NamedTuple):
+class Selection(msgspec.Struct, frozen=True, gc=False):
     """The agent to run, and the authors that were passed over because no agent of the tree has their name."""
 
     agent: str
@@ -38,7 +39,7 @@ def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -
     Returns:
         The caller, if it is in the tree; else the most recent author that is transferable; else the root.
     """
-    if may_answer_for(topology, caller):
+    if caller and may_answer_for(topology, caller):
         return Selection(caller)
     unknown: list[str] = []
     for author in authors:

@@ -132,7 +132,8 @@ class Dispatch:
                 if turn.waiting:
                     turn.waiting = [call for call in turn.waiting if (call.agent, call.branch) != (run.agent, run.branch)]
             if whole is None:
-                if not isinstance(outcome, p.Transfer):
+                # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
+                if type(outcome) is not p.Transfer:
                     return outcome
                 whole = _Whole()
             outcome = whole.with_next(outcome)

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -37,7 +37,7 @@ STOP_S = 0.8
 """An actor that takes longer to stop a run does not listen any more, and is replaced."""
 
 
-class _Order(NamedTuple):
+class _Order(msgspec.Struct, frozen=True):
     """How a run is to be run.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Order(NamedTuple):
 
     def again(self) -> _Order:
         """The order of the run by another actor. What the lost one was given may be used: only a round has no call but that."""
-        return self._replace(resume=True, counted=self.counted if self.work is not None else 0)
+        return msgspec.structs.replace(self, resume=True, counted=self.counted if self.work is not None else 0)
 
 
 class Invoker:
@@ -156,7 +156,7 @@ class Invoker:
             closes=turn.agent if is_turns_own and self._may_close and turn.may_end_early else "",
             user_event=run.user_event,
             fresh=is_fresh,
-            before=turn.before if is_fresh and order.node.is_llm else (),
+            before=turn.before if is_fresh and turn.before and order.node.is_llm else (),
             after=turn.after if is_fresh else (),
             state=turn.state if is_fresh else run.state,
             state_seq=run.state_seq if run.state and not is_fresh else turn.state_seq,
@@ -167,7 +167,7 @@ class Invoker:
             traceparent=turn.trace.traceparent(run) if turn.trace is not None else turn.traceparent,
             tells_begun=turn.leave_gate is not None,
         )
-        if is_turns_own and run.node is None and turn.progress is None and not turn.message.flow:
+        if is_turns_own and run.node is None and turn.progress is None and turn.message.event.flow is None:
             # All else is as it is in any message.
             return message
         return self._going_on(message, turn, run, order)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+
+import msgspec
 
 from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
@@ -27,7 +28,7 @@ UNLIMITED = 2**31
 """Model calls of a turn whose RunConfig sets no limit."""
 
 
-class OpeningMessage(NamedTuple):
+class OpeningMessage(msgspec.Struct, frozen=True):
     """The user's message that opened a turn, as an event and in its wire form, and how the turn is to be run."""
 
     event: Event
@@ -54,6 +55,8 @@ class RunningTurn:
         version: of the tree, by which it runs.
         agent: the agent that was selected for it.
         message: the message that opened it.
+        config: its RunConfig.
+        has_begun: agents have run in it already, before a pause or in the Runner that was lost.
         origin: how it came to run here.
         state: the session's state when it was opened, encoded.
         before: the events before the message that some agent has missed, if they are few.
@@ -76,6 +79,7 @@ class RunningTurn:
     """
 
     # What few turns have has no place in the others.
+    has_begun = False
     after: Sequence[p.StoredEvent] = ()
     state_seq = 0
     progress: p.TurnProgress | None = None
@@ -107,6 +111,7 @@ class RunningTurn:
         self.version = version
         self.agent = agent
         self.message = message
+        self.config = message.config
         self.origin = origin
         self.state = state
         self.before = before
@@ -116,21 +121,12 @@ class RunningTurn:
         self.task = TurnTask()
         if not isinstance(origin, New):
             self.is_fresh = not isinstance(origin, Recovered)
+            self.has_begun = not isinstance(origin, Recovered) or origin.has_begun
             self.progress, self.losses = origin.progress, origin.progress.losses
-
-    @property
-    def config(self) -> RunConfig:
-        """The turn's RunConfig."""
-        return self.message.config
 
     def is_opened_with(self, event_id: str) -> bool:
         """It was opened with the event of that id, which is on disk."""
         return self.task.life.is_stored and bool(event_id) and self.message.event.id == event_id
-
-    @property
-    def has_begun(self) -> bool:
-        """Agents have run in it already, before a pause or in the Runner that was lost."""
-        return self.origin.has_begun if isinstance(self.origin, Recovered) else not isinstance(self.origin, New)
 
     @property
     def is_late_answer(self) -> bool:

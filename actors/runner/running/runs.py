@@ -113,7 +113,7 @@ class Runs(msgspec.Struct, eq=False):
 
     _by_number: dict[int, Run] = {}
     _last_number: int = 0
-    _waiting: dict[asyncio.Task[AnyOutcome], _Wait] = {}
+    _waiting: dict[asyncio.Task[AnyOutcome], _Wait] | None = None
 
     def begin_run(self, run: Run) -> None:
         """Number a run that begins."""
@@ -141,7 +141,6 @@ class Runs(msgspec.Struct, eq=False):
         """The run of that number; None when it has ended or was abandoned."""
         return self._by_number.get(number)
 
-    @property
     def are_over(self) -> bool:
         """No run is under way, and no task waits for one."""
         return not (self._by_number or self._waiting)
@@ -165,11 +164,14 @@ class Runs(msgspec.Struct, eq=False):
     @contextmanager
     def waiting(self, task: asyncio.Task[AnyOutcome], branch: str | None, parent: Run, asked: str) -> Iterator[None]:
         """Inside the block `parent` waits for the task, which runs the agent `asked` on `branch`."""
-        self._waiting[task] = _Wait(branch, parent, asked)
+        waiting = self._waiting
+        if waiting is None:
+            waiting = self._waiting = {}
+        waiting[task] = _Wait(branch, parent, asked)
         try:
             yield
         finally:
-            del self._waiting[task]
+            del waiting[task]
 
     def stop_waiting(self, *, on_branch: str | None = None, below: Run | None = None, asked: str = "") -> None:
         """Cancel the tasks that wait for runs on a branch, or for runs that `below` has asked for; with neither, all.
@@ -177,7 +179,7 @@ class Runs(msgspec.Struct, eq=False):
         Args:
             asked: only those that `below` has asked for by this name.
         """
-        for task, wait in self._waiting.items():
+        for task, wait in (self._waiting or {}).items():
             if on_branch is not None and not is_below_branch(wait.branch, on_branch):
                 continue
             if below is None or (wait.serves(below, asked) if asked else wait.parent.is_below(below)):

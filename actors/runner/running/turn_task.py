@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
+import msgspec
+
+from actors.refs.tasks import begin_task
 from actors.rules.routing.turn_life import LAUNCHED, Happening, TurnLife
 
 
-class TurnTask:
+class TurnTask(msgspec.Struct, eq=False):
     """Runs a turn, and stops it as the turn's life allows: see `turn_life`.
 
     Attributes:
         life: where the turn is in its life.
     """
 
-    def __init__(self) -> None:
-        self.life: TurnLife = LAUNCHED
-        self._task: asyncio.Task[None] | None = None
+    life: TurnLife = LAUNCHED
+    _task: asyncio.Task[None] | None = None
 
-    def start(self, turn: Coroutine[None, None, None]) -> None:
+    def start(self, turn: Coroutine[None, None, None], loop: asyncio.AbstractEventLoop) -> None:
         """Run the turn, which ends with `forget`."""
-        self._task = asyncio.get_running_loop().create_task(turn)
+        self._task = begin_task(turn, loop)
 
     def begin_run(self) -> bool:
         """The task makes its first step. Returns False when the turn was stopped before: then it ends at once."""
         self._happen("begun")
-        return not self.life.is_stopped
+        return self.life.phase == "running"
 
     def note_stored(self) -> None:
         """The turn's message is on disk."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -51,50 +52,70 @@ class TurnAdmission:
         self._gate = TurnGate(opened_at_once, limits.user_weights, opened_of_many)
         self._telemetry = telemetry
         self._refusals = _Refusals()
+        self._clock: Callable[[], float] | None = None
 
     @property
     def waiting(self) -> int:
         """The number of turns that were asked for and have not begun."""
         return len(self._backlog)
 
-    async def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn:
-        """Wait until a turn may be opened. Until the block of the context manager ends it counts as one that waits.
+    def admit(self, message: p.StartTurn, turn: TurnKey) -> AdmittedTurn | Coroutine[Any, Any, AdmittedTurn]:
+        """Let a turn in to be opened. Until `leave` it counts as one that waits.
+
+        Returns:
+            The turn if nothing has to be asked or waited for; else what does that, and is to be awaited at once.
 
         Raises:
             OverloadedError: as much waits as may.
             DrainingError: the deployment is about to be stopped, and the turn is new.
             TurnCancelledError: it was cancelled meanwhile.
         """
-        clock = asyncio.get_running_loop().time
-        since_s = clock()
-        if self._drain.may_refuse:
+        since_s = self._now_s()
+        size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
+        if self._drain.may_refuse() or self._backlog.refusal(turn, size, since_s) is not None:
+            return self._admit_unless_refused(message, turn, size, since_s)
+        return self._enter(turn, size, since_s)
+
+    async def _admit_unless_refused(self, message: p.StartTurn, turn: TurnKey, size: int, since_s: float) -> AdmittedTurn:
+        if self._drain.may_refuse():
             refusal = await self._drain.refusal(message.key, message.sent_s)
             if refusal is not None and turn not in self._backlog:
                 if answers(message.content):
                     # Its turn is there, and stays paused.
                     raise refusal
                 await self._check_that_it_is_there(message, refusal)
-        size = len(encode(message.content)) + (len(encode(message.state_delta)) if message.state_delta else 0)
         full = self._backlog.refusal(turn, size, since_s)
         if full is not None:
             await self._check_that_it_is_there(message, full)
-        self._backlog.add(turn, size, since_s)
-        place = self._gate.enter_at_once(turn)
-        if place is None:
-            try:
-                place = await self._gate.enter(turn)
-            except BaseException:
-                self._backlog.remove(turn)
-                raise
-        return AdmittedTurn(self, turn, place, since_s, clock)
+        entered = self._enter(turn, size, since_s)
+        return entered if isinstance(entered, AdmittedTurn) else await entered
 
-    def leave(self, turn: TurnKey, place: GatePlace, since_s: float, clock: Callable[[], float], *, has_begun: bool) -> None:
-        """The turn was opened, or cannot be. `clock`: that of `since_s`."""
+    def _enter(self, turn: TurnKey, size: int, since_s: float) -> AdmittedTurn | Coroutine[Any, Any, AdmittedTurn]:
+        self._backlog.add(turn, size, since_s)
+        place = self._gate.enter_at_once(turn, since_s)
+        return self._wait(turn, since_s) if place is None else AdmittedTurn(turn, place, since_s)
+
+    async def _wait(self, turn: TurnKey, since_s: float) -> AdmittedTurn:
+        try:
+            place = await self._gate.wait(turn)
+        except BaseException:
+            self._backlog.remove(turn)
+            raise
+        return AdmittedTurn(turn, place, since_s)
+
+    def leave(self, admitted: AdmittedTurn, *, has_begun: bool) -> None:
+        """The turn was opened, or cannot be."""
+        place = admitted.place
         if not (has_begun and place.is_kept):
             place.leave()
         if has_begun:
-            self._telemetry.turn_waited(clock() - since_s)
-        self._backlog.remove(turn)
+            self._telemetry.turn_waited(self._now_s() - admitted.since_s)
+        self._backlog.remove(admitted.turn)
+
+    def _now_s(self) -> float:
+        # Asyncio asks the kernel for the process each time that it is asked for the running loop.
+        clock = self._clock = self._clock or asyncio.get_running_loop().time
+        return clock()
 
     def cancel(self, turn: TurnKey) -> None:
         """Have no request wait any more until the turn may be opened."""
@@ -140,19 +161,13 @@ class _Refusals:
 
 
 class AdmittedTurn(msgspec.Struct, eq=False):
-    """One request for a turn, which may be opened: see TurnAdmission.admit.
+    """One request for a turn, which may be opened.
 
-    A class, since each turn enters one: a generator costs three times as much.
+    Attributes:
+        place: at the gate.
+        since_s: when the turn was asked for.
     """
 
-    _admission: TurnAdmission
-    _turn: TurnKey
-    _place: GatePlace
-    _since_s: float
-    _clock: Callable[[], float]
-
-    def __enter__(self) -> GatePlace:
-        return self._place
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._admission.leave(self._turn, self._place, self._since_s, self._clock, has_begun=kind is None)
+    turn: TurnKey
+    place: GatePlace
+    since_s: float

@@ -45,7 +45,6 @@ class TurnDrain:
         """True while new turns are refused, as far as this Runner has been told."""
         return self._lease.left_s(_now_s()) > 0
 
-    @property
     def may_refuse(self) -> bool:
         """False while nothing says that the deployment is about to be stopped: `refusal` has nothing to tell then."""
         return self._asks or self._lease.was_given

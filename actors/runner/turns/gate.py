@@ -37,7 +37,7 @@ class GatePlace(msgspec.Struct, eq=False):
 
     def keep(self) -> bool:
         """Stay inside when the turn is open, if others wait: else its run would stand in line with those of all that are open."""
-        self.is_kept = self._gate.has_waiting
+        self.is_kept = self._gate.has_waiting()
         return self.is_kept
 
     def leave(self) -> None:
@@ -45,14 +45,11 @@ class GatePlace(msgspec.Struct, eq=False):
         self._gate.leave(self)
 
 
-class _Waiter:
+class _Waiter(msgspec.Struct, eq=False):
     """A request that waits; `place` is done when it is let in."""
 
-    __slots__ = ("place", "turn")
-
-    def __init__(self, turn: TurnKey) -> None:
-        self.turn = turn
-        self.place: asyncio.Future[GatePlace] = asyncio.get_running_loop().create_future()
+    turn: TurnKey
+    place: asyncio.Future[GatePlace]
 
 
 class TurnGate:
@@ -75,29 +72,28 @@ class TurnGate:
         # The latter.
         self._coming: dict[_Waiter, SessionKey] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __len__(self) -> int:
         """The number of turns that wait."""
         return len(self._waiting)
 
-    @property
     def has_waiting(self) -> bool:
         """True while any turn waits."""
-        return bool(self._by_turn) and len(self._waiting) > 0
+        return bool(self._by_turn) and self._waiting.has_any()
 
-    def enter_at_once(self, turn: TurnKey) -> GatePlace | None:
-        """Let a turn in that need not wait; None when it has to: see `enter`."""
+    def enter_at_once(self, turn: TurnKey, now_s: float) -> GatePlace | None:
+        """Let a turn in that need not wait; None when it has to: see `wait`. `now_s`: by the clock of the event loop."""
         if not self._by_turn:
-            return self._let_in() if len(self._inside) < self._at_once else None
-        if self._has_room() and not self._waiting and turn[0] not in self._coming.values():
-            return self._let_in()
+            return self._let_in(now_s) if len(self._inside) < self._at_once else None
+        if self._has_room() and not self._waiting.has_any() and turn[0] not in self._coming.values():
+            return self._let_in(now_s)
         return None
 
-    async def enter(self, turn: TurnKey) -> GatePlace:
-        """Wait until a turn may be opened. Raises TurnCancelledError when it is cancelled meanwhile."""
-        if (place := self.enter_at_once(turn)) is not None:
-            return place
-        waiter = _Waiter(turn)
+    async def wait(self, turn: TurnKey) -> GatePlace:
+        """Wait until a turn that could not enter at once may be opened. Raises TurnCancelledError when it is cancelled."""
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        waiter = _Waiter(turn, loop.create_future())
         self._waiting.add(waiter, turn[0].user, turn[0])
         of_turn = self._by_turn.get(turn)
         if of_turn is None:
@@ -107,7 +103,7 @@ class TurnGate:
         self._watch()
         if self._has_room():
             # With one more user there is room for one more turn. Soon: who was let in before this one comes in before it.
-            asyncio.get_running_loop().call_soon(self._fill)
+            loop.call_soon(self._fill)
         try:
             return await waiter.place
         except asyncio.CancelledError:
@@ -142,24 +138,30 @@ class TurnGate:
             del self._by_turn[waiter.turn]
 
     def _fill(self) -> None:
-        while self._waiting and self._has_room():
+        while self._waiting.has_any() and self._has_room():
             waiter = self._waiting.take()
             if not waiter.place.done():
                 self._coming[waiter] = waiter.turn[0]
-                waiter.place.set_result(self._let_in())
+                # The loop on which it waits: asyncio asks the kernel for the process each time that it is asked for the loop.
+                assert self._loop is not None
+                waiter.place.set_result(self._let_in(self._loop.time()))
 
     def _has_room(self) -> bool:
         inside = len(self._inside)
-        return inside < self._at_once or inside < opened_at_once(self._waiting.owners, self._at_once, self._of_many)
+        if inside < self._at_once:
+            return True
+        # More than there are users are never inside, beyond those that may be however few they are.
+        users = self._waiting.count_owners()
+        return inside < users and inside < opened_at_once(users, self._at_once, self._of_many)
 
-    def _let_in(self) -> GatePlace:
-        place = GatePlace(self, asyncio.get_running_loop().time())
+    def _let_in(self, now_s: float) -> GatePlace:
+        place = GatePlace(self, now_s)
         self._inside[place] = None
         return place
 
     def _watch(self) -> None:
         """Look again when the turn that has been inside for longest has had its time."""
-        if self._timer is None and self._waiting and self._inside:
+        if self._timer is None and self._inside and self._waiting.has_any():
             first = next(iter(self._inside))
             self._timer = asyncio.get_running_loop().call_at(first.since_s + HOLD_S, self._let_late_ones_go)
 

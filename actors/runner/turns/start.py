@@ -26,7 +26,7 @@ from actors.rules.checks import user_message as messages
 from actors.runner.dispatch.versions import TurnVersions, VersionParts
 from actors.runner.running.origin import NEW, Answered
 from actors.runner.running.running_turn import OpeningMessage, RunningTurn
-from actors.runner.turns.admission import TurnAdmission
+from actors.runner.turns.admission import AdmittedTurn, TurnAdmission
 from actors.runner.turns.gate import GatePlace
 from actors.runner.turns.place import RunnerPlace
 from actors.runner.turns.recovery import TurnResumer
@@ -55,7 +55,7 @@ class _Opening(msgspec.Struct, eq=False):
     raw: bytes
     key: TurnKey
     place: GatePlace
-    early: list[RunningTurn] = []
+    early: Sequence[RunningTurn] = ()
 
 
 class TurnStarter:
@@ -108,12 +108,24 @@ class TurnStarter:
             config = msgspec.structs.replace(message.config, app_daily_budget=self._daily_budget)
             message = msgspec.structs.replace(message, config=config)
         key = (message.key, message.invocation_id)
-        with self._table.opening(key), await self._admission.admit(message, key) as place:
+        admitted: AdmittedTurn | None = None
+        has_begun = False
+        opening = self._table.opening(key).begin()
+        try:
+            admission = self._admission.admit(message, key)
+            admitted = admission if isinstance(admission, AdmittedTurn) else await admission
             if message.subscriber:
                 # The driver asks where it polls. Where that is wrong it gets UserElsewhereError, and asks again.
                 self._session.note_store(message.key.app, message.key.user, message.store)
-                return await self._start_admitted(message, place)
-            return await self._start_anywhere(message, place)
+                started = await self._start_admitted(message, admitted.place)
+            else:
+                started = await self._start_anywhere(message, admitted.place)
+            has_begun = True
+            return started
+        finally:
+            if admitted is not None:
+                self._admission.leave(admitted, has_begun=has_begun)
+            opening.end()
 
     async def _start_anywhere(self, message: p.StartTurn, place: GatePlace) -> p.TurnStarted:
         """Start a turn that no driver follows, in whichever store its user is."""
@@ -207,24 +219,25 @@ class TurnStarter:
             if isinstance(started, p.TurnStarted):
                 return started
             # An agent has begun to wait for the user's words, or waits no more.
-            prepared = prepared._replace(found=started.found)
+            prepared = msgspec.structs.replace(prepared, found=started.found)
 
     async def _open_and_launch(self, opening: _Opening) -> p.TurnStarted | p.FindAgain:
-        key, early = opening.key, opening.early
+        key = opening.key
         try:
             opened = await self._open(self._request(opening), partial(self._take_early, opening))
         except BaseException:
             # It is not stored: nothing runs on of what has begun.
-            for turn in early:
+            for turn in opening.early:
                 turn.task.give_up()
             raise
+        early = opening.early
         match opened:
             case p.TurnBegun():
                 if early and early[-1].ref.epoch == opened.epoch:
                     turn = early[-1]
                     turn.task.note_stored()
                 else:
-                    ref = p.TurnRef(*key, opened.epoch, generation=opened.generation)
+                    ref = p.TurnRef(key[0], key[1], opened.epoch, generation=opened.generation)
                     turn = self._launch(opening, opened, await self._tasks.version_of(ref, opened.version))
                     turn.task.note_stored()
                     # The agent first: the driver does not wait for this reply.
@@ -240,13 +253,13 @@ class TurnStarter:
         return p.TurnStarted(invocation_id=key[1], agent=turn.agent, seq=opened.seq)
 
     def _take_early(self, opening: _Opening, reply: p.EarlyOpenTurnReply) -> None:
-        place, early = opening.place, opening.early
+        place = opening.place
         # One of a version that is to be loaded begins when it is stored.
         if isinstance(reply, p.TurnBegun) and (version := self._versions.find(reply.version)) is not None:
-            if not early or early[-1].ref.epoch != reply.epoch:
-                early.append(self._launch(opening, reply, version))
+            if not opening.early or opening.early[-1].ref.epoch != reply.epoch:
+                opening.early = (*opening.early, self._launch(opening, reply, version))
             if place.keep():
-                early[-1].leave_gate = place.leave
+                opening.early[-1].leave_gate = place.leave
                 return
         place.leave()
 
@@ -320,8 +333,9 @@ class TurnStarter:
         message, config, progress = opening.message, opening.message.config, begun.progress
         if progress is not None:
             config = config.after(progress.config)
+        key, invocation_id = opening.key
         turn = RunningTurn(
-            p.TurnRef(*opening.key, begun.epoch, generation=begun.generation),
+            p.TurnRef(key, invocation_id, begun.epoch, generation=begun.generation),
             CONTROLLER if message.flow else version.routing.select(begun.authors, opening.prepared.found.caller),
             OpeningMessage(opening.event, p.StoredEvent(begun.seq, opening.raw), config),
             NEW if progress is None else Answered(progress),

@@ -23,7 +23,8 @@ class _Entry(msgspec.Struct, eq=False):
         closing: its task, while the end of the turn is on its way to the store.
         epochs: the newest in which it ran, by the generation of the log: one that was rewound may begin again under its id, with
             the first epoch.
-        openings: the requests that open it; the same turn may be asked for several times at once.
+        openings: how many requests open it; the same turn may be asked for several times at once.
+        opened: done when no request opens it any more; None: nothing waits for that.
         saving: prepares its message, for all requests that ask for it at the same time.
         fingerprint: of these requests.
         resuming: held by the request that resumes it.
@@ -33,13 +34,13 @@ class _Entry(msgspec.Struct, eq=False):
     running: RunningTurn | None = None
     closing: TurnTask | None = None
     epochs: dict[str, int] = {}
-    openings: list[OpeningTurn] = []
+    openings: int = 0
+    opened: asyncio.Future[None] | None = None
     saving: asyncio.Task[PreparedMessage] | None = None
     fingerprint: str = ""
     resuming: asyncio.Lock | None = None
     resumers: int = 0
 
-    @property
     def is_idle(self) -> bool:
         """Nothing goes on with the turn."""
         return not (self.openings or self.running or self.closing or self.saving or self.resumers)
@@ -124,9 +125,9 @@ class TurnTable:
             await entry.closing.over()
 
     def opening(self, turn: TurnKey) -> OpeningTurn:
-        """A context manager, inside whose block the turn is being opened.
+        """A request that opens the turn: from `begin` to `end`, or inside the block of a context manager.
 
-        A turn that is added before the block ends is never seen as absent.
+        A turn that is added before the end is never seen as absent.
         """
         return OpeningTurn(self._entry(turn), turn, self._drop)
 
@@ -136,9 +137,11 @@ class TurnTable:
         return entry is not None and bool(entry.openings)
 
     async def opened(self, turn: TurnKey, timeout_s: float) -> None:
-        """Wait until the requests that open the turn now are over, but at most `timeout_s` seconds."""
-        if self.is_opening(turn):
-            await asyncio.wait([opening.over() for opening in self._entries[turn].openings], timeout=timeout_s)
+        """Wait until no request opens the turn, but at most `timeout_s` seconds."""
+        entry = self._entries.get(turn)
+        if entry is not None and entry.openings:
+            entry.opened = entry.opened or asyncio.get_running_loop().create_future()
+            await asyncio.wait([entry.opened], timeout=timeout_s)
 
     @contextmanager
     def saving(
@@ -194,7 +197,7 @@ class TurnTable:
         return entry
 
     def _drop(self, turn: TurnKey, entry: _Entry) -> None:
-        if entry.is_idle and self._entries.get(turn) is entry:
+        if entry.is_idle() and self._entries.get(turn) is entry:
             del self._entries[turn]
             if not self._entries and self._emptied is not None:
                 self._emptied.set()
@@ -207,28 +210,31 @@ class OpeningTurn(msgspec.Struct, eq=False):
     _entry: _Entry
     _turn: TurnKey
     _drop: Callable[[TurnKey, _Entry], None]
-    _over: asyncio.Future[None] | None = None
 
-    def over(self) -> asyncio.Future[None]:
-        """Done when the request is over."""
-        if self._over is None:
-            self._over = asyncio.get_running_loop().create_future()
-        return self._over
+    def begin(self) -> OpeningTurn:
+        """The request begins to open the turn."""
+        self._entry.openings += 1
+        return self
 
-    def __enter__(self) -> None:
-        self._entry.openings.append(self)
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """The turn is open, or cannot be opened."""
         entry = self._entry
-        entry.openings.remove(self)
-        if self._over is not None:
-            self._over.set_result(None)
+        entry.openings -= 1
+        if entry.opened is not None and not entry.openings:
+            entry.opened.set_result(None)
+            entry.opened = None
         if entry.running is None:
             self._drop(self._turn, entry)
 
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
 
 class ClosingTurn:
-    """See TurnTable.closing. A class, as OpeningTurn: each turn enters both, and a generator costs three times as much."""
+    """See TurnTable.closing. A class: a generator costs three times as much."""
 
     __slots__ = ("_drop", "_entry", "_running")
 

@@ -61,6 +61,7 @@ class TurnTasks:
         self._counts = counts
         self._telemetry = telemetry
         self._leaves = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._left: set[TurnTask] = set()
 
     @property
@@ -73,9 +74,11 @@ class TurnTasks:
         if self._leaves or not self._table.add(turn):
             return
         self._counts["turns"] += 1
+        # Asyncio asks the kernel for the process each time that it is asked for the running loop.
+        loop = self._loop = self._loop or asyncio.get_running_loop()
         if self._telemetry.is_on:
             turn.begin_trace(self._telemetry)
-        turn.task.start(self._run(turn))
+        turn.task.start(self._run(turn), loop)
 
     async def version_of(self, ref: p.TurnRef, version: str) -> VersionParts:
         """The version of a turn that is open. Raises ClusterError when it cannot be loaded; the turn has failed then."""
@@ -139,7 +142,7 @@ class TurnTasks:
                 if turn.leave_gate is not None:
                     turn.leave_gate()
             turn.task.decide_end()
-            if not turn.runs.are_over:
+            if not turn.runs.are_over():
                 turn.runs.stop_waiting()
                 if left := turn.runs.all():
                     await version.invoker.stop(turn, left)
@@ -205,7 +208,8 @@ class TurnTasks:
         except (PluginFailedError, RequestError) as error:
             # RequestError: the event of a hook cannot be stored.
             outcome = await self._events.fail(turn, turn.agent, error)
-        if isinstance(outcome, p.Failed):
+        # By the class itself: for one that is not that of a struct `isinstance` asks its metaclass.
+        if type(outcome) is p.Failed:
             await hooks.run_failed(turn, outcome)
         return outcome
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from actors.definitions.tools.context import Actions
 from actors.errors import ArtifactError, InputSchemaError, InvalidMessageError, ModelConfigurationError
@@ -27,7 +28,7 @@ from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
 
 
-class PreparedMessage(NamedTuple):
+class PreparedMessage(msgspec.Struct, frozen=True):
     """A message that can be stored.
 
     Attributes:
@@ -67,9 +68,10 @@ class UserMessages:
     def plain(self, message: p.StartTurn, content: Content) -> PreparedMessage | None:
         """A message for which nothing has to be done before it is stored; None for any other: see `prepare`."""
         answers = messages.answers(content)
-        if answers or self._needs_agent or self._takes_words(message, answers) or saves(message, content):
+        if answers or self._needs_agent() or self._takes_words(message, answers) or saves(message, content):
             return None
-        return PreparedMessage(NOTHING_FOUND, content) if self._topology.root.input_schema is None else None
+        root = self._versions.current.routing.topology.root
+        return PreparedMessage(NOTHING_FOUND, content) if root.input_schema is None else None
 
     async def prepare(self, message: p.StartTurn, content: Content) -> PreparedMessage:
         """Do everything that comes before the message is stored; nothing when its turn is there already.
@@ -83,7 +85,7 @@ class UserMessages:
             return plain
         answers = messages.answers(content)
         takes_words = self._takes_words(message, answers)
-        if answers or takes_words or self._needs_agent or saves(message, content):
+        if answers or takes_words or self._needs_agent() or saves(message, content):
             found = await self._look_ahead(message, content, answers, takes_words=takes_words)
         else:
             found = NOTHING_FOUND
@@ -144,7 +146,6 @@ class UserMessages:
     def _topology(self) -> Topology:
         return self._versions.current.routing.topology
 
-    @property
     def _needs_agent(self) -> bool:
         """Some agents cannot run here, or plugins want to know the agent of a message."""
         version = self._versions.current
@@ -155,7 +156,7 @@ class UserMessages:
 
         Other turns may run before this one and change the answer, so the agent is selected when the turn is open.
         """
-        if not self._needs_agent:
+        if not self._needs_agent():
             return ""
         return CONTROLLER if message.flow else select_agent(self._topology, found.authors, found.caller).agent
 

@@ -75,15 +75,15 @@ def turns_that_were_cancelled_stay_in_line() -> AbstractContextManager[object]:
 
 def those_who_come_late_overtake() -> AbstractContextManager[object]:
     """A turn that comes when there is room is opened at once, before those that wait and were not let in yet."""
-    enter: Any = TurnGate.enter
+    enter: Any = TurnGate.enter_at_once
 
-    async def at_once(self: TurnGate, turn: TurnKey) -> GatePlace:
+    def at_once(self: TurnGate, turn: TurnKey, now_s: float) -> GatePlace | None:
         if len(self._inside) <= self._at_once and self._waiting:
-            return self._let_in()
-        place: GatePlace = await enter(self, turn)
+            return self._let_in(now_s)
+        place: GatePlace | None = enter(self, turn, now_s)
         return place
 
-    return mock.patch.object(TurnGate, "enter", at_once)
+    return mock.patch.object(TurnGate, "enter_at_once", at_once)
 
 
 def turns_that_are_there_are_refused() -> AbstractContextManager[object]:
@@ -148,15 +148,7 @@ def sessions_have_the_weight_of_their_user() -> AbstractContextManager[object]:
 
 def what_one_user_leaves_of_its_row_is_taken_from_the_next() -> AbstractContextManager[object]:
     """A row that ends early, since nothing more of the user waits, counts on for the user after it."""
-    remove: Any = FairQueue._remove
-
-    def counting(self: FairQueue[Any], item: object) -> object:
-        before = self._in_a_row
-        owners = remove(self, item)
-        self._in_a_row = before
-        return owners
-
-    return mock.patch.object(FairQueue, "_remove", counting)
+    return mock.patch.object(FairQueue, "_end_row")
 
 
 def a_user_that_has_had_its_row_stays_first() -> AbstractContextManager[object]:

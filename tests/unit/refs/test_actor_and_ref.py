@@ -131,6 +131,26 @@ async def test_a_reply_of_another_kind_is_an_error() -> None:
         await MoodyRef(_Fixed(encode(p.News()))).ask(p.Stop())
 
 
+@pytest.mark.parametrize("last", [p.TurnInLine(), p.TurnJoined(agent="root")])
+async def test_the_last_reply_is_what_it_says_whatever_came_before_it(last: p.Message) -> None:
+    told: list[p.Message] = []
+    asked = p.OpenTurn(key=KEY, invocation_id="e-1", event=b"")
+    reply: Any = await MoodyRef(_Telling(encode(p.TurnInLine()), encode(last)))._ask(asked, p.Message, early=told.append)
+    assert (told, reply) == ([p.TurnInLine()], last)
+
+
+class _Telling:
+    """A link to an actor that replies early, and then once more."""
+
+    def __init__(self, early: bytes, last: bytes) -> None:
+        self._replies = early, last
+
+    async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
+        assert early is not None
+        early(self._replies[0])
+        return self._replies[1]
+
+
 class _Fixed:
     """A link to an actor that always replies the same."""
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors import Content, FunctionResponse, LlmAgent, LongRunningFunctionTool, Part, SequentialAgent
@@ -272,8 +273,8 @@ def asked(**more: object) -> p.StartTurn:
     ("message", "prepared", "is_checked"),
     [
         (asked(), PLAIN, False),
-        (asked(), PLAIN._replace(answers=("c1",)), True),
-        (asked(), PLAIN._replace(actions=Actions()), True),
+        (asked(), msgspec.structs.replace(PLAIN, answers=("c1",)), True),
+        (asked(), msgspec.structs.replace(PLAIN, actions=Actions()), True),
         (asked(state_delta={"mood": "good"}), PLAIN, True),
         (asked(config=RunConfig(custom_metadata={"from": "the web"})), PLAIN, True),
         (asked(fingerprint="abc"), PLAIN, True),

@@ -58,7 +58,7 @@ async def test_who_asks_for_a_turn_that_is_being_closed_waits_for_its_task() -> 
 
     table.add(turn)
     await table.closed(TURN)
-    turn.task.start(run())
+    turn.task.start(run(), asyncio.get_running_loop())
     await settled()
     waiting = asyncio.create_task(table.closed(TURN))
     await settled()

@@ -112,7 +112,8 @@ def flat(*children: AgentNode, root: AgentNode | None = None) -> Topology:
 @given(topologies(), st.lists(names, max_size=20))
 def test_the_authors_that_a_scan_passes_over_as_unknown_come_with_the_selection(tree: Topology, log: list[str]) -> None:
     authors = by_recency(log)
-    selected, unknown = select_agent(tree, authors)
+    selection = select_agent(tree, authors)
+    selected, unknown = selection.agent, selection.unknown_authors
     newer = authors[: authors.index(selected)] if selected in authors and may_keep_the_turn(tree, selected) else authors
     assert unknown == tuple(author for author in newer if tree.find(author) is None)
     assert select_agent(tree, deciding(tree, authors)).unknown_authors == unknown
