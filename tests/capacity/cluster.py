@@ -8,6 +8,7 @@ from random import Random
 
 import msgspec
 
+from actors.rules.capacity.opening_window import least_opened
 from tests.capacity.gates import TurnGate
 from tests.capacity.queues import CommitLog, Cores, Gate, Process, Script, SimulatedTime, Step
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, UnitCosts, shares_s
@@ -120,7 +121,8 @@ class Deployed:
         self.webs, self.runners, self.sessions, self.agents = (placed[part] for part in (WEB, RUNNER, SESSION, AGENT))
         self.stores = [self._hosting(STORE, each.process.cores, each.node, each.process.interpreter) for each in self.sessions]
         self.logs = [self._log(number) for number in range(cluster.shards)]
-        self.gates = [TurnGate(time) for _ in self.runners]
+        at_once = least_opened(cluster.shards, cluster.runners)
+        self.gates = [TurnGate(time, at_once) for _ in self.runners]
 
     def hop(self, origin: Hosting, target: Hosting) -> Step:
         """A message's way."""
