@@ -41,6 +41,7 @@ from actors.interfaces.context import SupervisorContext
 from actors.interfaces.model import Model
 from actors.interfaces.run_facts import RunFacts, enter_run
 from actors.messages import protocol as p
+from actors.messages.codec import encode
 from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
@@ -56,6 +57,9 @@ STOP_S = 0.5
 
 MAX_STOPPED = 1_000
 """How many runs an actor remembers that were stopped while it did not run them."""
+
+_BEGUN = encode(p.Ack())
+"""Tells a Runner that a run is under way."""
 
 _SUPERVISORS: Mapping[str, Callable[[AgentSpec, SupervisorContext], Coroutine[Any, Any, p.AnyOutcome]]] = {
     "custom": run_custom,
@@ -131,7 +135,7 @@ class AgentActor(Actor):
         try:
             if message.tells_begun:
                 # It has come to its turn beside all others of this process.
-                owed.give_early(p.Ack())
+                owed.replies.reply_early(_BEGUN)
             owed.give(await self._outcome(run, message))
         except asyncio.CancelledError:
             owed.give(p.Cancelled(agent=self._spec.name))
@@ -170,20 +174,22 @@ class AgentActor(Actor):
             outcome = await self._fail(run, error, message.node.again if message.node is not None else None)
         finally:
             run.telemetry.end_run()
-        said: dict[str, Any] = {}
-        if isinstance(outcome, p.Finished):
-            said = {"closed": run.writer.has_closed, "output": run.output_of(outcome)}
-        elif isinstance(outcome, p.Transfer):
-            said = {"events": run.writer.along.events if run.writer.along is not None else ()}
-        return msgspec.structs.replace(
+        writer = run.writer
+        outcome = msgspec.structs.replace(
             outcome,
             # A supervisor returns the outcome of the child that failed below it: its name is what the driver reports.
             agent=outcome.agent or self._spec.name,
             llm_calls=run.llm_budget.used,
-            escalated=outcome.escalated or run.writer.has_escalated,
-            state_seq=run.writer.state_seq,
-            **said,
+            escalated=outcome.escalated or writer.has_escalated,
+            state_seq=writer.state_seq,
         )
+        # Nothing else refers to it yet.
+        if isinstance(outcome, p.Finished):
+            msgspec.structs.force_setattr(outcome, "closed", writer.has_closed)
+            msgspec.structs.force_setattr(outcome, "output", run.output_of(outcome))
+        elif isinstance(outcome, p.Transfer):
+            msgspec.structs.force_setattr(outcome, "events", writer.along.events if writer.along is not None else ())
+        return outcome
 
     def _behave(self, run: Invocation, message: p.Invoke) -> Coroutine[Any, Any, p.AnyOutcome]:
         if run.done and message.work is None and not isinstance(run, GraphInvocation) and (failed := known_failure(run)):

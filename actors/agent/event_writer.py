@@ -127,16 +127,14 @@ class EventWriter:
         """Store events together that plugins do not see: otherwise like `emit_all`."""
         self._refuse_if_stopped()
         temp: StateDelta = {}
+        changes: dict[int, StateDelta] = {}
         complete: list[Event] = []
-        changes: list[StateDelta] = []
         raws: list[bytes] = []
         for event in events:
-            changed = _NO_CHANGES
             if event.actions.state_delta:
-                event, changed = _without_temp_keys(event, temp)
+                event, changes[len(complete)] = _without_temp_keys(event, temp)
             event = self.addressed(event)
             complete.append(event)
-            changes.append(changed)
             raws.append(encoded(event, self._spec.limits))
         if self._partials is not None:
             await self._partials.flush()
@@ -148,8 +146,9 @@ class EventWriter:
         has_more = self.calls or self._failed_calls or self._notes
         appended = await (self._append(append) if has_more else self._session.append(append))
         self._counts["events"] += len(complete)
-        seq, before_seq = appended.first_seq, appended.state_seq
-        for event, raw, changed in zip(complete, raws, changes, strict=True):
+        before_seq = appended.state_seq
+        for place, event in enumerate(complete):
+            seq, raw, changed = appended.first_seq + place, raws[place], changes.get(place, _NO_CHANGES)
             # Nothing else refers to it yet: see `addressed`.
             msgspec.structs.force_setattr(event, "seq", seq)
             self._take_in_stored(event, raw, changed, before_seq)
@@ -157,8 +156,8 @@ class EventWriter:
                 # After the end there is no transfer.
                 self.along = self.along or EventsAlong()
                 self.along.add(p.StoredEvent(seq, raw), changes_state=bool(changed))
-            before_seq = seq if changed else before_seq
-            seq += 1
+            if changed:
+                before_seq = seq
         return complete
 
     async def _deliver(self, event: Event) -> Event:

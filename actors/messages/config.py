@@ -40,6 +40,7 @@ MAX_AMOUNT = 2**53
 """The largest limit: every reader of JSON has whole numbers up to there."""
 
 _BUDGETS = ("budget", "session_budget", "user_daily_budget", "app_daily_budget")
+_NO_BUDGETS = (None,) * (len(_BUDGETS) + 1)
 
 
 class Budget(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,12 +155,9 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise _wrong_type("save_input_blobs_as_artifacts", "a bool", self.save_input_blobs_as_artifacts)
         if self.custom_metadata is not None and type(self.custom_metadata) is not dict:
             raise _wrong_type("custom_metadata", "a dict or None", self.custom_metadata)
-        for name in _BUDGETS:
-            if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
-                raise _wrong_type(name, "a Budget or None", budget)
-        agents = self.agent_budgets or {}
-        if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
-            raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
+        # Each process that a turn goes through decodes its options, and most have no budgets.
+        if (self.budget, self.session_budget, self.user_daily_budget, self.app_daily_budget, self.agent_budgets) != _NO_BUDGETS:
+            self._check_budgets()
         if self.model_input_context is not None:
             msgspec.structs.force_setattr(self, "model_input_context", _contents(self.model_input_context))
         if self.streaming not in _STREAMING:
@@ -172,6 +170,14 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
             raise ValueError(f"RunConfig.timeout must be more than 0 seconds or None, not {self.timeout}")
         if self.custom_metadata and (wrong := flaw(self.custom_metadata)) is not None:
             raise ValueError(f"RunConfig.custom_metadata cannot be stored: {wrong}")
+
+    def _check_budgets(self) -> None:
+        for name in _BUDGETS:
+            if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
+                raise _wrong_type(name, "a Budget or None", budget)
+        agents = self.agent_budgets or {}
+        if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
+            raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
 
     @property
     def budgets(self) -> list[Budget]:

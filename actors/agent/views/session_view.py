@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -144,7 +144,9 @@ class AgentView:
             user_event: the event of the message, if it was decoded already.
         """
         turn = message.turn
-        events = following([*message.before, message.user_event, *message.after], self.seq)
+        events: Sequence[StoredEvent] | None = (message.user_event,)
+        if message.before or message.after or message.user_event.seq != self.seq + 1:
+            events = following([*message.before, message.user_event, *message.after], self.seq)
         if events is None or not (self._is_new or self.generation == turn.generation):
             return False
         self.generation = turn.generation

@@ -62,8 +62,8 @@ class ViewMemory:
             # All agents of a deployment have the same limits, and come after the process.
             self._of_turns = CacheEviction(max_bytes, IDLE_S)
             self._of_tools = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
-        _, branch, _ = key
-        return self._of_turns if tool_root(branch) is None else self._of_tools
+        branch = key[1]
+        return self._of_turns if branch is None or tool_root(branch) is None else self._of_tools
 
 
 class SessionViews:

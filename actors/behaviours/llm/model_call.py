@@ -102,11 +102,8 @@ class ModelCall:
         self._tools = tools
         self._keep_output = keep_output
         self._interim = InterimWords(spec, context.done) if keep_output is not None and context.node_path else None
-        self._planner = spec.llm.planner
-        self._after = spec.llm.after_model
-        self._on_error = spec.llm.on_model_error
         # Most agents have no code that would see it.
-        self._needs_context = bool(self._requests.is_changed or self._after or self._on_error)
+        self._needs_context = self._requests.is_changed or spec.llm.has_model_callbacks
         self._needs_actions = self._needs_context or keep_output is not None
 
     async def run(self) -> Event | None:
@@ -193,14 +190,15 @@ class ModelCall:
             if is_cancellation(error):
                 raise
             self._note_failed(request, error, loop.time() - began_s)
-            replaced = await first_result(self._on_error, context, request, error)
+            replaced = await first_result(self._spec.llm.on_model_error, context, request, error)
             if replaced is None:
                 raise
             response = self._replacement(replaced)
-        if not self._after:
+        after = self._spec.llm.after_model
+        if not after:
             return response, answered
         draft = draft_of_response(response)
-        replaced = await first_result(self._after, context, draft)
+        replaced = await first_result(after, context, draft)
         return self._replacement(draft if replaced is None else replaced), answered
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
@@ -209,10 +207,11 @@ class ModelCall:
 
     def _planned(self, response: LlmResponse, context: CallbackContext) -> LlmResponse:
         """Return the response with the parts that the agent's planner makes of it."""
-        if self._planner is None or response.content is None:
+        planner = self._spec.llm.planner
+        if planner is None or response.content is None:
             return response
         draft = draft_of_content(response.content)
-        parts = self._planner.process_planning_response(context, list(draft.parts))
+        parts = planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
     def _generate(self, allowed: AllowedCall, event_id: str) -> Coroutine[Any, Any, LlmResponse]:
@@ -229,7 +228,8 @@ class ModelCall:
     async def _answer(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
         name, stream = self._model.name, self._context.streaming
         answer = model_answer.ModelAnswer(name)
-        pieces = _Pieces() if self._planner is not None else None
+        planner = self._spec.llm.planner
+        pieces = _Pieces() if planner is not None else None
         with self._context.telemetry.model_call(allowed.request, name, stream=stream) as call:
             async with allowed.responses(stream=stream) as responses:
                 async for response in responses:
@@ -237,8 +237,8 @@ class ModelCall:
                     if getattr(response, "partial", False):
                         answer.add_partial()
                         content = model_answer.partial_content(response.content, name, self._spec.limits.max_inline_bytes)
-                        if content is not None and self._planner is not None and pieces is not None:
-                            content = pieces.planned(content, self._planner)
+                        if content is not None and planner is not None and pieces is not None:
+                            content = pieces.planned(content, planner)
                         await self._context.emit(Event(id=event_id, content=content, partial=True))
                     else:
                         answer.add_complete(response)

@@ -16,8 +16,7 @@ from actors.messages.json_types import JsonValue
 
 def output_keeper(spec: AgentSpec) -> KeepOutput | None:
     """Return the function that keeps an agent's output; None for an agent whose output is kept nowhere and has no schema."""
-    is_kept = spec.llm.output_key or spec.llm.output_type is not None
-    return partial(_keep, spec.llm_agent) if is_kept else None
+    return partial(_keep, spec.llm_agent) if spec.llm.keeps_output else None
 
 
 def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:

@@ -9,10 +9,11 @@ from actors.behaviours.llm.prompt import Prompt
 from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext
+from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages.llm.drafts import ContentDrafts, own_contents
 from actors.messages.llm.fields import GenerateContentConfig
-from actors.messages.llm.model import LlmRequest
+from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 
 
 class RequestBuilder:
@@ -28,13 +29,11 @@ class RequestBuilder:
     """
 
     def __init__(self, spec: AgentSpec, prompt: Prompt, tools: ToolCalls) -> None:
-        self._agent = spec.llm
-        self._name = spec.name
+        self._spec = spec
         self._prompt = prompt
         self._tools = tools
-        self._changing, self._hidden = tools.given.changing, tools.given.hidden
         # Others are not copied: a long conversation stands in one list for all requests.
-        self.is_changed = bool(self._changing or self._agent.planner or self._agent.before_model)
+        self.is_changed = bool(tools.given.changing or spec.llm.planner or spec.llm.before_model)
 
     async def build(self, context: CallbackContext | None) -> LlmRequest:
         """Return the request as callbacks get it. It has to be settled when they have changed it.
@@ -42,19 +41,16 @@ class RequestBuilder:
         Args:
             context: of those that change it; None only where nothing does.
         """
-        agent, tools, schema = self._agent, self._tools.own, self._agent.output_type
-        declared = {
-            name: declaration
-            for name, tool in tools.items()
-            if name not in self._hidden and (declaration := tool.declaration()) is not None
-        }
+        agent, tools = self._spec.llm, self._tools.own
+        schema = agent.output_type
+        declared = _declared(self._tools.given) if tools else {}
         contents = await self._prompt.contents()
         instruction = self._prompt.fixed_instruction
         if instruction is None:
             instruction = await self._prompt.system_instruction()
         request = LlmRequest(
             model=agent.model,
-            agent=self._name,
+            agent=self._spec.name,
             contents=ContentDrafts(contents) if self.is_changed else contents,
             tools=list(declared.values()),
             config=GenerateContentConfig(agent.config, system_instruction=instruction),
@@ -69,7 +65,7 @@ class RequestBuilder:
         # The agent's configuration is not to be changed with the request.
         request.config = GenerateContentConfig.of(request.config)
         request.tools_dict.update((name, tools[name]) for name in declared)
-        for tool in self._changing:
+        for tool in self._tools.given.changing:
             await tool.process_request(request, context)
         return request
 
@@ -86,3 +82,12 @@ class RequestBuilder:
         request.contents = contents.settled() if isinstance(contents, ContentDrafts) else own_contents(contents)
         request.config = GenerateContentConfig.of(request.config)
         self._tools.by_name = {**self._tools.own, **cast(Mapping[str, Tool], request.tools_dict)}
+
+
+def _declared(tools: OwnTools) -> dict[str, FunctionDeclaration]:
+    """The tools as models see them, by name, without those that others show them."""
+    return {
+        name: declaration
+        for name, tool in tools.by_name.items()
+        if name not in tools.hidden and (declaration := tool.declaration()) is not None
+    }

@@ -46,16 +46,18 @@ def run_llm(
 class LlmRun:
     """The steps of one run: each is a model call and the tools that the model calls."""
 
+    _has_asked = False
+
     def __init__(self, spec: AgentSpec, model: Model, context: Context, compactor: Compactor | None = None) -> None:
-        self._finish = FinishTaskTool(spec.llm.output_type) if spec.llm.is_task else None
+        agent = spec.llm
+        finish = self._finish = FinishTaskTool(agent.output_type) if agent.is_task else None
         self._spec = spec
         self._context = context
-        self._asks_for_more = context.run_config.asks_for_more
-        self._tools = ToolCalls(spec, context, own_tools(spec, self._finish, asks_for_more=self._asks_for_more))
+        self._asks_for_more = asks_for_more = context.run_config.asks_for_more
+        tools = self._tools = ToolCalls(spec, context, own_tools(spec, finish, asks_for_more=asks_for_more))
         self._compactor = compactor
-        self._has_asked = False
-        self._keep_output = output_keeper(spec) if self._finish is None else None
-        self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), self._tools, self._keep_output)
+        keep = self._keep_output = output_keeper(spec) if agent.keeps_output and finish is None else None
+        self._model_call = ModelCall(spec, model, context, AgentPrompt(spec, context), tools, keep)
 
     def begin(self) -> Coroutine[Any, Any, AnyOutcome]:
         """The run from its beginning to its end, when the user has said something."""

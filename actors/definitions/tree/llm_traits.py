@@ -31,6 +31,8 @@ class LlmTraits:
         config: its `generate_content_config`.
         model: the name that its requests have; "" for a model object without one.
         before_model, after_model, on_model_error, after_agent: its hooks.
+        has_model_callbacks: it has hooks of the first three kinds.
+        keeps_output: its answers are kept in the state, or have a form.
         instruction: the whole system instruction; None where it has to be filled in for each request.
     """
 
@@ -40,9 +42,11 @@ class LlmTraits:
         "before_model",
         "code_executor",
         "config",
+        "has_model_callbacks",
         "include_contents",
         "instruction",
         "is_task",
+        "keeps_output",
         "model",
         "on_model_error",
         "output_key",
@@ -71,6 +75,8 @@ class LlmTraits:
         self.before_model = hooks("before_model_callback")
         self.after_model = hooks("after_model_callback")
         self.on_model_error = hooks("on_model_error_callback")
+        self.has_model_callbacks = bool(self.before_model or self.after_model or self.on_model_error)
+        self.keeps_output = bool(self.output_key) or self.output_type is not None
         self.after_agent = hooks("after_agent_callback")
         self.instruction = _whole_instruction(agent, global_instruction, menu)
 

@@ -110,9 +110,10 @@ class History:
         if event.actions.compaction is not None:
             self._summarise(event)
             return False
-        own_calls = self._compiler.own_calls
-        is_reused = bool(own_calls) and any(call.id in own_calls for call in event.function_calls())
-        self._has_reused_ids = self._has_reused_ids or is_reused
+        is_reused = False
+        if own_calls := self._compiler.own_calls:
+            is_reused = any(call.id in own_calls for call in event.function_calls())
+            self._has_reused_ids = self._has_reused_ids or is_reused
         entry = self._compiler.entry(event)
         if self._asked or event.actions.requested_inputs:
             self._note_inputs(event, entry)
@@ -123,7 +124,6 @@ class History:
         if self._summaries is not None and entry.responses and (again := self._summaries.brought_back(entry)):
             self._entries += again
             self._is_arranged = False
-        before = self._entries[-1] if self._entries else None
         self._entries.append(entry)
         if not self._is_arranged:
             return True
@@ -131,7 +131,7 @@ class History:
             # No agent makes such an event, but a log may have been imported. It can change any earlier content.
             self._is_arranged = False
         elif entry.responses:
-            self._add_responses(before, entry)
+            self._add_responses(entry)
         else:
             self._newest_start = len(self._contents)
             if entry.calls:
@@ -171,7 +171,8 @@ class History:
             if call_id in entry.long_running:
                 self._waiting[call_id] = event.invocation_id
 
-    def _add_responses(self, before: Entry | None, entry: Entry) -> None:
+    def _add_responses(self, entry: Entry) -> None:
+        before = self._entries[-2] if len(self._entries) > 1 else None
         responses = {response.id: response for response in entry.responses if response.id}
         if before is None or not set(responses) <= set(before.calls):
             self._is_arranged = False
