@@ -54,20 +54,21 @@ class DirectLink:
         Besides, it raises ActorLostError when the process lives and could not be reached for `restart_timeout_s`, or for 60 s
         where that is 0.
         """
-        patience_s = self._restart_timeout_s or PATIENCE_S
         first: Awaitable[bytes] | None = None
-        call = self._peer.call(raw, self._slot, early)
-        if call is not None:
+        channel = self._peer.open_channel()
+        if channel is not None:
             # Nearly every message goes this way, and through as few functions as it can.
+            call = ChannelCall(raw, self._slot, 0, channel, early)
             try:
-                return await call.reply()
+                return await channel.submit(call)
             except ConnectionLostError as error:
-                first = self._peer.replied(call, patience_s, error)
+                first = self._peer.replied(call, self._restart_timeout_s or PATIENCE_S, error)
             except HandlerFailedError as error:
                 raise host_failed(self.name, error) from error
             except BaseException:
-                call.owner.abandon(call)
+                channel.abandon(call)
                 raise
+        patience_s = self._restart_timeout_s or PATIENCE_S
         return await delivered(
             lambda: self._peer.deliver(raw, self._slot, patience_s, early),
             self.name,
@@ -105,12 +106,10 @@ class Peer:
         if self._channel is None:
             self._channel = self._connections.to(endpoint)
 
-    def call(self, raw: bytes, slot: int, early: EarlyReply | None) -> ChannelCall | None:
-        """The call of a message for which nothing has to be asked or waited for: there is a connection. None: see `deliver`."""
+    def open_channel(self) -> Channel | None:
+        """The way of a message for which nothing has to be asked or waited for: there is a connection. None: see `deliver`."""
         channel = self._channel
-        if channel is None or self._detour is not None or not channel.is_connected:
-            return None
-        return channel.call(raw, slot, early)
+        return channel if channel is not None and self._detour is None and channel.is_connected else None
 
     async def deliver(self, raw: bytes, slot: int, patience_s: float, early: EarlyReply | None = None) -> bytes:
         """Send a message and return the reply.

@@ -58,11 +58,10 @@ class ServedClient:
 
     def run(self, request: RequestToRun) -> None:
         """Begin to work on a request."""
-        number, replies = request.number, _Replies(self, request.number)
-        if self._quick is None or self._not_begun:
-            # Those before it come first.
-            answer = None
-        else:
+        number, answer = request.number, None
+        replies = _Replies(self, number)
+        # Those before it come first.
+        if self._quick is not None and not self._not_begun:
             try:
                 answer = self._quick(request.raw, request.slot, replies)
             except Exception as error:

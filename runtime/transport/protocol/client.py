@@ -198,10 +198,9 @@ class ClientSide(Generic[R]):
         return request
 
     def _acknowledge(self, number: int, size: int) -> None:
-        numbers = self._unacknowledged
-        numbers.append(number)
-        self._unacknowledged_bytes += size
-        if len(numbers) >= ACK_REPLIES or self._unacknowledged_bytes >= ACK_BYTES:
+        self._unacknowledged.append(number)
+        self._unacknowledged_bytes = waiting_bytes = self._unacknowledged_bytes + size
+        if waiting_bytes >= ACK_BYTES or len(self._unacknowledged) >= ACK_REPLIES:
             self._write_acknowledgements()
 
     def _write_acknowledgements(self) -> None:

@@ -50,31 +50,31 @@ class FrameReader:
     def next_frame(self) -> tuple[int, int, int, bytes] | None:
         """The kind, number, slot and payload of the next frame; None until more is read. Raises ProtocolError."""
         while True:
-            start, size = self._start, self._size
+            start = self._start
             begin = start + _HEADER_BYTES
-            if size < begin:
+            if self._size < begin:
                 if self._later_bytes and self._gather(_HEADER_BYTES):
                     continue
-                if size == start and not self._later:
+                if self._size == start and not self._later:
                     self._data, self._size, self._start = b"", 0, 0
                 return None
             data = self._data
             length, kind, number, slot = _read_header(data, start)
-            if length > MAX_PAYLOAD:
-                raise ProtocolError(f"a frame says that it has {length} bytes, and {MAX_PAYLOAD} are allowed")
             end = begin + length
-            if size < end:
+            if self._size < end or length > MAX_PAYLOAD:
+                if length > MAX_PAYLOAD:
+                    raise ProtocolError(f"a frame says that it has {length} bytes, and {MAX_PAYLOAD} are allowed")
                 if self._gather(_HEADER_BYTES + length):
                     continue
                 return None
             self._start = end
-            payload = data[begin:end]
+            if kind != _PIECE and not self._pieces:
+                return kind, number, slot, data[begin:end]
             if kind == _PIECE:
-                self._keep_piece(number, payload)
-            elif self._pieces and kind in _MAY_BE_LONG:
-                return kind, number, slot, self._whole(number, payload)
+                self._keep_piece(number, data[begin:end])
             else:
-                return kind, number, slot, payload
+                payload = data[begin:end]
+                return kind, number, slot, self._whole(number, payload) if kind in _MAY_BE_LONG else payload
 
     def _gather(self, size: int) -> bool:
         """Have so many bytes stand in one piece, if they are there."""

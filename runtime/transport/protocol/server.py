@@ -235,7 +235,7 @@ class ServerSide:
             reply.long = outbox.put_long(reply.kind, number, payload)
         else:
             outbox.put_frames(HEADER.pack(len(payload), reply.kind, number, 0) + payload)
-            reply.long, reply.end = None, outbox.short_written_bytes + outbox.short_bytes
+            reply.end = outbox.short_written_bytes + outbox.short_bytes
 
     def reply_early(self, number: int, payload: bytes) -> None:
         """The handler of a request goes on, and sends this before."""
