@@ -65,15 +65,19 @@ class Admission:
     def first(self, message: OpenTurn, app_state: JsonMapping, user_state: JsonMapping) -> None:
         """Check a turn with which its session is to be created."""
         check_event(USER, len(message.event), self._limits)
-        self.new(message.key, without_temp(message.state_delta), app_state, user_state)
-        self.temp({}, only_temp(message.state_delta))
+        delta = message.state_delta
+        self.new(message.key, without_temp(delta) if delta else delta, app_state, user_state)
+        if delta:
+            self.temp({}, only_temp(delta))
 
     def new(self, key: SessionKey, delta: JsonMapping, app_state: JsonMapping, user_state: JsonMapping) -> None:
         """Check a session that is to be created with that state, by prefixed keys."""
-        checked_id("app name", key.app)
-        checked_id("user id", key.user)
-        checked_id("session id", key.session)
-        self._state(key, scopes.Scopes({}, dict(user_state), dict(app_state), {}), delta, len(encode(delta)))
+        if not are_ids(key.app, key.user, key.session):
+            checked_id("app name", key.app)
+            checked_id("user id", key.user)
+            checked_id("session id", key.session)
+        if delta:
+            self._state(key, scopes.Scopes({}, dict(user_state), dict(app_state), {}), delta, len(encode(delta)))
 
     def temp(self, known: JsonMapping, delta: StateDelta) -> None:
         """Check a change of a turn's `temp:` state, keys without prefix."""
