@@ -70,14 +70,12 @@ class GroupCommit:
     def _add(self, request: WriteRequest) -> None:
         self._waiting.append(request)
         self.pending.add(request)
-        if self._writer is None:
-            self._begin()
+        self._begin()
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
         self._is_reverted = True
-        if self._writer is None:
-            self._begin()
+        self._begin()
 
     def refuse(self, key: SessionKey, error: Exception) -> None:
         """Fail all requests of a session that are not on disk, and later ones until `clear_failure`."""
@@ -86,7 +84,9 @@ class GroupCommit:
             self._fail(request, error)
 
     def _begin(self) -> None:
-        self._writer = asyncio.get_running_loop().create_task(self._write_all())
+        # It may have ended without a step: whoever ends the event loop cancels it.
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -97,7 +97,7 @@ class GroupCommit:
 
         What is submitted meanwhile is not waited for: under load there is always something.
         """
-        if self._writer is None:
+        if self._writer is None or self._writer.done():
             return
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushing.append(flushed)
@@ -110,12 +110,6 @@ class GroupCommit:
             await asyncio.wait([self._writer])
 
     async def _write_all(self) -> None:
-        try:
-            await self._write_on()
-        finally:
-            self._writer = None
-
-    async def _write_on(self) -> None:
         while self._waiting or self._is_reverted or self._flushing:
             if self._is_reverted:
                 await self._take_back()

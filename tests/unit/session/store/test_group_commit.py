@@ -154,6 +154,19 @@ async def test_who_waits_may_be_cancelled_but_the_writing_goes_on() -> None:
     assert disk.stored == [(KEYS[0], 1), (KEYS[0], 2)]
 
 
+async def test_a_writer_that_is_cancelled_before_its_first_step_leaves_what_waits_to_the_next_one() -> None:
+    disk = Disk()
+    commits = GroupCommit(disk.commit)
+    before = asyncio.all_tasks()
+    first = commits.submit(KEYS[0], [write(KEYS[0], 1)])
+    (writer,) = asyncio.all_tasks() - before
+    writer.cancel()
+    await asyncio.wait([writer])
+    async with asyncio.timeout(10):
+        await asyncio.gather(first, commits.submit(KEYS[1], [write(KEYS[1], 2)]))
+    assert disk.transactions == [[1, 2]]
+
+
 async def test_there_may_be_nothing_to_flush() -> None:
     await GroupCommit(Disk().commit).flush()
 
