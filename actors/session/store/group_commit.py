@@ -84,7 +84,7 @@ class GroupCommit:
             self._fail(request, error)
 
     def _begin(self) -> None:
-        # It may have ended without a step: whoever ends the event loop cancels it.
+        # It may have ended before its first step: the end of an event loop cancels all tasks.
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
