@@ -62,7 +62,8 @@ async def test_an_author_that_is_not_in_the_tree_is_named_in_a_warning(build: Bu
     with caplog.at_level(logging.WARNING):
         events, _ = await fixture.run()
     assert [event.author for event in events] == ["a"]
-    assert [record.getMessage() for record in caplog.records] == [
+    # A busy machine may be told of as well.
+    assert [record.getMessage() for record in caplog.records if "author" in record.getMessage()] == [
         "author 'gone' of the log is not in the agent tree: looking at older events"
     ]
 
