@@ -48,7 +48,6 @@ KEPT = 256
 _NUMBERS = "Q"
 """Eight bytes for each number in an array."""
 
-_ANYWHERE = Placement()
 _NO_FIELDS: JsonObject = {}
 
 
@@ -302,9 +301,7 @@ class _Packer:
         if number is None:
             number = self._number(agent, model, tuple(key), code)
         placement = values["placement"]
-        # Ten times as fast as pydantic compares, and most agents may live anywhere.
-        is_anywhere = placement.__dict__ == _ANYWHERE.__dict__
-        return AgentRow(number, data, _NO_FIELDS if is_anywhere else placement.model_dump(exclude_defaults=True))
+        return AgentRow(number, data, _NO_FIELDS if placement.is_default else placement.model_dump(exclude_defaults=True))
 
     def _number(self, agent: BaseAgent, model: str | Model, key: tuple[Hashable, ...], fields: Sequence[str]) -> int:
         """The number of an agent's code with its model, which was not met before with that code."""
