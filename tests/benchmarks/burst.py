@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from itertools import count
@@ -17,11 +16,11 @@ from actors import LlmAgent
 from actors.errors import RaygroveError
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median, percentile
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.sessions import DelayedModel
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, SENTENCE, instant_agent, run_load, runtime
+from tests.support.machine.process_use import cpu_s, pids_of
 
 NAME = "burst"
 
@@ -100,21 +99,13 @@ async def burst(rt: Runtime, conversations: int, over_s: float = 0.0) -> BurstRe
         else:
             latencies_ms.append((time.perf_counter() - began_s - due_s) * 1_000)
 
-    pids = await _pids(rt)
+    pids = await pids_of(rt)
     before_s = {who: cpu_s(pid) for who, pid in pids.items()}
     began_s = time.perf_counter()
     await asyncio.gather(*(converse(number) for number in range(conversations)))
     # A process that was lost meanwhile has no clock any more.
-    lives = {who: pid for who, pid in (await _pids(rt)).items() if pids[who] == pid}
+    lives = {who: pid for who, pid in (await pids_of(rt)).items() if pids[who] == pid}
     return BurstResult(latencies_ms, failures, {who: cpu_s(pid) - before_s[who] for who, pid in lives.items()})
-
-
-async def _pids(rt: Runtime) -> dict[str, int]:
-    """The processes, each once."""
-    seen = await rt.aio.statistics()
-    pids = {"driver": os.getpid(), "Session actor": seen.session.pid, "Runner": seen.runner.pid}
-    pids |= {f"agent {name}": agent.pid for name, agent in seen.agents.items()}
-    return {who: pid for who, pid in pids.items() if who == "driver" or pid != os.getpid()}
 
 
 def _figures(plan: Plan, done: BurstResult) -> list[Figure]:

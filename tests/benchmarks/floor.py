@@ -14,6 +14,7 @@ commit to SQLite, which those that wait at the same time share. This is the one 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import struct
 from collections.abc import Awaitable, Callable
@@ -92,7 +93,12 @@ _OPEN, _APPEND, _POLL = range(3)
 """Methods of a Session over bare connections. The others have one method each."""
 
 
-class _Session:
+class _Actor:
+    def pid(self) -> int:
+        return os.getpid()
+
+
+class _Session(_Actor):
     def __init__(self, turn: RecordedTurn, path: str | None) -> None:
         self._replies = turn.replies
         self._store = _Store(path) if path is not None else None
@@ -124,7 +130,7 @@ class _Session:
             await self._store.write(raw)
 
 
-class _Agent:
+class _Agent(_Actor):
     def __init__(self, turn: RecordedTurn, session: Any) -> None:
         self._recorded = turn
         self._append: Call = session.append.remote
@@ -141,7 +147,7 @@ class _Agent:
         return bytes(self._recorded.replies["Invoke"])
 
 
-class _Runner:
+class _Runner(_Actor):
     def __init__(self, turn: RecordedTurn, session: Any, agent: Any) -> None:
         self._recorded = turn
         self._open: Call = session.open.remote
@@ -213,6 +219,10 @@ class Floor:
             ray.kill(actor)
         if self._wire != "bare Ray calls":
             self._sockets.cleanup()
+
+    def pids(self) -> list[int]:
+        """The processes of its three actors."""
+        return list(ray.get([actor.pid.remote() for actor in (self._session, self._agent, self._runner)]))
 
     async def leave(self) -> None:
         """The last call on an event loop."""

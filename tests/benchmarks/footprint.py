@@ -6,7 +6,6 @@ Read from the kernel, so on Linux only. What else a machine does changes these l
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ from tests.benchmarks.gemini import gemini_server, service
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, instant_agent, run_load, run_turn, runtime, write_history
-from tests.support.machine.process_use import use_of
+from tests.support.machine.process_use import cpu_s, use_of
 from tests.support.servers.chat_server import ChatServer, MessagesServer, chat, message, said
 from tests.support.servers.gemini_server import GeminiServer
 
@@ -30,8 +29,6 @@ NAME = "footprint"
 _EVENTS = 100
 """Of each session whose memory is measured."""
 _AT_ONCE = 64
-_PROCESS = 2
-"""With the complement of a process id above it, this is the kernel's name of the process's CPU clock: clock_getcpuclockid(3)."""
 
 SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
 
@@ -113,8 +110,3 @@ def _figure(name: str, value: float, unit: str) -> Figure:
 async def _pids(rt: Runtime) -> dict[str, int]:
     seen = await rt.aio.statistics()
     return {SESSION: seen.session.pid, RUNNER: seen.runner.pid, AGENT: seen.agents[ROOT].pid}
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds of CPU that a process has had, threads included that have ended: what `stat` says counts in steps of 10 ms."""
-    return time.clock_gettime(~pid << 3 | _PROCESS)

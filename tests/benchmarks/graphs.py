@@ -14,9 +14,9 @@ from actors import START, BaseAgent, FunctionNode, Graph, JoinNode, LlmAgent, No
 from actors.testing import PatternModel
 from runtime import Runtime
 from tests.benchmarks.figures import BLOCK, Block, Figure, median, paired, timed_ms
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, run_turn, runtime
+from tests.support.machine.process_use import cpu_s
 
 NAME = "graphs"
 FEWER = 10

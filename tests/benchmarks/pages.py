@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from actors.messages.session import SessionKey
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.figures import Figure, median, timed_ms
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, conversation, history, instant_agent, runtime, store_url
+from tests.support.machine.process_use import cpu_s
 
 NAME = "pages"
 PAGE = 100

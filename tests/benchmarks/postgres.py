@@ -17,10 +17,10 @@ import uvloop
 
 from runtime import Runtime
 from tests.benchmarks.figures import Figure, median
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import APP, LoadResult, instant_agent, run_load, runtime, store_url
+from tests.support.machine.process_use import cpu_s
 from tests.support.servers.postgres_server import postgres_server, short_folder
 from tests.support.sharded_runtimes import own_tables
 

@@ -1,12 +1,13 @@
-"""How many turns a second an async driver gets done in many sessions at once."""
+"""How many turns a second an async driver gets done in many sessions at once, and what CPU a turn takes of all processes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import uvloop
 
@@ -16,6 +17,7 @@ from tests.benchmarks.figures import Figure, median, percentile
 from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import SENTENCE, LoadResult, instant_agent, run_load, runtime
+from tests.support.machine.process_use import cpu_s, pids_of
 
 NAME = "throughput"
 
@@ -31,21 +33,36 @@ def measure(plan: Plan) -> list[Figure]:
         return uvloop.run(_measure(plan, folder, floors))
 
 
+class _Round(NamedTuple):
+    """A round of turns, and the CPU that one of them took of all processes, in milliseconds."""
+
+    load: LoadResult
+    cpu_ms: float
+
+
 async def _measure(plan: Plan, folder: Path, floors: Mapping[Wire, Floor]) -> list[Figure]:
     async with runtime(plan, instant_agent(), folder) as rt:
         turn = talk(rt)
         most = max(plan.concurrency)
         await run_load(turn, sessions=most, turns=2 * most)
-        ours: dict[int, list[LoadResult]] = {sessions: [] for sessions in plan.concurrency}
-        bare: dict[int, dict[Wire, list[LoadResult]]] = {sessions: {wire: [] for wire in floors} for sessions in plan.concurrency}
+        pids = (await pids_of(rt)).values()
+        floors_pids = {wire: [os.getpid(), *floor.pids()] for wire, floor in floors.items()}
+        ours: dict[int, list[_Round]] = {sessions: [] for sessions in plan.concurrency}
+        bare: dict[int, dict[Wire, list[_Round]]] = {sessions: {wire: [] for wire in floors} for sessions in plan.concurrency}
         for _ in range(plan.load_rounds):
             for sessions in plan.concurrency:
-                ours[sessions].append(await run_load(turn, sessions=sessions, turns=plan.load))
+                ours[sessions].append(await _round(turn, pids, sessions, plan.load))
                 for wire, floor in floors.items():
-                    bare[sessions][wire].append(await run_load(floor.turn, sessions=sessions, turns=plan.load))
+                    bare[sessions][wire].append(await _round(floor.turn, floors_pids[wire], sessions, plan.load))
     for floor in floors.values():
         await floor.leave()
     return [figure for sessions in plan.concurrency for figure in _figures(sessions, ours[sessions], bare[sessions])]
+
+
+async def _round(turn: Turn, pids: Collection[int], sessions: int, turns: int) -> _Round:
+    before_s = sum(map(cpu_s, pids))
+    load = await run_load(turn, sessions=sessions, turns=turns)
+    return _Round(load, (sum(map(cpu_s, pids)) - before_s) * 1_000 / len(load.latencies_ms))
 
 
 def talk(rt: Runtime) -> Turn:
@@ -57,15 +74,23 @@ def talk(rt: Runtime) -> Turn:
     return turn
 
 
-def _figures(sessions: int, ours: list[LoadResult], bare: Mapping[Wire, list[LoadResult]]) -> list[Figure]:
-    rate = median([each.rate for each in ours])
-    floors = {wire: median([each.rate for each in loads]) for wire, loads in bare.items()}
-    floor = floors.pop("bare connections", None)
-    latencies_ms = [latency for each in ours for latency in each.latencies_ms]
+def _figures(sessions: int, ours: list[_Round], bare: Mapping[Wire, list[_Round]]) -> list[Figure]:
+    floors = {wire: (_rate(rounds), _cpu_ms(rounds)) for wire, rounds in bare.items()}
+    floor, floor_ms = floors.pop("bare connections", (None, None))
+    latencies_ms = [latency for each in ours for latency in each.load.latencies_ms]
     at = f"{sessions} sessions"
     return [
-        Figure(benchmark=NAME, name=f"{at}: rate", value=rate, unit="turns/s", reference=floor, at=sessions),
+        Figure(benchmark=NAME, name=f"{at}: rate", value=_rate(ours), unit="turns/s", reference=floor, at=sessions),
+        Figure(benchmark=NAME, name=f"{at}: CPU of a turn, all processes", value=_cpu_ms(ours), unit="ms", reference=floor_ms),
         Figure(benchmark=NAME, name=f"{at}: median", value=median(latencies_ms), unit="ms"),
         Figure(benchmark=NAME, name=f"{at}: p99", value=percentile(latencies_ms, 99), unit="ms"),
-        *(Figure(benchmark=NAME, name=f"{at}, {wire}: rate", value=value, unit="turns/s") for wire, value in floors.items()),
+        *(Figure(benchmark=NAME, name=f"{at}, {wire}: rate", value=rate, unit="turns/s") for wire, (rate, _) in floors.items()),
     ]
+
+
+def _rate(rounds: Sequence[_Round]) -> float:
+    return median([each.load.rate for each in rounds])
+
+
+def _cpu_ms(rounds: Sequence[_Round]) -> float:
+    return median([each.cpu_ms for each in rounds])

@@ -16,9 +16,9 @@ from actors.rules.accounting.turn_usage import Amounts, packed
 from runtime import Runtime
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.figures import Figure, median, timed_ms
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, instant_agent, runtime, store_url
+from tests.support.machine.process_use import cpu_s
 from tests.support.servers.postgres_server import postgres_server, short_folder
 from tests.support.sharded_runtimes import own_tables
 

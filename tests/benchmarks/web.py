@@ -17,10 +17,9 @@ from actors.messages.event import USER
 from runtime import Runtime
 from runtime.web import app_for
 from tests.benchmarks.figures import Figure, interleaved, median, percentile
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import APP, SENTENCE, instant_agent, run_turn, runtime
-from tests.support.machine.process_use import use_of
+from tests.support.machine.process_use import cpu_s, use_of
 from tests.support.servers.web_load import address_of, following, run_turns
 from tests.support.servers.web_server import serving, serving_process
 

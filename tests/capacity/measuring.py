@@ -14,11 +14,10 @@ from actors.messages.session import SessionKey
 from runtime import Runtime
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.figures import percentile
-from tests.benchmarks.footprint import cpu_s
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import APP, ROOT, LoadResult, conversation, history, run_load, store_url
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad
-from tests.support.machine.process_use import MB, use_of
+from tests.support.machine.process_use import MB, cpu_s, use_of
 
 LEVELS: Mapping[int, int] = {1: 256, 16: 1_024, 64: 1_536, 256: 2_048}
 """Turns of a round, by sessions at once."""

@@ -44,7 +44,7 @@ def test_a_long_session_is_served_from_a_bounded_window(
     with capsys.disabled():
         Console(width=120).print(f'include_contents="{include}":', table(samples))
     before, first, last = (each.of for each in samples)
-    assert last["session"].memory - before["session"].memory < 40 * MB
+    assert last["Session actor"].memory - before["Session actor"].memory < 40 * MB
     assert last[ROOT].memory - first[ROOT].memory < 10 * MB
     if include == "none":
         assert last[ROOT].memory - before[ROOT].memory < 40 * MB

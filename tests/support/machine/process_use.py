@@ -8,6 +8,7 @@ import gc
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from rich.table import Table
 from runtime import Runtime
 
 MB = 1_000_000
+
+_PROCESS = 2
+"""With the complement of a process id above it, this is the kernel's name of the process's CPU clock: clock_getcpuclockid(3)."""
 
 _PRIVATE = re.compile(rb"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
 
@@ -37,7 +41,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What every process of a deployment uses after so many turns, by the name of its actor; `driver` is this process."""
+    """What every process of a deployment uses after so many turns, by the names of `pids_of`."""
 
     turns: int
     of: Mapping[str, Use]
@@ -50,13 +54,23 @@ def use_of(pid: int) -> Use:
     return Use(sum(map(int, private)) * 1024, len(os.listdir(proc / "fd")), len(os.listdir(proc / "task")))
 
 
-async def sample(rt: Runtime, turns: int) -> Sample:
-    """Look at every process of a deployment. On the local engine all actors are in the driver's."""
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU that a process has had, threads included that have ended: what `stat` says counts in steps of 10 ms."""
+    return time.clock_gettime(~pid << 3 | _PROCESS)
+
+
+async def pids_of(rt: Runtime) -> dict[str, int]:
+    """This process, which is `driver`, and those of a deployment's actors, each once: the local engine has none of its own."""
     seen = await rt.aio.statistics()
-    pids = {"driver": os.getpid(), "session": seen.session.pid, "runner": seen.runner.pid}
-    pids |= {name: one.pid for name, one in seen.agents.items()}
     own = os.getpid()
-    return Sample(turns, {name: use_of(pid) for name, pid in sorted(pids.items()) if name == "driver" or pid != own})
+    actors = {"Session actor": seen.session.pid, "Runner": seen.runner.pid}
+    actors |= {f"agent {name}": agent.pid for name, agent in seen.agents.items()}
+    return {"driver": own} | {who: pid for who, pid in actors.items() if pid != own}
+
+
+async def sample(rt: Runtime, turns: int) -> Sample:
+    """Look at every process of a deployment."""
+    return Sample(turns, {who: use_of(pid) for who, pid in sorted((await pids_of(rt)).items())})
 
 
 def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
