@@ -137,6 +137,9 @@ class AgentHost:
         self._stop(leaving)
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
         self._actors[slot], name = await asyncio.to_thread(self._build, packed)
+        if not self._names:
+            # Not every process was prepared. While no other agent lives here no run is under way, whose objects would stay.
+            look_less_often()
         self._names[slot] = name
         self._show_names()
         return Activated(os.getpid(), _private_bytes()), endpoint
