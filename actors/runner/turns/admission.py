@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -127,10 +128,13 @@ class TurnAdmission:
         return p.Ack()
 
     async def _check_that_it_is_there(self, message: p.StartTurn, refusal: OverloadedError) -> None:
-        """A turn that is there already is joined, and waits no more. Raises the refusal of any other one."""
+        """A turn that is there already is joined, and waits no more. Raises the refusal of any other one.
+
+        It raises a copy: an error that the frames hold which it passes, and itself with them, is left to the collector.
+        """
         if not message.repeatable:
             self._refusals.count(refusal)
-            raise refusal
+            raise copy(refusal)
         found = await self._session.find_turn(
             p.FindTurn(
                 key=message.key,
@@ -141,7 +145,7 @@ class TurnAdmission:
         )
         if not found.is_there:
             self._refusals.count(refusal)
-            raise refusal
+            raise copy(refusal)
 
 
 class _Refusals:

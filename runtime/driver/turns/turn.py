@@ -32,7 +32,7 @@ from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_resul
 from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
-from runtime.driver.turns.state import TurnState, Wakeup
+from runtime.driver.turns.state import TurnState, Wakeup, raisable
 
 
 class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +262,7 @@ class Turn:
         """Wait until the turn is open, and return its id: see `aio.started`."""
         await self._state.wait_until_started_async()
         if self._state.error is not None:
-            raise self._state.error
+            raise raisable(self._state.error)
         return self._state.invocation_id
 
     async def pending_async(self) -> list[PendingCall]:
@@ -369,7 +369,7 @@ def _raise_failure(state: TurnState) -> None:
     """Raise the error of a turn that failed, was cancelled or could not start."""
     outcome = state.outcome
     if state.error is not None:
-        raise state.error
+        raise raisable(state.error)
     # By the classes themselves: for one that is not that of a struct `isinstance` asks its metaclass.
     if type(outcome) is Failed:
         raise _failure(outcome)
