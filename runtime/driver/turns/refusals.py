@@ -25,8 +25,8 @@ class Refusals:
         self._client = client
         self._lines = RefusedLines()
         self._asked = AskedTurns()
-        # Until then no line is known.
-        self._was_refused = False
+        # True while a line is remembered: most programs are refused nothing, or were long ago.
+        self._knows_lines = False
         self._lock = threading.Lock()
 
     def ask(self, turn: TurnState) -> OverloadedError | None:
@@ -34,8 +34,9 @@ class Refusals:
         runner, now_s = self._client.engine.runner.number_of(turn.key), self._client.loop_time_s()
         with self._lock:
             refusal = self._asked.refusal(runner, self._most(), now_s)
-            if self._was_refused and refusal is None:
+            if self._knows_lines and refusal is None:
                 refusal = self._lines.ask(lines_of(runner, turn.key), now_s)
+                self._knows_lines = len(self._lines) > 0
             if refusal is None:
                 self._asked.add(turn, runner, now_s)
             return refusal
@@ -50,7 +51,7 @@ class Refusals:
         runners, now_s = self._client.engine.runner.count, self._client.loop_time_s()
         with self._lock:
             refusal = self._asked.refusal_of_any(unread, runners, self._most(), now_s, again=again)
-            if self._was_refused and refusal is None:
+            if self._knows_lines and refusal is None:
                 refusal = self._lines.let_through(runners, now_s, again=again)
             return refusal
 
@@ -58,7 +59,7 @@ class Refusals:
         """Remember that a turn was refused. Called on the loop."""
         with self._lock:
             self._asked.discard(turn)
-            self._was_refused = True
+            self._knows_lines = True
             self._lines.refuse(self._of(turn.key), refusal, asyncio.get_running_loop().time())
 
     def leave(self, turn: TurnState, *, makes_room: bool = True) -> None:
@@ -69,7 +70,7 @@ class Refusals:
         """
         with self._lock:
             self._asked.discard(turn)
-            if self._was_refused and makes_room:
+            if self._knows_lines and makes_room:
                 self._lines.leave(self._of(turn.key))
 
     def _most(self) -> int:
