@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from actors.errors import ClusterError, StoreError
 from actors.errors.tree import cluster, stores
 from tests.docs.pages import ROOT, Page
+from tests.support.sources import sources
 
 PAGE = Page(ROOT / "docs" / "troubleshooting.md")
 TABLES = [heading.text for heading in PAGE.headings if heading.text not in ("Troubleshooting", "Lines of Ray")]
@@ -35,12 +36,11 @@ def sentences() -> list[str]:
 @cache
 def said() -> tuple[str, ...]:
     """Every text in the code, with `…` in place of what it is filled with."""
-    files = [path for room in ("actors", "runtime") for path in (ROOT / room).rglob("*.py")]
-    return tuple({text for path in files for text in _texts(ast.parse(path.read_text()))})
+    return tuple({text for each in sources("actors", "runtime") for text in _texts(each.nodes)})
 
 
-def _texts(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)  # type: ignore[misc]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n\n" not in node.value:

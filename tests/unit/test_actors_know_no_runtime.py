@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-import actors
+from tests.support.sources import Source, source, sources
 
-ROOT = Path(next(iter(actors.__path__)))
 MODULE = re.compile(r"runtime(\.\w+)*")
 BY_NAME = {"importlib", "import_module", "__import__", "pkgutil", "runpy"}
 
 
-PUBLIC_NAMES = ROOT / "__init__.py"
+PUBLIC_NAMES = "actors/__init__.py"
 """Loads the public names when they are used, by names of modules that stand in it."""
 
 
 def test_no_text_in_actors_names_a_module_of_runtime() -> None:
-    assert [found for path in sorted(ROOT.rglob("*.py")) if path != PUBLIC_NAMES for found in named(path)] == []
-    assert {found.partition(": ")[2] for found in named(PUBLIC_NAMES)} == {"importlib", "import_module"}
+    found = {each.path.as_posix(): named(each) for each in sources("actors")}
+    assert {line.partition(": ")[2] for line in found.pop(PUBLIC_NAMES)} == {"importlib", "import_module"}
+    assert [line for lines in found.values() for line in lines] == []
 
 
-def test_a_module_named_in_a_text_or_imported_by_name_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.py"
-    path.write_text('"""See `runtime.models`."""\nfrom importlib import import_module\nimport_module("runtime.models.gemini")\n')
-    assert {line.partition(": ")[2] for line in named(path)} == {"importlib", "import_module", "runtime.models.gemini"}
+def test_a_module_named_in_a_text_or_imported_by_name_is_found() -> None:
+    text = '"""See `runtime.models`."""\nfrom importlib import import_module\nimport_module("runtime.models.gemini")\n'
+    found = named(source("actors/wrong.py", text))
+    assert {line.partition(": ")[2] for line in found} == {"importlib", "import_module", "runtime.models.gemini"}
 
 
-def named(path: Path) -> list[str]:
+def named(of: Source) -> list[str]:
     """The modules of runtime that stand in texts of a file, and its ways to import by name."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in of.nodes:
         match node:
             case ast.Constant(value=str(text)) if MODULE.fullmatch(text):
                 names = [text]
@@ -43,5 +42,5 @@ def named(path: Path) -> list[str]:
                 names = [name]
             case _:
                 continue
-        found += [f"{path.name}:{node.lineno}: {name}" for name in names if name in BY_NAME or MODULE.fullmatch(name)]
+        found += [f"{of.at(node.lineno)}: {name}" for name in names if name in BY_NAME or MODULE.fullmatch(name)]
     return found

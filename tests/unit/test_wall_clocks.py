@@ -7,12 +7,11 @@ the log, or by counts (semantics.md section 6, "Clocks").
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import sources
 
 TIMES = frozenset({"begun_s", "ended_s", "updated_s", "created_s", "asked_s", "at_s", "timestamp", "created", "lost_s"})
 """Names of times in seconds since the epoch."""
@@ -27,9 +26,9 @@ ORDERED = {
 """Files that sort by times, or take the earliest or the latest, and what that is for."""
 
 
-def calls_that_order(tree: ast.AST) -> Iterator[ast.Call]:
+def calls_that_order(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
     """The calls that put something in order, or take the first or the last of it."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             name = (
                 node.func.id
@@ -51,11 +50,9 @@ def compares_times(call: ast.Call) -> bool:
 
 def files_that_order_by_times() -> set[str]:
     return {
-        str(path.relative_to(ROOT))
-        for folder in ("actors", "runtime")
-        for path in (ROOT / folder).rglob("*.py")
-        if "node_modules" not in path.parts
-        for call in calls_that_order(ast.parse(path.read_text()))
+        each.path.as_posix()
+        for each in sources("actors", "runtime")
+        for call in calls_that_order(each.nodes)
         if compares_times(call)
     }
 
@@ -75,5 +72,5 @@ def test_where_times_of_machines_decide_about_an_order_is_known() -> None:
     ],
 )
 def test_what_counts_as_an_order_by_times(code: str, expected: bool) -> None:
-    (call,) = calls_that_order(ast.parse(code))
+    (call,) = calls_that_order(ast.walk(ast.parse(code)))
     assert compares_times(call) == expected
