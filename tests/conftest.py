@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import ray
+from _pytest.mark.expression import Expression
 from ray._private.node import Node
 
 from runtime.cluster.ray.local.local_ray import starting_ray
@@ -38,6 +39,9 @@ DEFAULT_STORES = Path(".raygrove").absolute()
 
 HAS_STARTED_RAY = pytest.StashKey[bool]()
 """Of a run: it has started the Ray that its processes share."""
+
+BROWSER_TESTS = Path(__file__).with_name("browser")
+"""Where all tests have the marker `browser`."""
 
 ONE_IN_ON_RAY = 8
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
@@ -65,6 +69,17 @@ def pytest_configure(config: pytest.Config) -> None:
     elif getattr(config.option, "numprocesses", None):
         os.environ[ADDRESS] = _start_ray()
         config.stash[HAS_STARTED_RAY] = True
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folder of the tests in Chromium when the run selects none: each process would import playwright for them."""
+    if collection_path != BROWSER_TESTS:
+        return None
+
+    def has(name: str, /, **_: object) -> bool:
+        return name == "browser"
+
+    return not Expression.compile(config.option.markexpr or "browser").evaluate(has) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -62,14 +62,18 @@ class Page:
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self.text = path.read_text() if text is None else text
-        self._tokens = MarkdownIt("commonmark").enable("table").parse(self.text)
+
+    @cached_property
+    def _tokens(self) -> Sequence[Token]:
+        return MarkdownIt("commonmark").enable("table").parse(self.text)
 
     @cached_property
     def blocks(self) -> Sequence[Block]:
         """Its fenced code blocks, without the `text output` blocks, which belong to the block above them."""
         found: list[Block] = []
         notes: list[str] = []
-        for token in self._tokens:
+        # Without what stands in lines and tables: each process of a test run takes all pages apart when it collects the tests.
+        for token in self._tokens_of_blocks():
             if token.type == "html_block":
                 notes += _COMMENT.findall(token.content)
             elif token.type == "fence" and token.info == "text output":
@@ -112,6 +116,9 @@ class Page:
     def quoted(self) -> Sequence[Found]:
         """What stands between backticks in its text."""
         return [Found(line, token.content) for line, token in self._inline() if token.type == "code_inline"]
+
+    def _tokens_of_blocks(self) -> Sequence[Token]:
+        return MarkdownIt("commonmark").disable("inline").parse(self.text)
 
     def _inline(self) -> Iterator[tuple[int, Token]]:
         for token in self._tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,9 +26,15 @@ def commands() -> Iterator[str]:
     yield from (each.text for each in PAGE.quoted if each.text.startswith("raygrove ") and "…" not in each.text)
 
 
+@cache
+def of_raygrove() -> Any:
+    """All commands, for which typer reads the parameters of each."""
+    return get_command(cli.app)
+
+
 def parse(command: str) -> None:
     """Parse a command, and do nothing else. Raises click's UsageError for one that there is not, or a wrong option."""
-    root: Any = get_command(cli.app)
+    root = of_raygrove()
     name, *arguments = shlex.split(command)[1:]
     found = root.commands[name]
     while hasattr(found, "commands"):
