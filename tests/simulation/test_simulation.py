@@ -21,12 +21,12 @@ from tests.simulation.mutants.table import rows
 from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed, standing_by
 
 SEEDS = 300
-PART = 30
+PART = 15
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
@@ -57,7 +57,7 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
     assert run_seed(seed) == []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(first: int) -> None:
     failed: dict[int, str] = {}
@@ -80,7 +80,7 @@ def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
     assert check(standing_by(seed), reference(seed // PLANS)[1])[0] == []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_it_holds_as_well_when_a_runner_has_a_standby(first: int) -> None:
     failed: dict[int, str] = {}
@@ -90,7 +90,7 @@ def test_it_holds_as_well_when_a_runner_has_a_standby(first: int) -> None:
     assert failed == {}
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_it_holds_as_well_when_turns_are_opened_one_at_a_time(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "OPENED_AT_ONCE", 1)

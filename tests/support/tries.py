@@ -7,9 +7,9 @@ import os
 IS_FULL = os.environ.get("RAYGROVE_TEST_SET") == "full"
 """True in a run of the full set."""
 
-QUICK = 15
+QUICK = 10
 
 
 def tries(number: int) -> int:
-    """So many examples in the full set, at most 15 in a quick run."""
+    """So many examples in the full set, at most 10 in a quick run."""
     return number if IS_FULL else min(number, QUICK)

@@ -33,7 +33,7 @@ FIRST = {
 """Seeds that have found a defect; other defects are found by the first ones."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_was_accepted_is_answered_and_the_rest_is_refused_within_the_bounds_and_in_turn(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}

@@ -14,7 +14,7 @@ from tests.simulation.limits.traffic import traffic
 from tests.simulation.seeds import failing, finding_seed
 
 SEEDS = 120
-PART = 20
+PART = 10
 
 FIRST = {
     "released_permits_are_forgotten": 14,
@@ -39,7 +39,7 @@ FIRST = {
 """Seeds that have found each defect."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_limits_hold_and_each_call_is_let_in(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}

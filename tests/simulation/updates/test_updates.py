@@ -15,7 +15,7 @@ from tests.simulation.updates.mutants import MUTANTS
 from tests.simulation.updates.play import play
 
 SEEDS = 120
-PART = 10
+PART = 5
 
 FIRST = {
     "changed_agents_are_taken_for_the_same": 0,
@@ -30,7 +30,7 @@ FIRST = {
 """Seeds that have found each defect."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_each_turn_runs_by_the_version_that_it_began_with(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}
