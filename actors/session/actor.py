@@ -145,9 +145,11 @@ class SessionActor(Actor):
 
     def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
         """Those of the messages that each turn has. Where there are several stores, users' placements are looked up first."""
+        of_no_user: Mapping[type[p.Message], QuickHandler] = {p.Poll: self._subscriptions.poll}
         if self._placements.is_one_of_several:
-            return {}
+            return of_no_user
         return {
+            **of_no_user,
             p.OpenTurn: self._opener.open_turn_quickly,
             p.Append: self._writer.append_quickly,
             p.TellPartial: self._writer.tell_partial_quickly,
@@ -182,7 +184,6 @@ class SessionActor(Actor):
             p.GetModelCalls: self._recorded.get_model_calls,
             p.ReadLog: self._queries.read_log,
             p.Subscribe: self._joiner.subscribe,
-            p.Poll: self._subscriptions.poll,
             p.Unsubscribe: self._subscriptions.unsubscribe,
             p.CreateSessionRequest: self._services.create_session,
             p.GetSessionRequest: self._services.get_session,

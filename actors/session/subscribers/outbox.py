@@ -6,7 +6,6 @@ import asyncio
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 
 from actors.errors import RaygroveError, name_and_args
 from actors.messages.protocol.base import StoredEvent
@@ -29,6 +28,9 @@ FORGET_S = 120.0
 
 MAX_BYTES = 8_000_000
 """News that is kept for one subscriber, of all its turns. A reply that waits to be acknowledged may be as large."""
+
+TellNews = Callable[[News], None]
+"""Takes the reply to a poll."""
 
 ReadTurnPage = Callable[[SessionKey, str, int], Awaitable[TurnRead]]
 """Reads a page of a turn's events after a position from the log."""
@@ -119,13 +121,17 @@ class Outbox:
         self._ready: dict[TurnKey, TurnOutbox] = {}
         self._behind: dict[TurnKey, TurnOutbox] = {}
         self._reader: asyncio.Task[None] | None = None
-        self._filled = asyncio.Event()
-        self._urgent = asyncio.Event()
+        self._waiting: list[TellNews] = []
+        self._is_urgent = False
+        # Three ways to reply to a poll: in the next pass of the event loop, after LINGER_S at most, and after `poll_s`.
+        self._telling: asyncio.Handle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
         self._sent_s = -math.inf
         self.id = uuid.uuid4().hex
         self._last = News(outbox=self.id)
         self._polled_s = clock()
-        self._polls = 0
         self.size = 0
 
     @property
@@ -205,45 +211,67 @@ class Outbox:
         has_ended = not is_behind and box.is_over()
         if has_ended or box.size or (box.can_take_answers() and self._answers(box.turn[0])):
             self._ready[box.turn] = box
-            self._filled.set()
-            if is_behind or has_ended:
-                self._urgent.set()
+            self._is_urgent = self._is_urgent or is_behind or has_ended
+            self._tell_soon()
         if is_behind:
             self._behind[box.turn] = box
 
-    async def poll(self, ack: int) -> News:
-        """The News after number `ack`, as soon as there is news; an empty one when there is none for `poll_s` seconds."""
+    def poll(self, ack: int, tell: TellNews) -> None:
+        """Tell the News after number `ack`, as soon as there is news; an empty one when there is none for `poll_s` seconds.
+
+        Polls that wait at the same time get the same News: the callers of the earlier ones may be gone.
+        """
+        self._polled_s = self._clock()
         if ack < self._last.number:
-            return self._last
-        self._polls += 1
+            tell(self._last)
+            return
+        self._waiting.append(tell)
         self._read_on()
-        try:
-            async with asyncio.timeout(self._poll_s):
-                await self._filled.wait()
-                await self._linger()
-        except TimeoutError:
-            pass
-        finally:
-            self._polls -= 1
-            self._polled_s = self._clock()
-        if ack < self._last.number:
-            # An earlier poll, whose caller may be gone, has just taken the news.
-            return self._last
+        self._tell_soon()
+        if self._giving_up is None and self._poll_s is not None:
+            self._giving_up = self._loop.call_later(self._poll_s, self._give_up)
+
+    def _tell_soon(self) -> None:
+        """Have the polls that wait told what is ready: together with what comes in this pass of the event loop, as of a commit.
+
+        If a reply was sent just now and nothing is urgent, together with what comes for a while.
+        """
+        if self._telling is not None or not self._waiting or not self._ready:
+            return
+        rest_s = 0.0 if self._is_urgent else self._sent_s + LINGER_S - self._clock()
+        if rest_s <= 0.0:
+            self._telling = self._loop.call_soon(self._tell)
+        elif self._lingering is None:
+            self._lingering = self._loop.call_later(rest_s, self._tell)
+
+    def _give_up(self) -> None:
+        """Reply to polls for which there is no news; if they have not waited for long, look again later.
+
+        One timer serves many polls, most of which wait for milliseconds.
+        """
+        self._giving_up = None
+        if not self._waiting or self._poll_s is None:
+            return
+        rest_s = self._polled_s + self._poll_s - self._clock()
+        if rest_s > 0.0:
+            self._giving_up = self._loop.call_later(rest_s, self._give_up)
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Reply to the polls that wait with all that is ready."""
+        for timer in (self._telling, self._lingering):
+            if timer is not None:
+                timer.cancel()
+        self._telling = self._lingering = None
+        waiting, self._waiting = self._waiting, []
         ready, self._ready = self._ready, {}
-        self._filled.clear()
-        self._urgent.clear()
-        self._sent_s = self._clock()
+        self._is_urgent = False
+        self._sent_s = self._polled_s = self._clock()
         self.size = 0
         self._last = News(number=self._last.number + 1, outbox=self.id, turns=[self._take(box) for box in ready.values()])
-        return self._last
-
-    async def _linger(self) -> None:
-        """Wait for more news, if a reply was sent just now and nothing is urgent."""
-        rest_s = self._sent_s + LINGER_S - self._clock()
-        if rest_s > 0 and not self._urgent.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(rest_s):
-                    await self._urgent.wait()
+        for tell in waiting:
+            tell(self._last)
 
     def _take(self, box: TurnOutbox) -> TurnNews:
         news = box.take_news(self._answers(box.turn[0]))
@@ -288,7 +316,7 @@ class Outbox:
 
     def is_abandoned(self) -> bool:
         """True when the subscriber has not polled for FORGET_S seconds."""
-        return not self._polls and self._clock() - self._polled_s > FORGET_S
+        return not self._waiting and self._clock() - self._polled_s > FORGET_S
 
     def close(self) -> None:
         """Stop reading the log."""
