@@ -45,6 +45,7 @@ from actors.messages.codec import encode
 from actors.messages.flow import Work
 from actors.messages.graph import NextAttempt
 from actors.messages.topology import FLOW, GRAPH
+from actors.refs.tasks import begin_task
 from actors.rules.capacity.lru import LruDict
 from actors.rules.recovery.failures import classes_of, failure, failure_event
 from actors.rules.routing.branches import tool_root
@@ -111,7 +112,7 @@ class AgentActor(Actor):
             return True
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = self._loop.create_task(self._run(run, message, owed))
+        task = begin_task(self._run(run, message, owed), self._loop)
         self._runs[message.turn] = (task, run)
         return True
 

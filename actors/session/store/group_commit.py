@@ -10,6 +10,7 @@ from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedE
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
+from actors.refs.tasks import begin_task
 from actors.session.store.pending_writes import PendingWrites, Tell, WriteRequest
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class GroupCommit:
         self._waiting: list[WriteRequest] = []
         self._flushing: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._running_loop: asyncio.AbstractEventLoop | None = None
         self._failed: dict[SessionKey, Exception] = {}
         self.commits = 0
         self.pending = PendingWrites(self._failed.__contains__)
@@ -86,7 +88,12 @@ class GroupCommit:
     def _begin(self) -> None:
         # It may have ended before its first step: the end of an event loop cancels all tasks.
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_all())
+            self._writer = begin_task(self._write_all(), self._loop())
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        # Asked for once: asyncio asks the kernel for the process each time.
+        loop = self._running_loop = self._running_loop or asyncio.get_running_loop()
+        return loop
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -214,7 +221,7 @@ class GroupCommit:
                 request.done.set_result(None)
         if told:
             # Later, so that the next transaction begins before: it takes place in another thread.
-            asyncio.get_running_loop().call_soon(_tell_all, told)
+            self._loop().call_soon(_tell_all, told)
 
 
 def _tell_all(told: Sequence[Tell]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from actors.errors.user_code import error_text, is_cancellation
 from actors.interfaces.transport import EARLY_REPLY, Replies
+from actors.refs.tasks import begin_task
 from runtime.transport.io.connection import Connection
 from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
@@ -70,7 +71,7 @@ class ServedClient:
             if answer is None:
                 return
         self._not_begun += 1
-        self._tasks[number] = self._loop.create_task(self._run(request, replies, answer))
+        self._tasks[number] = begin_task(self._run(request, replies, answer), self._loop)
 
     async def _run(self, request: RequestToRun, replies: Replies, answer: Awaitable[bytes] | None) -> None:
         self._not_begun -= 1
