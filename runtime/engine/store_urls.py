@@ -27,6 +27,10 @@ SessionAndMemory = tuple[str | SessionStore, str | MemoryStore | None]
 StoreT = TypeVar("StoreT", SessionStore, ArtifactStore, MemoryStore)
 
 
+_POSTGRES = "runtime.stores.sql.one_statement"
+"""What a store on PostgreSQL imports, and with it the driver, which is an extra."""
+
+
 class Default(Enum):
     """The type of DEFAULT."""
 
@@ -190,6 +194,12 @@ def open_session_store(store: str | SessionStore, settings: Settings, owner: Sto
     if isinstance(store, TakesOwner):
         store.owner = owner
     return store
+
+
+def slow_imports_of(stores: Sequence[SessionAndMemory]) -> tuple[str, ...]:
+    """Modules that the Session actors of some stores import when they open them, and no other process does."""
+    urls = [store for of_users in stores for store in of_users if isinstance(store, str)]
+    return (_POSTGRES,) if any(url.startswith("postgresql") for url in urls) else ()
 
 
 def shown_session_store(url: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import ClassVar
 
@@ -41,16 +42,18 @@ class RayConnection:
         address: of a cluster; "auto" looks for one on this machine; None uses the Ray that this process has initialised, or that
             RAY_ADDRESS names, or starts a local one.
         may_start: whether a local Ray may be started, which ends with this process.
+        imported: modules that its workers are forked with.
     """
 
     _users: ClassVar[int] = 0
     _mode_before: ClassVar[str | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, settings: Settings, address: str | None, *, may_start: bool = True) -> None:
+    def __init__(self, settings: Settings, address: str | None, *, may_start: bool = True, imported: Sequence[str] = ()) -> None:
         self._settings = settings
         self._address = address
         self._may_start = may_start
+        self._imported = imported
         self._is_user = False
 
     @property
@@ -117,7 +120,7 @@ class RayConnection:
             if is_own:
                 make_token()
                 have_local_ray_use_token()
-            with starting_ray(settings.local_ray) if is_own else nullcontext():
+            with starting_ray(settings.local_ray, self._imported) if is_own else nullcontext():
                 ray.init(
                     address=address,
                     _temp_dir=folder_of_ray() if is_own else None,

@@ -45,7 +45,7 @@ from runtime.engine.deployment import Deployment
 from runtime.engine.local_versions import first_record
 from runtime.engine.placing.actors import SessionActorPlace, session_places
 from runtime.engine.placing.seating import seat_stores
-from runtime.engine.store_urls import check_artifact_folder
+from runtime.engine.store_urls import check_artifact_folder, slow_imports_of
 from runtime.observability.logs.options import log_options
 from runtime.stores.owner import this_process, this_program
 
@@ -75,7 +75,9 @@ class RayEngine(DeployedEngine):
 
     def __init__(self, deployment: Deployment, address: str | None) -> None:
         settings = deployment.settings
-        super().__init__(deployment.app_name, settings, RayConnection(settings, address, may_start=not deployment.detached))
+        imported = slow_imports_of(deployment.stores)
+        connection = RayConnection(settings, address, may_start=not deployment.detached, imported=imported)
+        super().__init__(deployment.app_name, settings, connection)
         if deployment.clock is not None:
             raise DefinitionError(
                 "a clock of a test is of one process, and agents on Ray have their own: use engine='local' with it"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Literal
 
@@ -50,8 +50,12 @@ def _start_no_server(node: Any, **options: object) -> None:
     node._webui_url = ""
 
 
-def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
-    """A replacement of `Node.start_raylet`: the same, with another program that becomes the workers."""
+def _light_raylet(start_raylet: Callable[..., None], imported: Sequence[str]) -> Callable[..., None]:
+    """A replacement of `Node.start_raylet`: the same, with another program that becomes the workers.
+
+    Args:
+        imported: see `start_forks`.
+    """
 
     def start(node: Any, *arguments: object, **options: object) -> None:
         with _METHODS["start_raylet"].or_without():
@@ -61,18 +65,19 @@ def _light_raylet(start_raylet: Callable[..., None]) -> Callable[..., None]:
                 node._ray_params.setup_worker_path = worker_start.__file__
         start_raylet(node, *arguments, **options)
         with _START.or_without():
-            start_forks(node, _START.find())
+            start_forks(node, _START.find(), imported)
         wait_until_registered(node)
 
     return start
 
 
-def start_forks(node: Any, start_process: Callable[..., Any]) -> None:
+def start_forks(node: Any, start_process: Callable[..., Any], imported: Sequence[str] = ()) -> None:
     """Start the program from which the raylet's workers are forked.
 
     Args:
         node: has just started its raylet.
         start_process: Ray's own function for that.
+        imported: modules that workers need beside those that they all do.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -80,7 +85,7 @@ def start_forks(node: Any, start_process: Callable[..., Any]) -> None:
         (raylet,) = node.all_processes[RAYLET]
         # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
         command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
-        arguments = [worker_start.address_of_forks(node.raylet_socket_name), str(raylet.process.pid)]
+        arguments = [worker_start.address_of_forks(node.raylet_socket_name), str(raylet.process.pid), *imported]
         with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a", opener=opener) as log:
             started = start_process(
                 command + arguments,
@@ -101,25 +106,30 @@ def wait_until_registered(node: Any) -> None:
             time.sleep(LOOK_S)
 
 
-_REPLACEMENTS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
-    "start_monitor": lambda _: _start_no_autoscaler,
-    "start_api_server": lambda _: _start_no_server,
+_REPLACEMENTS: dict[str, Callable[[Callable[..., None], Sequence[str]], Callable[..., None]]] = {
+    "start_monitor": lambda *_: _start_no_autoscaler,
+    "start_api_server": lambda *_: _start_no_server,
     "start_raylet": _light_raylet,
 }
 
 
-def starting_ray(kind: Literal["light", "plain"]) -> AbstractContextManager[None]:
+def starting_ray(kind: Literal["light", "plain"], imported: Sequence[str] = ()) -> AbstractContextManager[None]:
     """A block in which `ray.init` starts a local Ray.
 
     Args:
         kind: the setting `local_ray`: "light" is as in `light_ray`, if this version of Ray is tested; "plain" is Ray's way.
+        imported: see `light_ray`.
     """
-    return light_ray() if kind == "light" and is_tested() else nullcontext()
+    return light_ray(imported) if kind == "light" and is_tested() else nullcontext()
 
 
 @contextmanager
-def light_ray() -> Iterator[None]:
-    """Have `ray.init` start no autoscaler, no dashboard's server, and workers that share what they import."""
+def light_ray(imported: Sequence[str] = ()) -> Iterator[None]:
+    """Have `ray.init` start no autoscaler, no dashboard's server, and workers that share what they import.
+
+    Args:
+        imported: modules that workers share beside those that all need; one that is not there is left out.
+    """
     originals: dict[str, Callable[..., None]] = {}
     for name, method in _METHODS.items():
         with method.or_without():
@@ -127,7 +137,7 @@ def light_ray() -> Iterator[None]:
     if originals:
         node = _NODE.find()
         for name, original in originals.items():
-            setattr(node, name, _REPLACEMENTS[name](original))
+            setattr(node, name, _REPLACEMENTS[name](original, imported))
     try:
         yield
     finally:

@@ -171,12 +171,19 @@ def become(request: ForkRequest) -> None:
     runpy.run_path(request.file, run_name="__main__")
 
 
-def prepare() -> None:
-    """Import what workers import. Raises ImportError."""
+def prepare(*imported: str) -> None:
+    """Import what workers import.
+
+    Args:
+        imported: what they may need besides.
+
+    Raises:
+        ImportError: something is not there that all workers need.
+    """
     import_module("runtime.cluster.ray.local.worker_start").import_for_workers()
     for name in IMPORTED:
         import_module(name)
-    for name in ALSO_IMPORTED:
+    for name in (*ALSO_IMPORTED, *imported):
         with suppress(ImportError):
             import_module(name)
     # What is there now is no garbage in any fork, and looking for some would copy its memory.
@@ -184,8 +191,8 @@ def prepare() -> None:
 
 
 def main() -> None:
-    """Fork workers for a raylet. The arguments: the socket for requests, and the raylet's process ID."""
-    path, process_id = sys.argv[1:]
+    """Fork workers for a raylet. The arguments: the socket for requests, the raylet's process ID, and what else to import."""
+    path, process_id, *imported = sys.argv[1:]
     # Imported is what any program of this interpreter would find.
     del sys.path[0]
     environment = dict(os.environ)
@@ -200,7 +207,7 @@ def main() -> None:
         listener.listen(128)
         os.rename(unseen, path)
         raylet = os.pidfd_open(int(process_id))
-        prepare()
+        prepare(*imported)
         request = serve(listener, raylet, environment)
         os.close(raylet)
     if request is not None and may_go_on(request.sender):

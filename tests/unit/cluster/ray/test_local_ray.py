@@ -10,13 +10,17 @@ import sys
 import tomllib
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import ray
 from ray._private.node import Node
 
-from actors.errors import DefinitionError
+from actors import LlmAgent
+from actors.errors import ClusterError, DefinitionError
+from actors.testing import PatternModel
+from runtime import Runtime
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.ray import versions
 from runtime.cluster.ray.local import worker_start
@@ -74,6 +78,53 @@ def test_the_setting_says_how_a_local_ray_starts(kinds_started: list[str], monke
     assert kinds_started == ["light", "plain", "plain"]
     with pytest.raises(DefinitionError, match="local_ray='heavy'"):
         Settings(local_ray=cast(Any, "heavy"))
+
+
+class StartedNode:
+    """What Ray's Node is when its raylet was started, as far as our part of the start needs it. The raylet is this process."""
+
+    raylet_socket_name = "raylet"
+    kernel_fate_share = False
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._ray_params = SimpleNamespace(env_vars={})
+        self.all_processes = {"raylet": [SimpleNamespace(process=SimpleNamespace(pid=os.getpid()))]}
+
+    def get_logs_dir_path(self) -> str:
+        return str(self._logs)
+
+
+@pytest.mark.skipif(Settings().local_ray == "plain", reason="a plain Ray has no such workers")
+@pytest.mark.parametrize(
+    ("store", "imported"),
+    [("sqlite:///{}/sessions.db", []), ("postgresql://user@host/db", ["runtime.stores.sql.one_statement"])],
+)
+def test_workers_have_the_driver_of_postgresql_where_sessions_are_stored_there(
+    store: str, imported: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commands: list[list[str]] = []
+
+    def start_process(command: list[str], kind: str, **options: Any) -> None:
+        commands.append(command)
+
+    def init(**options: Any) -> None:
+        cast(Any, Node).start_raylet(StartedNode(tmp_path))
+        raise RuntimeError("this is all that is started")
+
+    monkeypatch.setattr(Node, "start_raylet", lambda node: None)
+    monkeypatch.setattr("ray._private.services.start_ray_process", start_process)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    root = LlmAgent(name="root", model=PatternModel([], default="ok"))
+    rt = Runtime(
+        root, app_name="stored", engine="ray", session_store=store.format(tmp_path), artifact_store=f"file://{tmp_path}/a"
+    )
+    with pytest.raises(ClusterError, match="all that is started"):
+        rt.start()
+    (command,) = commands
+    assert command[command.index(str(os.getpid())) + 1 :] == imported
 
 
 @pytest.mark.parametrize(

@@ -105,17 +105,19 @@ def forks(tmp_path: Path) -> Iterator[Forks]:
 
 
 @contextmanager
-def forks_in(folder: Path, *program_command: str) -> Iterator[Forks]:
+def forks_in(folder: Path, *program_command: str, imported: Sequence[str] = ()) -> Iterator[Forks]:
     """The program, with the raylet's socket in that folder.
 
     Args:
         program_command: Python's arguments that start it.
+        imported: what it imports besides.
     """
     raylet = subprocess.Popen(["sleep", "600"])
     raylet_socket = str(folder / "raylet")
     path = worker_start.address_of_forks(raylet_socket)
     program = subprocess.Popen(
-        [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid)], env=environment({})
+        [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid), *imported],
+        env=environment({}),
     )
     (folder / "worker.py").write_text(WORKER)
     try:
@@ -146,6 +148,12 @@ def test_a_fork_is_what_the_raylet_would_have_started(forks: Forks) -> None:
         "ignores_children": False,
     }
     assert ended.returncode == 0
+
+
+def test_a_fork_has_what_the_deployment_needs_besides_as_far_as_that_is_installed(tmp_path: Path) -> None:
+    with forks_in(tmp_path, imported=["no_such_module", "runtime.stores.sql.one_statement"]) as forks:
+        forks.worker.write_text("import sys; print('psycopg' in sys.modules)")
+        assert forks.start().stdout == "True\n"
 
 
 def test_each_request_makes_one_fork(forks: Forks) -> None:
