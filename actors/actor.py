@@ -12,7 +12,7 @@ import msgspec
 from actors.errors import NotEncodableError, RaygroveError, name_and_args
 from actors.errors.tracebacks import foreign_traceback
 from actors.errors.user_code import code_of, error_text, is_cancellation
-from actors.interfaces.transport import EARLY_REPLY, Replies
+from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Replies
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ConnectionFigures, ErrorReply, Message
@@ -36,11 +36,13 @@ class Actor:
 
     Attributes:
         connections: the figures of its process, for its statistics. An engine with several processes sets it.
+        tasks: handle messages that were begun without one.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.connections: Callable[[], ConnectionFigures | None] = lambda: None
+        self.tasks: set[asyncio.Task[None]] = set()
         self._handlers = self.handlers()
         self._quick_handlers = self.quick_handlers()
 
@@ -63,7 +65,7 @@ class Actor:
             return _replied(self._unreadable(error))
 
     async def _received(self, raw: bytes) -> bytes:
-        replies = _AwaitedReply()
+        replies = _AwaitedReply(EARLY_REPLY.get())
         rest = self.begin(raw, replies)
         return await (replies.last() if rest is None else rest)
 
@@ -115,7 +117,7 @@ class Actor:
 
 
 class OwedReply(msgspec.Struct, eq=False):
-    """The reply to a message that is handled without a task. One of `give`, `repeat` and `fail` is called, once.
+    """The reply to a message that is handled without a task. One of `give`, `repeat`, `fail` and `take_task` is called, once.
 
     Attributes:
         early: what was sent early.
@@ -143,10 +145,30 @@ class OwedReply(msgspec.Struct, eq=False):
         """Send an error in its place."""
         self.replies.reply(self.actor.failure(self.message, error))
 
+    def take_task(self, handling: Awaitable[Message]) -> None:
+        """Have a task handle the message after all, since something has to be waited for."""
+        tasks = self.actor.tasks
+        task = asyncio.get_running_loop().create_task(self._replied_by(handling))
+        # The event loop itself holds tasks by weak references.
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _replied_by(self, handling: Awaitable[Message]) -> None:
+        EARLY_REPLY.set(self.replies.reply_early)
+        try:
+            self.give(await handling)
+        except BaseException as error:
+            self.fail(error)
+
 
 class _AwaitedReply(msgspec.Struct, eq=False):
-    """Takes the replies for a task that waits for the last one, if the message needs none itself."""
+    """Takes the replies for a task that waits for the last one, if the message needs none itself.
 
+    Attributes:
+        early: takes early ones. That of this task: what replies may run in the context of another message.
+    """
+
+    early: EarlyReply | None
     raw: bytes | None = None
     waiting: asyncio.Future[bytes] | None = None
 
@@ -162,9 +184,8 @@ class _AwaitedReply(msgspec.Struct, eq=False):
             self.waiting.set_result(raw)
 
     def reply_early(self, raw: bytes) -> None:
-        reply = EARLY_REPLY.get()
-        if reply is not None:
-            reply(raw)
+        if self.early is not None:
+            self.early(raw)
 
 
 def reply_early(message: Message) -> None:

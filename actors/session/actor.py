@@ -96,7 +96,7 @@ class SessionActor(Actor):
         )
         self._tallies = tallies = Tallies()
         writer, admission = (
-            LogWriter(logs, access.commits, subscriptions, counts, tallies),
+            LogWriter(logs, subscriptions, counts, tallies),
             Admission(limits, is_one_of_several=environment.place.of > 1),
         )
         self._due_times = due = DueTimes(
@@ -150,7 +150,7 @@ class SessionActor(Actor):
             return of_no_user
         return {
             **of_no_user,
-            p.OpenTurn: self._opener.open_turn_quickly,
+            p.OpenTurn: self._opener.quick.open_turn_quickly,
             p.Append: self._writer.append_quickly,
             p.TellPartial: self._writer.tell_partial_quickly,
         }

@@ -14,13 +14,15 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
-from actors.session.log.reader import LogReader
+from actors.session.log.reader import LogReader, StoredSession
 from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
-from actors.session.log.session_reads import SessionReads
-from actors.session.log.shared_state import SharedState, SharedStates
+from actors.session.log.session_reads import SessionReads, States
+from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
+from actors.session.store.grouped_reads import Tell
+from actors.session.store.pending_writes import Tell as CommitTell
 
 IDLE_S = 600.0
 """A log that was not used for so long leaves memory."""
@@ -156,6 +158,35 @@ class SessionLogs:
                         await self.comparison.compare(log)
                     return log if log is not None and not log.is_stale else await self._read(key, log, is_new)
 
+    def seek(self, key: SessionKey, tell: Tell[SessionLog]) -> bool:
+        """Begin `find_or_new` of a session that is not in memory, for a caller that does not wait.
+
+        Args:
+            tell: called with the log, or with the error of the store, in the step in which the store was read. With None for
+                both there is more to be read: `find_or_new` does so.
+
+        Returns:
+            False where something else has to be waited for: nothing is done.
+        """
+        if key in self._logs or key in self._creating or (lock := self._locks.take(key)) is None:
+            return False
+
+        def read(found: tuple[StoredSession, States] | None, error: Exception | None) -> None:
+            log = None
+            if found is not None:
+                stored, shared = found
+                if stored.row is None:
+                    log = self._new(key, shared)
+                elif stored.running is None:
+                    log = SessionLog(stored.row, *shared)
+                    self._keep(log)
+                    self._access.commits.clear_failure(key)
+            lock.release()
+            tell(log, error)
+
+        self._reads.ask_new(key, read)
+        return True
+
     async def _read(self, key: SessionKey, stale: SessionLog | None, is_new: bool) -> SessionLog | None:
         if is_new and stale is None:
             found, shared = await self._reads.new(key)
@@ -167,15 +198,16 @@ class SessionLogs:
             self.evict(key)
         if not is_new:
             return None
+        return self._new(key, shared)
+
+    def _new(self, key: SessionKey, shared: States) -> SessionLog:
         created_s = now_s()
         row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
         log = SessionLog(row, *shared)
         log.creation = CreateSession(key, created_s)
         return log
 
-    async def _loaded(
-        self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: tuple[SharedState, SharedState]
-    ) -> SessionLog:
+    async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
         if stale is None:
             log = SessionLog(row, *shared)
             log.turn = await self._reader.open_turn(row.key, running)
@@ -216,6 +248,43 @@ class SessionLogs:
             return self._write_first(log, log.creation, writes, then)
         return self._write(log, writes, then)
 
+    def hand_in(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], tell: CommitTell) -> None:
+        """The same for a caller that does not wait. None of the writes changes a state that sessions share.
+
+        Args:
+            tell: called when they are on disk, or with the error.
+        """
+        key, creation = log.key, log.creation
+        log.unwritten += 1
+        over = self._begin_creation(log) if creation is not None else None
+
+        def told(error: Exception | None) -> None:
+            log.unwritten -= 1
+            if error is not None:
+                # Memory is ahead of the store now.
+                log.mark_stale()
+                if isinstance(error, SessionExistsError):
+                    error = created_meanwhile(log)
+            if over is not None:
+                if error is not None:
+                    # Whether there is such a session, and which, only the store can tell.
+                    self.evict(key)
+                self._end_creation(key, over)
+            tell(error)
+
+        self._access.commits.hand_in(key, writes if creation is None else [creation, *writes], then, told)
+
+    def _begin_creation(self, log: SessionLog) -> asyncio.Future[None]:
+        log.creation = None
+        self._access.commits.clear_failure(log.key)
+        over = self._creating[log.key] = asyncio.get_running_loop().create_future()
+        self._keep(log)
+        return over
+
+    def _end_creation(self, key: SessionKey, over: asyncio.Future[None]) -> None:
+        del self._creating[key]
+        over.set_result(None)
+
     async def _write_first(
         self,
         log: SessionLog,
@@ -225,10 +294,7 @@ class SessionLogs:
         *,
         may_exist: bool = False,
     ) -> None:
-        log.creation = None
-        self._access.commits.clear_failure(log.key)
-        over = self._creating[log.key] = asyncio.get_running_loop().create_future()
-        self._keep(log)
+        over = self._begin_creation(log)
         try:
             await self._write(log, [creation, *writes], then, may_exist=may_exist)
         except Exception:
@@ -236,8 +302,7 @@ class SessionLogs:
             self.evict(log.key)
             raise
         finally:
-            del self._creating[log.key]
-            over.set_result(None)
+            self._end_creation(log.key, over)
 
     async def _write(
         self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from actors.errors import SessionExistsError
 from actors.interfaces.records import TurnRow, Write
 from actors.messages.event import USER
 from actors.messages.protocol.base import StoredEvent
@@ -13,10 +12,9 @@ from actors.messages.session import SessionKey
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.accounting.turn_usage import Amounts
 from actors.session.log.event_scan import EventScan
-from actors.session.log.logs import SessionLogs, created_meanwhile
+from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
-from actors.session.store.group_commit import GroupCommit
 from actors.session.store.pending_writes import Tell
 from actors.session.subscribers.subscriptions import Subscriptions
 
@@ -35,7 +33,6 @@ class LogWriter:
 
     Args:
         logs: writes to the store.
-        commits: take what no caller waits for.
         subscriptions: get the agents' events.
         counts: the actor's figures; `events` and what they have used is counted here.
         tallies: get what models and tools have done.
@@ -44,11 +41,8 @@ class LogWriter:
     _before: OnAppend | None = None
     _after: OnAppend | None = None
 
-    def __init__(
-        self, logs: SessionLogs, commits: GroupCommit, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies
-    ) -> None:
+    def __init__(self, logs: SessionLogs, subscriptions: Subscriptions, counts: Counter[str], tallies: Tallies) -> None:
         self._logs = logs
-        self._commits = commits
         self._subscriptions = subscriptions
         self._counts = counts
         self._tallies = tallies
@@ -101,23 +95,12 @@ class LogWriter:
         then: Callable[[], None] | None = None,
         end: Callable[[], TurnRow] | None = None,
     ) -> None:
-        """The same for a caller that does not wait, and a log that is stored. None of the events changes the state.
+        """The same for a caller that does not wait. None of the events changes the state.
 
         Args:
             tell: called when they are on disk, or with the error.
         """
-        log.unwritten += 1
-
-        def over(error: Exception | None) -> None:
-            log.unwritten -= 1
-            if error is not None:
-                # Memory is ahead of the store now: see SessionLogs.
-                log.mark_stale()
-                if isinstance(error, SessionExistsError):
-                    error = created_meanwhile(log)
-            tell(error)
-
-        self._commits.hand_in(log.key, *self._taken_in(log, events, writes, then, end), over)
+        self._logs.hand_in(log, *self._taken_in(log, events, writes, then, end), tell)
 
     def _taken_in(
         self,

@@ -6,27 +6,20 @@ done. A turn is open from the user's event on until its record says how it ended
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import msgspec
 
-from actors.actor import OwedReply, reply_early
+from actors.actor import reply_early
 from actors.errors import (
     RepeatMismatchError,
     RequestError,
     SessionBusyError,
     SessionNotFoundError,
-    StoreUnavailableError,
     UnknownFunctionCallError,
 )
-from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
 from actors.messages import protocol as p
-from actors.messages.codec import encode
 from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
-from actors.rules.checks.state import only_temp
-from actors.rules.recovery.failures import failure
 from actors.rules.routing.opening import (
     Begin,
     Decision,
@@ -40,6 +33,8 @@ from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import OVER, SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import Waiter
+from actors.session.turns.beginning.new_turns import NewTurns
+from actors.session.turns.beginning.quick_opening import QuickOpener
 from actors.session.turns.joining import TurnJoiner
 from actors.session.turns.lookup import KnownTurn, TurnLookup, differs, unknown_turn
 from actors.session.turns.opening_request import OpeningRequest, check_answers
@@ -48,7 +43,11 @@ from actors.session.turns.recovery import TurnRecovery
 
 
 class TurnOpener:
-    """Answers OpenTurn."""
+    """Answers OpenTurn.
+
+    Attributes:
+        quick: does so where no task is needed.
+    """
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup, joiner: TurnJoiner, recovery: TurnRecovery) -> None:
         self._parts = parts
@@ -62,6 +61,8 @@ class TurnOpener:
         self._joiner = joiner
         self._recovery = recovery
         self._in_order: KeyedLocks[SessionKey] = KeyedLocks()
+        self._new_turns = NewTurns(parts)
+        self.quick = QuickOpener(parts, self._new_turns, self._in_order, self._open)
 
     async def open_turn(self, message: p.OpenTurn) -> p.OpenTurnReply:
         """Store the user's event and let the turn run, as soon as no other turn of the session does.
@@ -72,50 +73,18 @@ class TurnOpener:
             TurnCancelledError: it was cancelled while it waited in the queue.
             StoreError: it could not be stored.
         """
-        request = OpeningRequest(message, scan(message.event))
+        return await self._open(OpeningRequest(message, scan(message.event)))
+
+    async def _open(self, request: OpeningRequest) -> p.OpenTurnReply:
         try:
             return await self._opened(request)
         except BaseException as error:
             if request.holds_session:
-                self._let_go(request, error)
+                self._new_turns.let_go(request, error)
             raise
         finally:
             if request.has_waited:
                 self._tell_if_dropped(request)
-
-    def open_turn_quickly(self, message: p.OpenTurn, owed: OwedReply) -> bool:
-        """Begin a turn in a session that is at hand and free, where only the disk has to be waited for: see QuickHandler."""
-        if message.answers or message.awaits or message.takes_words or message.state_delta:
-            return False
-        # By the table a new turn begins in a session that is free.
-        log = self._at_hand(message)
-        if log is None or log.turn is not None or log.queue.is_taken or self._parts.shared.may_be_behind(message.key):
-            return False
-        event = scan(message.event)
-        if event.actions.state_delta or self._parts.runners.refusal(message.runner) is not None:
-            return False
-        request = OpeningRequest(message, event)
-        request.log = log
-
-        def tell(error: Exception | None) -> None:
-            if error is None:
-                owed.repeat()
-            else:
-                self._let_go(request, error)
-                owed.fail(error)
-
-        request.holds_session = log.queue.is_taken = True
-        try:
-            turn = self._new_turn(request)
-            writes, opened = self._admitted(request, turn)
-            begun = self._begun(log, turn, log.unheard())
-            self._parts.writer.hand_in(log, [(message.event, request.event)], writes, tell, opened)
-            # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
-            owed.give_early(begun)
-        except BaseException as error:
-            self._let_go(request, error)
-            raise
-        return True
 
     async def _log_of(self, message: p.OpenTurn) -> SessionLog:
         """The log of the session; if that is wanted, also of one that the message creates."""
@@ -133,7 +102,7 @@ class TurnOpener:
         message = request.message
         while True:
             # From here to the session's queue nothing is awaited, so requests enter it in the order in which they came.
-            at_hand = self._at_hand(message) if not request.holds_session else None
+            at_hand = self.quick.at_hand(message) if not request.holds_session else None
             request.is_at_hand = at_hand is not None
             known: KnownTurn | None = None
             if at_hand is not None:
@@ -177,7 +146,8 @@ class TurnOpener:
             # Those in line may wait for a deletion, and that for the turn of this request.
             return await self._decision(request, await self._due_times.refusal(request.message))
         message = request.message
-        async with self._in_order.locked(message.key):
+        place, request.place = request.place, None
+        async with place or self._in_order.locked(message.key):
             while True:
                 refusal = await self._due_times.refusal(message)
                 request.log = await self._log_of(message)
@@ -190,13 +160,6 @@ class TurnOpener:
                     await self._parts.user_holds.passed(message.key)
                     continue
                 return decided
-
-    def _at_hand(self, message: p.OpenTurn) -> SessionLog | None:
-        """The session of a message that asks for a new turn, where nothing has to be asked of the store, nor waited for."""
-        key = message.key
-        if message.repeatable or message.due is not None or self._in_order.is_held(key) or self._parts.user_holds.has(key):
-            return None
-        return self._logs.at_hand(key)
 
     async def _decision(self, request: OpeningRequest, refusal: RequestError | None) -> tuple[Decision, KnownTurn | None]:
         known = await self._known_turn(request) if request.message.repeatable else None
@@ -270,22 +233,7 @@ class TurnOpener:
         if message.continues:
             return await self._continue_paused(request)
         # The agent begins while the message is being stored: whatever it writes is stored after it, or not at all.
-        return await self._store(request, self._new_turn(request), early=True)
-
-    def _new_turn(self, request: OpeningRequest) -> SessionTurn:
-        message, log = request.message, request.log
-        seq = log.head_seq + 1
-        row = TurnRow(
-            invocation_id=message.invocation_id,
-            status="running",
-            epoch=message.epoch,
-            first_seq=seq,
-            opened_seq=seq,
-            last_seq=seq,
-            begun_s=now_s(),
-            version=self._versions.of_new(log),
-        )
-        return SessionTurn(row, message.config, message.runner, traceparent=message.traceparent, opened_s=row.begun_s)
+        return await self._store(request, self._new_turns.new_turn(request), early=True)
 
     async def _continue_paused(self, request: OpeningRequest) -> p.TurnBegun:
         """Continue the turn whose calls the message answers, or which waits for the user's words."""
@@ -317,66 +265,14 @@ class TurnOpener:
     async def _store(self, request: OpeningRequest, turn: SessionTurn, *, early: bool = False) -> p.TurnBegun:
         """Store the user's event and the turn's record; then the turn is open. With `early` the Runner learns that meanwhile."""
         message, log = request.message, request.log
-        writes, opened = self._admitted(request, turn)
+        writes, opened = self._new_turns.admitted(request, turn)
         before = log.unheard()
         stored = self._parts.writer.begin_write(log, [(message.event, request.event)], writes, opened)
-        begun = self._begun(log, turn, before)
+        begun = self._new_turns.begun(log, turn, before)
         if early:
             reply_early(begun)
         await stored
         return begun
-
-    def _admitted(self, request: OpeningRequest, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
-        """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""
-        message, log = request.message, request.log
-        temp = only_temp(message.state_delta) if message.state_delta else None
-        self._admission.event(log, message.event, request.event)
-        if temp:
-            self._admission.temp(turn.temp, temp)
-            turn.temp.update(temp)
-        log.turn = turn
-        writes: list[Write] = [log.put_turn(turn.record())]
-        if message.due is not None:
-            # The schedule goes on in the step in which its turn begins.
-            writes.append(AdvanceSchedule(message.key, message.due))
-
-        def opened() -> None:
-            # What its agents say is shown after this, so the subscriber misses nothing; nor does it hear of a turn that is not
-            # stored.
-            self._subscriptions.add(message.subscriber, log.key, message.invocation_id, turn.row.opened_seq)
-            self._parts.counts["turns"] += 1
-            log.queue.reject_interrupter()
-            if message.due is not None:
-                self._due_times.note_begun(message.due)
-
-        return writes, opened
-
-    def _begun(self, log: SessionLog, turn: SessionTurn, before: Sequence[p.StoredEvent]) -> p.TurnBegun:
-        return p.TurnBegun(
-            epoch=turn.row.epoch,
-            seq=turn.row.opened_seq,
-            generation=log.generation,
-            authors=self._parts.deciding(log.authors(), turn.row.version),
-            state=encode(log.merged_state(temp=True)),
-            traceparent=turn.traceparent,
-            before=before,
-            version=turn.row.version,
-        )
-
-    def _let_go(self, request: OpeningRequest, error: BaseException) -> None:
-        """The turn could not begin: tell its subscribers, and let the next turn begin."""
-        message, log = request.message, request.log
-        # With its arguments, so that every driver raises the error itself: no agent has failed.
-        told: p.AnyOutcome = failure(error)
-        if isinstance(error, StoreUnavailableError) and log.turn is not None:
-            # It may have begun in the store.
-            self._parts.store_end_later(log.put_turn(log.turn.ended("", told)))
-        elif request.before is not None and request.before.outcome:
-            # Only the answer is refused: the turn is as it was.
-            told = p.decode_outcome(request.before.outcome)
-        log.turn = None
-        log.queue.start_next()
-        self._subscriptions.publish_end(message.key, message.invocation_id, told)
 
     def _tell_if_dropped(self, request: OpeningRequest) -> None:
         """Tell the subscribers of a turn that has left the queue and has not begun: its request may never come again."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from actors.errors import TurnStateError
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
+from actors.messages.session import SessionKey
+from actors.refs.keyed_locks import Locked
 from actors.rules.routing.answering import is_taken
 from actors.rules.routing.opening import Free, Kept, Open, OpeningFacts, SessionUse, Taken
 from actors.session.log.event_scan import EventScan
@@ -28,12 +30,14 @@ class OpeningRequest:
         known_seq: the log up to here was settled when the request came: see `rules.routing.answering`.
         is_at_hand: nothing was waited for since the session was looked up last.
         holds_session: the session is taken for this request, which has to let the next one begin when it fails.
+        place: its place among the requests of the session, if it has one before it is decided about.
         before: the record of the turn that it continues with an answer, as it was before.
     """
 
     log: SessionLog
     has_waited = is_at_hand = holds_session = False
     known_seq: int | None = None
+    place: Locked[SessionKey] | None = None
     before: TurnRow | None = None
 
     def __init__(self, message: p.OpenTurn, event: EventScan) -> None:

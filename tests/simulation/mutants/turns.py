@@ -19,6 +19,7 @@ from actors.session.log.session_log import SessionLog
 from actors.session.log.turn_queue import TurnQueue, Waiter
 from actors.session.subscribers.subscriptions import Subscriptions
 from actors.session.turns import opening_request, recovery, writing
+from actors.session.turns.beginning.new_turns import NewTurns
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup
 from actors.session.turns.opening import TurnOpener
@@ -199,13 +200,13 @@ def cancelled_turns_leave_calls_open() -> AbstractContextManager[object]:
 
 def turns_that_cannot_begin_keep_the_session() -> AbstractContextManager[object]:
     """When a turn cannot begin, the next one in line waits for ever."""
-    let_go: Any = TurnOpener._let_go
+    let_go: Any = NewTurns.let_go
 
-    def keeping(self: TurnOpener, request: Any, error: BaseException) -> None:
+    def keeping(self: NewTurns, request: Any, error: BaseException) -> None:
         with mock.patch.object(request.log.queue, "start_next"):
             let_go(self, request, error)
 
-    return mock.patch.object(TurnOpener, "_let_go", keeping)
+    return mock.patch.object(NewTurns, "let_go", keeping)
 
 
 def ends_under_way_count_as_stored() -> AbstractContextManager[object]:

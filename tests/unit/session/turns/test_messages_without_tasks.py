@@ -131,7 +131,7 @@ async def test_what_is_refused_leaves_the_session_free(session: SessionFixture) 
 
 
 async def test_what_has_to_be_waited_for_needs_a_task(session: SessionFixture) -> None:
-    begun = await needs_a_task(session, opening(session, "e-1"))
+    begun = await needs_a_task(session, opening(session, "e-1", state_delta={"k": 0}))
     assert isinstance(await needs_a_task(session, ending(session, begun, "e-1", state_delta={"k": 1})), p.Appended)
     begun = await needs_a_task(session, opening(session, "e-2", state_delta={"user:k": 1}))
     end = ending(session, begun, "e-2")

@@ -1,0 +1,1 @@
+"""How a new turn begins: what is stored and replied, and the way that takes no task."""

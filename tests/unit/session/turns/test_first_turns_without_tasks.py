@@ -1,0 +1,227 @@
+"""A turn of a session that is not in memory needs no task either: the store says whether there is one, and what it has of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.errors import StoreError
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from actors.messages.protocol.any_message import decode_message
+from actors.messages.session import SessionKey
+from tests.support.fixtures.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled
+
+
+class Taken:
+    """Takes the replies to one message."""
+
+    def __init__(self) -> None:
+        self.early: list[p.Message] = []
+        self.begun = asyncio.Event()
+        self.last: asyncio.Future[p.Message] = asyncio.get_running_loop().create_future()
+
+    def reply(self, raw: bytes) -> None:
+        self.last.set_result(decode_message(raw))
+
+    def reply_early(self, raw: bytes) -> None:
+        self.early.append(decode_message(raw))
+        self.begun.set()
+
+
+class HeldReads(FailingStore):
+    """Holds up the reads of sessions while `may_go_on` is not set."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.groups: list[Sequence[SessionKey]] = []
+
+    def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
+        """Wait, and ask."""
+        self.may_go_on.wait(20)
+        self.groups.append(keys)
+        return super().may_exist(keys)
+
+    def session(self, key: SessionKey) -> Any:
+        """Wait, and read."""
+        self.may_go_on.wait(20)
+        return super().session(key)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> SessionFixture:
+    """A Session actor whose reads can be held up."""
+    return SessionFixture(tmp_path, store=HeldReads)
+
+
+def reads(session: SessionFixture) -> HeldReads:
+    assert isinstance(session.store, HeldReads)
+    return session.store
+
+
+def opening(session: SessionFixture, turn: str, key: SessionKey = KEY, **more: Any) -> p.OpenTurn:
+    event = encode(session.event("user", turn, turn=turn))
+    given = {"auto_create": True, "runner": "runner", "subscriber": "d", **more}
+    return p.OpenTurn(key=key, invocation_id=turn, event=event, **given)
+
+
+def sent(session: SessionFixture, message: p.OpenTurn) -> Taken:
+    """The replies to a message that is begun without a task."""
+    taken = Taken()
+    assert session.actor.begin(encode(message), taken) is None
+    return taken
+
+
+def asked(session: SessionFixture, message: p.OpenTurn) -> asyncio.Task[p.Message]:
+    """The reply to a message that is begun with a task."""
+    rest = session.actor.begin(encode(message), Taken())
+    assert rest is not None
+
+    async def reply() -> p.Message:
+        return decode_message(await rest)
+
+    return asyncio.create_task(reply())
+
+
+async def test_new_sessions_that_are_asked_for_at_once_are_read_and_stored_together(session: SessionFixture) -> None:
+    held = HeldCommits(session.store)
+    keys = [SessionKey("app", f"user-{number}", "s") for number in range(20)]
+    taken = [sent(session, opening(session, f"e-{number}", key)) for number, key in enumerate(keys)]
+    assert [each.early for each in taken] == [[]] * 20
+    await taken[-1].begun.wait()
+    assert not any(each.last.done() for each in taken)
+    held.let_go()
+    assert [await each.last for each in taken] == [each.early[0] for each in taken]
+    assert [len(group) for group in reads(session).groups] == [20]
+    assert (await session.counts())["commits"] == 1
+    assert {row.key for row in session.store.sessions("app", None)} == set(keys)
+
+
+async def test_a_session_that_has_left_memory_is_read_once(session: SessionFixture) -> None:
+    await session.turn("e-1", "one", state={"a": 1})
+    again = await session.restarted()
+    begun = await sent(again, opening(again, "e-2")).last
+    assert isinstance(begun, p.TurnBegun)
+    assert (begun.seq, msgspec.msgpack.decode(begun.state)) == (3, {"a": 1})
+
+
+async def test_a_turn_that_the_store_has_open_is_dealt_with_first(session: SessionFixture) -> None:
+    await session.open("e-1")
+    again = await session.restarted()
+    assert isinstance(await sent(again, opening(again, "e-2", runner="runner")).last, p.ResumeFirst)
+
+
+async def test_later_requests_of_the_session_come_after_the_first(session: SessionFixture) -> None:
+    await session.turn("e-1", "one")
+    await session.open("e-2")
+    await session.ref.stop()
+    again = SessionFixture(session.folder, store=HeldReads)
+    reads(again).may_go_on.clear()
+    # The first one finds a turn that is open; those behind it wait until that is decided.
+    first = sent(again, opening(again, "e-3"))
+    others = [asked(again, opening(again, f"e-{number}")) for number in (4, 5)]
+    await settled()
+    assert not any(other.done() for other in others)
+    reads(again).may_go_on.set()
+    assert isinstance(await first.last, p.ResumeFirst)
+    assert [type(await other) for other in others] == [p.ResumeFirst] * 2
+
+
+async def test_messages_of_a_new_session_are_answered_in_their_order(session: SessionFixture) -> None:
+    reads(session).may_go_on.clear()
+    first = sent(session, opening(session, "e-1"))
+    others = [asked(session, opening(session, f"e-{number}")) for number in (2, 3)]
+    reading = asyncio.create_task(session.ref.get_session(p.GetSessionRequest(key=KEY)))
+    await settled()
+    reads(session).may_go_on.set()
+    begun = await first.last
+    assert isinstance(begun, p.TurnBegun)
+    session._generations[KEY] = begun.generation
+    assert (await reading).session is not None
+    for number, other in ((2, others[0]), (3, others[1])):
+        await session.close(f"e-{number - 1}")
+        assert isinstance(await other, p.TurnBegun)
+    assert await session.log() == [(1, "user", "e-1"), (2, "user", "e-2"), (3, "user", "e-3")]
+
+
+async def test_turns_wait_in_their_order_for_the_deletion_that_began_while_the_session_was_read(session: SessionFixture) -> None:
+    reads(session).may_go_on.clear()
+    first = sent(session, opening(session, "e-1"))
+    second = asked(session, opening(session, "e-2"))
+    await settled()
+    session.actor._users._parts.user_holds.hold_user("app", "ada")
+    reads(session).may_go_on.set()
+    # The store's thread does one thing after the other.
+    await session.actor._access.read(str)
+    await settled()
+    assert not first.early
+    assert not first.last.done()
+    session.actor._users._parts.user_holds.release("app", "ada")
+    begun = await first.last
+    assert isinstance(begun, p.TurnBegun)
+    session._generations[KEY] = begun.generation
+    await session.close("e-1")
+    assert isinstance(await second, p.TurnBegun)
+    assert await session.log() == [(1, "user", "e-1"), (2, "user", "e-2")]
+
+
+async def test_a_runner_that_was_replaced_while_the_session_was_read_begins_nothing(session: SessionFixture) -> None:
+    reads(session).may_go_on.clear()
+    first = sent(session, opening(session, "e-1", runner="runner/gone"))
+    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/heir", number=0))
+    reads(session).may_go_on.set()
+    assert isinstance(await first.last, p.AnnounceFirst)
+    assert session.positions() == []
+
+
+async def test_what_is_refused_or_cannot_be_read_leaves_the_session_to_the_next(session: SessionFixture) -> None:
+    refused = await sent(session, opening(session, "e-1", SessionKey("app", "ada", " s"))).last
+    assert isinstance(refused, p.ErrorReply)
+    assert refused.error == "InvalidIdError"
+    unread = sent(session, opening(session, "e-1"))
+
+    def fail(key: SessionKey) -> Any:
+        raise StoreError("it cannot be read")
+
+    reads(session).session = fail  # type: ignore[method-assign]
+    error = await unread.last
+    assert isinstance(error, p.ErrorReply)
+    assert error.error == "StoreError"
+    del reads(session).session
+    assert isinstance(await sent(session, opening(session, "e-2")).last, p.TurnBegun)
+    assert session.positions() == [1]
+
+
+async def test_a_session_that_cannot_be_stored_is_created_by_the_next_message(session: SessionFixture) -> None:
+    session.store.failures = 2
+    first = sent(session, opening(session, "e-1"))
+    second = asked(session, opening(session, "e-2"))
+    error = await first.last
+    assert isinstance(error, p.ErrorReply)
+    assert "disk is full" in str(error.args)
+    assert (await session.counts())["sessions_in_memory"] == 0
+    assert isinstance(await second, p.TurnBegun)
+    assert await session.log() == [(1, "user", "e-2")]
+
+
+async def test_each_of_many_gets_its_own_early_reply(session: SessionFixture) -> None:
+    held = HeldCommits(session.store)
+    early: dict[int, asyncio.Future[p.EarlyOpenTurnReply]] = {}
+    openings = []
+    for number in range(4):
+        early[number] = asyncio.get_running_loop().create_future()
+        # One that the others do not have.
+        message = opening(session, f"e-{number}", SessionKey("app", f"user-{number}", "s"), traceparent=f"{number}")
+        openings.append(asyncio.create_task(session.ref.open_turn(message, early[number].set_result)))
+    begun = [await each for each in early.values()]
+    held.let_go()
+    assert [each.traceparent for each in begun if isinstance(each, p.TurnBegun)] == ["0", "1", "2", "3"]
+    assert [await each for each in openings] == begun
