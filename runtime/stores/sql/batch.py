@@ -3,7 +3,7 @@
 Rules of this file:
 
 - Rows of one table are collected and sent in one `executemany`; of a turn or a key of state only the last value is sent.
-- Sessions are created at once, so each collected row belongs to a session that exists, and rows need no order among them.
+- Sessions are created first, so each collected row belongs to a session that exists, and rows need no order among them.
 - Hiding events and removing a session change rows that may still be collected, so these are sent first.
 - Rows of state that sessions share are sent last and in the order of their keys, so that two writers of the same keys cannot
   deadlock. On PostgreSQL the version of each such state comes first: of its writers, one at a time has the row of that.
@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
@@ -117,6 +117,9 @@ _SIZE_SHARED = select(
 ).where(shared_state.c.app == bindparam("app"), shared_state.c.user == bindparam("user"))
 
 
+_LAST_SID = f"SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = '{sessions.name}'"
+"""SQL: the largest sid that any session has had, on SQLite."""
+
 MAX_SIDS = 10_000
 """How many sids a store holds."""
 
@@ -154,6 +157,7 @@ class Batch:
         # No method of this object: the two would hold each other, and each commit would leave garbage for the collector.
         self._sid = partial(_sid_of, connection, sids)
         self._rows = CollectedRows(self._sid)
+        self._created: Set[SessionKey] = frozenset()
 
     def write(self, writes: Sequence[Write]) -> None:
         """Do all writes, with the same effect as one after the other.
@@ -165,13 +169,36 @@ class Batch:
             TooLargeError: the state of a user or of the app would become larger than `max_shared_bytes`.
             sqlalchemy.exc.IntegrityError: the seq or id of an event is taken, or another writer has removed its session.
         """
+        self._create_many(writes)
         for write in writes:
             _DO[type(write)](self, write)
         self._send_own()
         if self._rows.shared:
             self._flush_shared()
 
+    def _create_many(self, writes: Sequence[Write]) -> None:
+        """Create the sessions of a group in one go, each with the next sid: SQLite has one writer at a time.
+
+        PostgreSQL's are created at once by `OneStatementCommits`.
+        """
+        created = [write for write in writes if type(write) is CreateSession]
+        if len(created) < 2 or self._dialect != "sqlite" or any(type(write) is RemoveSession for write in writes):
+            return
+        last: int = statements.value(self._connection, _LAST_SID, ())
+        rows = [{"sid": sid, **new_session(write)} for sid, write in enumerate(created, last + 1)]
+        sql, values_of = _sql(_insert_new(sessions, self._dialect), self._connection.dialect, tuple(rows[0]))
+        assert values_of is not None
+        if statements.execute(self._connection, sql, list(map(values_of, rows))) < len(rows):
+            taken = (write for write, row in zip(created, rows, strict=True) if self._sid(write.key) != row["sid"])
+            key = next(taken).key
+            raise SessionExistsError(key.app, key.user, key.session)
+        self._created = {write.key for write in created}
+        for write, row in zip(created, rows, strict=True):
+            self._sids[write.key] = row["sid"]
+
     def _create(self, write: CreateSession) -> None:
+        if write.key in self._created:
+            return
         key, row = write.key, new_session(write)
         sql, values_of = _sql(_create_session(self._dialect), self._connection.dialect, tuple(row))
         given = values_of(row) if values_of is not None else row

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, Select, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, Select, TextClause, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
@@ -186,7 +186,7 @@ class Database:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
-    def tuples(self, query: Select[*tuple[Any, ...]], *parameters: dict[str, Any], by_keys: bool = False) -> Tuples:
+    def tuples(self, query: Select[*tuple[Any, ...]] | TextClause, *parameters: dict[str, Any], by_keys: bool = False) -> Tuples:
         """The rows that a query finds as its driver has them, outside of any transaction: where SQLAlchemy's rows take too long.
 
         No column may have a type that SQLAlchemy converts.
@@ -200,9 +200,7 @@ class Database:
         """
 
         def read(connection: Connection) -> Tuples:
-            if len(parameters) == 1:
-                return statements.tuples(connection, query, parameters[0])
-            return [row for each in parameters for row in statements.tuples(connection, query, each)]
+            return statements.tuples(connection, query, *parameters)
 
         with self.store_errors():
             return self._retried(read, by_keys=by_keys)

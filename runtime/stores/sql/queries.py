@@ -59,9 +59,6 @@ _session_columns = select(sessions, _head_seq)
 SID = select(sessions.c.sid).where(*_of_key)
 """The sid of a session: app, user, session."""
 
-KEY = select(sessions.c.app, sessions.c.user, sessions.c.session).where(*_of_key)
-"""The same, if there is such a session: app, user, session."""
-
 SESSION = _session_columns.where(*_of_key)
 """A session's row and its `head_seq`: app, user, session."""
 

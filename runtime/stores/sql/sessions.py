@@ -26,7 +26,8 @@ from runtime.stores.sql.model_calls.reading import ModelCallReader
 from runtime.stores.sql.placing.moving_store import MovingSqlStore
 from runtime.stores.sql.schedules import queries as of_schedules
 from runtime.stores.sql.schedules.rows import schedule_row
-from runtime.stores.sql.session_rows import SessionRows, columns_of, session_row, values_of
+from runtime.stores.sql.session_rows import SessionRows, session_row, values_of
+from runtime.stores.sql.sqlite import grouped_rows
 from runtime.stores.sql.usage.reading import turn_names, usage_page
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
     def may_exist(self, keys: Sequence[SessionKey]) -> Sequence[SessionKey]:
         """Those of some sessions that are there."""
         if self._database.is_sqlite:
-            return [SessionKey(*row) for row in self._database.tuples(queries.KEY, *map(columns_of, keys))]
+            return grouped_rows.existing_sessions(self._database, keys)
         from runtime.stores.sql.postgres.grouped_rows import existing_sessions
 
         with self._database.store_errors(), self._database.driver() as driver:
@@ -187,10 +188,17 @@ class SqlSessionStore(MovingSqlStore, BatchReadingStore):
     def states(self, app: str, users: Sequence[str]) -> tuple[JsonObject, dict[str, JsonObject]]:
         """The app's state, and those of users that have any, values by key without prefix."""
         found: dict[str, JsonObject] = {}
-        for part in _parts(["", *users]):
-            for user, name, value in self._database.rows(queries.STATES_OF_USERS, {"app": app, "users": part}, by_keys=True):
-                found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
+        for user, name, value in self._states_of(app, ["", *users]):
+            found.setdefault(user, {})[name] = msgspec.msgpack.decode(value)
         return found.pop("", {}), found
+
+    def _states_of(self, app: str, users: Sequence[str]) -> Iterator[Sequence[Any]]:
+        if not self._database.is_sqlite:
+            for part in _parts(users):
+                yield from self._database.rows(queries.STATES_OF_USERS, {"app": app, "users": part}, by_keys=True)
+            return
+        for rows in grouped_rows.states_of_users(self._database, app, users):
+            yield from rows
 
     def changed_states(self, app: str, known: Mapping[str, int]) -> Mapping[str, VersionedState]:
         """Those states of an app, "", and of its users that are not in the version known; on SQLite, which has none, all."""

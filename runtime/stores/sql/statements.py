@@ -14,26 +14,26 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select
+from sqlalchemy import Connection, Dialect, Select, TextClause
 from sqlalchemy.exc import DBAPIError, StatementError
-from sqlalchemy.sql.compiler import SQLCompiler
+
+Query = Select[*tuple[Any, ...]] | TextClause
+"""What finds rows."""
 
 
-def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> None:
-    """Run a statement that finds nothing, once for each row of values.
+def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> int:
+    """Run a statement that finds nothing, once for each row of values. Returns how many rows of tables were changed.
 
     Raises:
         sqlalchemy.exc.DBAPIError: what `exec_driver_sql` raises.
     """
     driver: object = connection.connection.dbapi_connection
     if not isinstance(driver, sqlite3.Connection):
-        connection.exec_driver_sql(sql, list(rows) if len(rows) > 1 else rows[0])
-        return
+        return connection.exec_driver_sql(sql, list(rows) if len(rows) > 1 else rows[0]).rowcount
     try:
         if len(rows) > 1:
-            driver.executemany(sql, rows)
-        else:
-            driver.execute(sql, rows[0])
+            return driver.executemany(sql, rows).rowcount
+        return driver.execute(sql, rows[0]).rowcount
     except sqlite3.Error as error:
         raise _dbapi_error(error, sql, connection) from error
 
@@ -57,35 +57,43 @@ def value(connection: Connection, sql: str, given: Any) -> Any:
     return found[0] if found is not None else None
 
 
-def tuples(connection: Connection, query: Select[*tuple[Any, ...]], parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """The rows that a query finds by its parameters, as the driver has them.
+def tuples(connection: Connection, query: Query, *parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+    """The rows that a query finds, as the driver has them.
+
+    Args:
+        parameters: of the query, which is run once for each.
 
     Raises:
         sqlalchemy.exc.DBAPIError: what `Connection.execute` raises.
     """
     driver: Any = connection.connection.dbapi_connection
-    compiled = _compiled(query, connection.dialect)
-    values: Any = compiled.construct_params(parameters)
-    if compiled.positiontup is not None:
-        values = [values[name] for name in compiled.positiontup]
+    sql, constants, names = _compiled(query, connection.dialect)
+    found: list[tuple[Any, ...]] = []
     if isinstance(driver, sqlite3.Connection):
         try:
-            return driver.execute(str(compiled), values).fetchall()
+            for each in parameters:
+                given = {**constants, **each}
+                found += driver.execute(sql, [given[name] for name in names])
         except sqlite3.Error as error:
-            raise _dbapi_error(error, str(compiled), connection) from error
+            raise _dbapi_error(error, sql, connection) from error
+        return found
     errors: Any = connection.dialect.loaded_dbapi
     try:
-        found: Sequence[tuple[Any, ...]] = driver.execute(str(compiled), values, binary=True).fetchall()
+        for each in parameters:
+            found += driver.execute(sql, {**constants, **each}, binary=True).fetchall()
     except errors.Error as error:
         raise DBAPIError.instance(
-            str(compiled), None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
+            sql, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
         ) from error
     return found
 
 
 @cache
-def _compiled(statement: Select[*tuple[Any, ...]], dialect: Dialect) -> SQLCompiler:
-    return statement.compile(dialect=dialect)
+def _compiled(statement: Query, dialect: Dialect) -> tuple[str, Mapping[str, Any], Sequence[str]]:
+    """The SQL of a query, the values in it that are no parameters, and the names of its placeholders where they have none."""
+    compiled = statement.compile(dialect=dialect)
+    constants = {name: value for name, value in compiled.params.items() if value is not None}
+    return str(compiled), constants, compiled.positiontup or ()
 
 
 def _dbapi_error(error: sqlite3.Error, sql: str, connection: Connection) -> StatementError:

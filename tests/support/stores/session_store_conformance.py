@@ -97,6 +97,26 @@ class SessionStoreConformance:
         assert caught.value.args == (APP, "ada", "s1")
         assert store.session(S2) is None
         assert seqs(store.events(S1)) == [1, 2]
+        with pytest.raises(SessionExistsError, match="'s2'"):
+            store.commit([CreateSession(OTHER, 1.0), CreateSession(S2, 1.0), CreateSession(S2, 1.0)])
+        assert store.session(OTHER) is None
+
+    def test_many_sessions_are_made_at_once_each_with_its_own_events(self, store: SessionStore) -> None:
+        fill_sessions(store, S1, length=1)
+        store.commit([RemoveSession(S1)])
+        keys = [SessionKey(APP, f"user-{number}", "s") for number in range(150)]
+        store.commit([write for key in keys for write in (CreateSession(key, 2.0), event(key, 1, raw=key.user.encode()))])
+        assert [store.events(key) for key in keys] == [[(1, key.user.encode())] for key in keys]
+        assert store.session(S1) is None
+        store.commit([CreateSession(S1, 3.0), RemoveSession(S1), CreateSession(S1, 4.0), CreateSession(S2, 4.0)])
+        again = store.session(S1)
+        assert again is not None
+        assert (again.created_s, store.events(S1)) == (4.0, [])
+        if isinstance(store, ReadsInGroups):
+            missing = [SessionKey(APP, f"user-{number}", "t") for number in range(150)]
+            asked = [key for pair in zip(keys, missing, strict=True) for key in pair]
+            for count in (1, 2, 8, 9, 64, 65, 73, 300):
+                assert sorted(store.may_exist(asked[:count]), key=asked.index) == asked[:count:2]
 
     def test_sessions_that_are_there_are_found_among_others(self, store: SessionStore) -> None:
         if not isinstance(store, ReadsInGroups):
