@@ -58,7 +58,7 @@ class Archiving:
         log = await self._parts.logs.find(key)
         if log is None:
             return False
-        await self._parts.logs.write(log, [ArchiveEvents(key, last_seq)])
+        await self._parts.logs.commits.write(log, [ArchiveEvents(key, last_seq)])
         return True
 
     async def _sessions(self, message: p.ArchiveOldEvents) -> Sequence[SessionKey]:

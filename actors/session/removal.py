@@ -22,7 +22,7 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
         StoreError: nothing is removed.
     """
     lost, log.turn = log.open_id(), None
-    await parts.logs.write(log, [RemoveSession(log.key), *also])
+    await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
     parts.logs.evict(log.key)
     for followed in (WHOLE_SESSION, lost):
         parts.subscriptions.publish_end(log.key, followed, _gone(log.key))

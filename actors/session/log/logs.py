@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 
-from actors.errors import SessionExistsError, SessionNotFoundError, StoreConflictError
-from actors.interfaces.records import CreateSession, PutState, SessionRow, TurnRow, Write
+from actors.errors import SessionExistsError, SessionNotFoundError
+from actors.interfaces.records import CreateSession, SessionRow, TurnRow
 from actors.messages.event import now_s
 from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
@@ -14,6 +14,7 @@ from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
+from actors.session.log.commits import LogCommits
 from actors.session.log.reader import LogReader, StoredSession
 from actors.session.log.reverts import LogComparison
 from actors.session.log.session_log import SessionLog
@@ -22,7 +23,6 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import Tell
-from actors.session.store.pending_writes import Tell as CommitTell
 
 IDLE_S = 600.0
 """A log that was not used for so long leaves memory."""
@@ -32,7 +32,7 @@ FRESH_S = 5.0
 
 
 class SessionLogs:
-    """Finds and creates logs, keeps those in use in memory, and writes their changes.
+    """Finds and creates logs, and keeps those in use in memory.
 
     Args:
         access: the store; `reader` reads it.
@@ -42,6 +42,7 @@ class SessionLogs:
         user_holds: users of which no session is created now.
 
     Attributes:
+        commits: writes their changes.
         comparison: sees to logs when the store has gone back to an older copy of itself.
         on_reload: called with a log that was read again after a write had failed. What the store has of it may be more than was
             shown to anybody: a write whose outcome could not be told counts as failed, and may have been done.
@@ -71,7 +72,8 @@ class SessionLogs:
         self._taken: dict[SessionKey, None] = {}
         self._eviction: CacheEviction[SessionKey] = CacheEviction(max_bytes, IDLE_S)
         self._locks: KeyedLocks[SessionKey] = KeyedLocks()
-        self._creating: dict[SessionKey, asyncio.Future[None]] = {}
+        self.commits = LogCommits(access.commits, shared, self._keep, self.evict)
+        self._creating = self.commits.creating
         self.on_reload: Callable[[SessionLog], None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
@@ -176,7 +178,7 @@ class SessionLogs:
             if found is not None:
                 stored, shared = found
                 if stored.row is None:
-                    log = self._new(key, shared)
+                    log = _new_log(key, shared)
                 elif stored.running is None:
                     log = SessionLog(stored.row, *shared)
                     self._keep(log)
@@ -198,14 +200,7 @@ class SessionLogs:
             self.evict(key)
         if not is_new:
             return None
-        return self._new(key, shared)
-
-    def _new(self, key: SessionKey, shared: States) -> SessionLog:
-        created_s = now_s()
-        row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
-        log = SessionLog(row, *shared)
-        log.creation = CreateSession(key, created_s)
-        return log
+        return _new_log(key, shared)
 
     async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
         if stale is None:
@@ -230,103 +225,10 @@ class SessionLogs:
                 raise SessionExistsError(key.app, key.user, key.session)
             if not self._user_holds.has(key):
                 check(log)
-                await self._write_first(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
+                await self.commits.create(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
                 return log
             # All data of the user is being deleted, and this would be new.
             await self._user_holds.passed(key)
-
-    def write(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None] = lambda: None) -> Awaitable[None]:
-        """Write changes of a log, all or none, with the session itself if that is new. It has to be awaited.
-
-        Args:
-            then: called once they are on disk.
-
-        Raises:
-            StoreError: nothing is stored.
-        """
-        if log.creation is not None:
-            return self._write_first(log, log.creation, writes, then)
-        return self._write(log, writes, then)
-
-    def hand_in(self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], tell: CommitTell) -> None:
-        """The same for a caller that does not wait. None of the writes changes a state that sessions share.
-
-        Args:
-            tell: called when they are on disk, or with the error.
-        """
-        key, creation = log.key, log.creation
-        log.unwritten += 1
-        over = self._begin_creation(log) if creation is not None else None
-
-        def told(error: Exception | None) -> None:
-            log.unwritten -= 1
-            if error is not None:
-                # Memory is ahead of the store now.
-                log.mark_stale()
-                if isinstance(error, SessionExistsError):
-                    error = created_meanwhile(log)
-            if over is not None:
-                if error is not None:
-                    # Whether there is such a session, and which, only the store can tell.
-                    self.evict(key)
-                self._end_creation(key, over)
-            tell(error)
-
-        self._access.commits.hand_in(key, writes if creation is None else [creation, *writes], then, told)
-
-    def _begin_creation(self, log: SessionLog) -> asyncio.Future[None]:
-        log.creation = None
-        self._access.commits.clear_failure(log.key)
-        over = self._creating[log.key] = asyncio.get_running_loop().create_future()
-        self._keep(log)
-        return over
-
-    def _end_creation(self, key: SessionKey, over: asyncio.Future[None]) -> None:
-        del self._creating[key]
-        over.set_result(None)
-
-    async def _write_first(
-        self,
-        log: SessionLog,
-        creation: CreateSession,
-        writes: Sequence[Write],
-        then: Callable[[], None] = lambda: None,
-        *,
-        may_exist: bool = False,
-    ) -> None:
-        over = self._begin_creation(log)
-        try:
-            await self._write(log, [creation, *writes], then, may_exist=may_exist)
-        except Exception:
-            # Whether there is such a session, and which, only the store can tell.
-            self.evict(log.key)
-            raise
-        finally:
-            self._end_creation(log.key, over)
-
-    async def _write(
-        self, log: SessionLog, writes: Sequence[Write], then: Callable[[], None], *, may_exist: bool = False
-    ) -> None:
-        log.unwritten += 1
-        try:
-            await self._access.commits.submit(log.key, writes, then)
-        except Exception as error:
-            # Memory is ahead of the store now: the log is loaded again when it is used next, what it shares with others at once.
-            log.mark_stale()
-            if any(isinstance(write, PutState) and not write.key.session for write in writes):
-                await self._shared.reread(log.key)
-            if may_exist or not isinstance(error, SessionExistsError):
-                raise
-            raise created_meanwhile(log) from error
-        finally:
-            log.unwritten -= 1
-
-    async def opened(self, log: SessionLog) -> None:
-        """Wait until the message that opened the session's turn is on disk. Raises StoreError when it cannot be stored."""
-        # Not longer: what is written behind the message may end the turn.
-        while log.is_opening and (written := self._access.commits.pending.next_of(log.key)) is not None:
-            # Who waits may be cancelled, the write may not.
-            await asyncio.shield(written)
 
     def _keep(self, log: SessionLog) -> None:
         if (other := self._logs.get(log.key)) is not None and other is not log:
@@ -363,7 +265,10 @@ class SessionLogs:
         self._eviction.drop_key(key)
 
 
-def created_meanwhile(log: SessionLog) -> StoreConflictError:
-    """The error of what is written with a session that is to be created, and that is there."""
-    # It was not there a moment ago, so another deployment has created it, and serves it.
-    return StoreConflictError(log.key.session, "it was created at the same time")
+def _new_log(key: SessionKey, shared: States) -> SessionLog:
+    """The log of a session that its first write creates."""
+    created_s = now_s()
+    row = SessionRow(key=key, head_seq=0, rewinds=0, authors=(), state={}, created_s=created_s, updated_s=created_s)
+    log = SessionLog(row, *shared)
+    log.creation = CreateSession(key, created_s)
+    return log

@@ -28,7 +28,7 @@ class LogQueries:
         """A page of what is new in a log; from its start when it was rewound. Raises SessionNotFoundError, StoreError."""
         log = await self._logs.load(message.key, is_early=bool(message.before_seq))
         if not message.before_seq:
-            await self._logs.opened(log)
+            await self._logs.commits.opened(log)
         if message.state_only:
             return p.Fetched(
                 events=(), generation=log.generation, state=encode(log.merged_state(temp=True)), state_seq=log.state_seq
@@ -45,7 +45,7 @@ class LogQueries:
     async def get_state_before(self, message: p.GetStateBefore) -> p.StateBefore:
         """The session's own state before an event, by what later events have overwritten. Raises as `read_log` does."""
         log = await self._logs.load(message.key)
-        await self._logs.opened(log)
+        await self._logs.commits.opened(log)
         state = dict(log.state)
         for name, before in take_back(await self._reader.undos(message.key, message.seq)).items():
             state.pop(name, None)

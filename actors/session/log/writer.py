@@ -84,7 +84,7 @@ class LogWriter:
         Args:
             end: makes the record of the turn that ends with the events, once it has taken them in. It is stored with them.
         """
-        return self._logs.write(log, *self._taken_in(log, events, writes, then, end))
+        return self._logs.commits.write(log, *self._taken_in(log, events, writes, then, end))
 
     def hand_in(
         self,
@@ -100,7 +100,7 @@ class LogWriter:
         Args:
             tell: called when they are on disk, or with the error.
         """
-        self._logs.hand_in(log, *self._taken_in(log, events, writes, then, end), tell)
+        self._logs.commits.hand_in(log, *self._taken_in(log, events, writes, then, end), tell)
 
     def _taken_in(
         self,

@@ -109,7 +109,7 @@ class TurnBudgets:
                     turn.last_calls |= {
                         last_call_of(each, message.agent): turn.responses.get(message.agent, 0) for each, _ in wraps_up
                     }
-                    await self._logs.write(log, [log.put_turn(turn.record())])
+                    await self._logs.commits.write(log, [log.put_turn(turn.record())])
                 instead = call.model if call is not None and call.model != message.model else ""
                 self._counts["budget_other_models"] += bool(instead)
                 return p.MaySpend(model=instead, end=end_text(wraps_up), warnings=warnings)

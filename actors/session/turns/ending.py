@@ -203,7 +203,7 @@ class TurnEnder:
             turn = SessionTurn.of(row)
             await self._reader.recall(log.key, turn)
             await self._answer_open_calls(log, turn)
-            await self._logs.write(log, [log.put_turn(turn.ended(row.agent, p.Cancelled()))])
+            await self._logs.commits.write(log, [log.put_turn(turn.ended(row.agent, p.Cancelled()))])
         finally:
             log.queue.start_next()
 

@@ -195,7 +195,7 @@ class TurnOpener:
         await self._joiner.join(log, known.invocation_id, row, request.message.subscriber, known.answer_seq)
         self._give_back(request)
         # The reply says that the turn is there.
-        await self._logs.opened(log)
+        await self._logs.commits.opened(log)
         return p.TurnJoined(seq=known.answer_seq, agent=row.agent if row is not None else "", is_lost=is_lost)
 
     def _give_back(self, request: OpeningRequest) -> None:
@@ -215,7 +215,7 @@ class TurnOpener:
         )
         if isinstance(reply, p.TurnResumed | p.AnnounceFirst):
             return reply
-        await self._logs.opened(log)
+        await self._logs.commits.opened(log)
         return p.TurnJoined(seq=row.opened_seq)
 
     async def _begin(self, request: OpeningRequest) -> p.TurnBegun | p.FindAgain:

@@ -130,7 +130,7 @@ class RecordedCalls:
             for key in left:
                 log = await self._parts.logs.find(key)
                 if log is not None:
-                    await self._parts.logs.write(log, [DeleteModelCalls(key, before_s)])
+                    await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])
             done.update(left)
 
     def _deleted(self, task: asyncio.Task[None]) -> None:

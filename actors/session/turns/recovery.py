@@ -90,7 +90,7 @@ class TurnRecovery:
         turn.reserved.clear()
         self._parts.subscriptions.drop_answers(log.key)
         try:
-            await self._logs.write(log, [log.put_turn(turn.record())])
+            await self._logs.commits.write(log, [log.put_turn(turn.record())])
             return await self._resumed(log, turn, epoch)
         except StoreError:
             if turn.row.epoch == epoch:
@@ -170,7 +170,7 @@ class TurnRecovery:
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
         turn.row = turn.row.again()
         log.turn = turn
-        await self._logs.write(log, [log.put_turn(turn.record())])
+        await self._logs.commits.write(log, [log.put_turn(turn.record())])
         self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)
         self._parts.counts["turns"] += 1
         return await self._resumed(log, turn, turn.row.epoch)

@@ -11,13 +11,13 @@ from actors.messages import protocol as p
 from actors.rules.delivery.answers import AnswerId
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import SessionTurn
-from actors.session.log.reserved_calls import settle
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events
 from actors.session.turns.ending import TurnEnder
 from actors.session.turns.lookup import TurnLookup, missing_notes
 from actors.session.turns.parts import SessionParts
 from actors.session.turns.recorded_calls import RecordedCalls
+from actors.session.turns.reserved_calls import settle
 
 
 class TurnWriter:
@@ -138,7 +138,7 @@ class TurnWriter:
         log, turn = await self._lookup.current(message.turn)
         if log.is_opening:
             # Its subscribers hear of no turn that is not stored.
-            await self._logs.opened(log)
+            await self._logs.commits.opened(log)
             if log.turn is not turn or not turn.is_written_by(message.turn):
                 raise FencedError(message.turn.invocation_id, message.turn.epoch)
         return self._told(turn, message)

@@ -210,9 +210,6 @@ class Batch:
     def _add_event(self, write: AddEvent) -> None:
         self._rows.add_event(write)
 
-    def _add_model_call(self, write: AddModelCall) -> None:
-        self._rows.add_model_call(write)
-
     def _delete_model_calls(self, write: DeleteModelCalls) -> None:
         self._flush()
         with suppress(StoreConflictError):
@@ -323,7 +320,7 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     SetDueTime: Batch._change_schedule,
     AdvanceSchedule: Batch._change_schedule,
     RemoveSchedule: Batch._change_schedule,
-    AddModelCall: Batch._add_model_call,
+    AddModelCall: lambda batch, write: batch._rows.add_model_call(write),
     DeleteModelCalls: Batch._delete_model_calls,
     PutBatch: lambda batch, write: change_batches(batch._connection, write),
     ForgetBatches: lambda batch, write: change_batches(batch._connection, write),

@@ -14,7 +14,7 @@ from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import PutTurn, TurnFilter, Write
 from actors.interfaces.stores import SessionStore
 from actors.session.log import reader
-from actors.session.log.logs import SessionLogs
+from actors.session.log.commits import LogCommits
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events, LogWriter
@@ -40,10 +40,10 @@ def events_are_not_recognised() -> AbstractContextManager[object]:
 def logs_are_read_while_a_message_is_stored() -> AbstractContextManager[object]:
     """An agent that has begun early reads a log without the message that it is to answer."""
 
-    async def at_once(self: SessionLogs, log: SessionLog) -> None:
+    async def at_once(self: LogCommits, log: SessionLog) -> None:
         """Wait for nothing."""
 
-    return mock.patch.object(SessionLogs, "opened", at_once)
+    return mock.patch.object(LogCommits, "opened", at_once)
 
 
 def writers_are_not_fenced() -> AbstractContextManager[object]:

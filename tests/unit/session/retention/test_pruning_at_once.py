@@ -11,7 +11,7 @@ import pytest
 
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.log.logs import SessionLogs
+from actors.session.log.commits import LogCommits
 from actors.session.log.user_holds import HOLD_S
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 
@@ -49,14 +49,14 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
 ) -> None:
     await desk.open()
     await desk.close()
-    write, is_on_disk, may_go_on = SessionLogs.write, asyncio.Event(), asyncio.Event()
+    write, is_on_disk, may_go_on = LogCommits.write, asyncio.Event(), asyncio.Event()
 
     async def slow_write(*given: Any) -> None:
         await write(*given)
         is_on_disk.set()
         await may_go_on.wait()
 
-    monkeypatch.setattr(SessionLogs, "write", slow_write)
+    monkeypatch.setattr(LogCommits, "write", slow_write)
     removing = asyncio.create_task(desk.ref.prune_sessions(asked(LATER, pruner="one")))
     await is_on_disk.wait()
     assert (await desk.ref.prune_sessions(asked(LATER, pruner="two"))).removed == []
