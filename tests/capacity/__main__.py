@@ -15,10 +15,10 @@ from tests.benchmarks.plain import start_ray
 from tests.capacity import measure as measuring
 from tests.capacity import tables, unit_costs
 from tests.capacity.cluster import Cluster, ClusterError
-from tests.capacity.simulation import Load, Outcome, most, played, simulate
+from tests.capacity.simulation import Load, most, played, simulate
 from tests.capacity.sizing import PAGE, for_rate, markdown, with_sizing
 from tests.capacity.turn import Conversation
-from tests.capacity.unit_costs import MeasuredLoad, NoUnitCostsError
+from tests.capacity.unit_costs import NoUnitCostsError
 
 CLOSED = "closed"
 _SHORTEST_S = 0.1
@@ -80,18 +80,19 @@ def measure() -> None:
     costs = measuring.unit_costs(measuring.measured())
     unit_costs.write(costs)
     _console().print(tables.costs_table(costs))
-    _show(costs.loads, [played(costs, load) for load in costs.loads])
+    _show([tables.compared([(load, played(costs, load))]) for load in costs.loads])
 
 
 @app.command()
 def validate() -> None:
-    """Put closed loops on this machine, and compare with what the simulation makes of them. Ends with 1 when they differ."""
-    costs = unit_costs.read()
+    """Measure costs and closed loops by turns, and compare each loop with its simulation. Ends with 1 when they differ."""
     _start_ray()
-    loads = measuring.measured_loads()
-    outcomes = [played(costs, load) for load in loads]
-    _show(loads, outcomes)
-    if not tables.is_valid(loads, outcomes):
+    rounds = measuring.measured_rounds()
+    outcomes = [[played(each.costs, load, seed) for load in each.loads] for seed, each in enumerate(rounds)]
+    levels = zip(*(zip(each.loads, those, strict=True) for each, those in zip(rounds, outcomes, strict=True)), strict=True)
+    comparisons = [tables.compared(level) for level in levels]
+    _show(comparisons)
+    if any(each.wrong for each in comparisons):
         raise typer.Exit(1)
 
 
@@ -126,10 +127,10 @@ def _rate(text: str) -> float | None:
         raise ClusterError(f"the rate is {text!r}: give turns a second, or {CLOSED!r}") from None
 
 
-def _show(loads: Sequence[MeasuredLoad], outcomes: Sequence[Outcome]) -> None:
+def _show(comparisons: Sequence[tables.Comparison]) -> None:
     console = _console()
-    console.print(tables.validation(loads, outcomes))
-    if busy := tables.disturbance(loads):
+    console.print(tables.validation(comparisons))
+    if busy := tables.disturbance(comparisons):
         console.print(busy, style="red")
 
 

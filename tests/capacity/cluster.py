@@ -9,17 +9,18 @@ from random import Random
 import msgspec
 
 from actors.rules.capacity.opening_window import least_opened
+from runtime.transport.protocol.outbox import GATHERED_BYTES
 from tests.capacity.gates import TurnGate
 from tests.capacity.queues import CommitLog, Cores, Gate, Process, Script, SimulatedTime, Step
-from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, UnitCosts, shares_s
+from tests.capacity.unit_costs import AGENT, DATABASE, LOG_PAGES, RUNNER, SESSION, STORE, WEB, UnitCosts, event_s, messages_s
 
 ROUND_TRIPS = 1
 """Of a transaction, between a Session actor and PostgreSQL."""
 
-AT_ONCE = 48
-"""Messages of a pass, at most. A process has no such limit, but its first replies leave before it has read the last message."""
-SHAPE = 3.0
-"""Of the gamma distribution of a pass's CPU: garbage collection, the kernel and caches make the pass as a whole longer."""
+MESSAGE_BYTES = 420
+"""Of a message of a plain turn between a Runner, a Session actor and an agent, on average."""
+AT_ONCE = GATHERED_BYTES // MESSAGE_BYTES
+"""Messages of a pass, at most. A process reads more at once, but what it sends leaves before when this much has gathered."""
 
 
 class ClusterError(ValueError):
@@ -86,14 +87,48 @@ class Hosting(msgspec.Struct, frozen=True):
     Attributes:
         process: with its queue.
         node: its number; a database has one of its own.
-        message_s: CPU of a message of a plain turn.
+        messages_s: CPU of each message of a plain turn.
         event_s: CPU of a message of a further event.
     """
 
     process: Process
     node: int
-    message_s: float
+    messages_s: Mapping[str, float]
     event_s: float
+
+    @property
+    def write_s(self) -> float:
+        """CPU of something that is written, on average."""
+        return sum(self.messages_s.values()) / len(self.messages_s)
+
+
+class SqliteTransactions:
+    """Transactions of a store thread. The one by which the write-ahead log is full writes its pages into the database as well.
+
+    Attributes:
+        checkpoints: transactions that did so.
+    """
+
+    def __init__(self, time: SimulatedTime, costs: UnitCosts, store: Hosting) -> None:
+        self.checkpoints = 0
+        self._time = time
+        self._costs = costs
+        self._store = store
+        self._pages = 0.0
+
+    def transaction(self, writes: int) -> Script:
+        """The steps of a transaction, from the event loop's thread to the store's and back."""
+        commits, wake = self._costs.commits, self._time.pause(self._costs.hop_ms / 1_000)
+        yield wake
+        yield self._store.process.take(writes * self._store.write_s)
+        yield self._time.pause(commits.flush_s(writes))
+        self._pages += commits.log_pages(writes)
+        if self._pages >= LOG_PAGES:
+            self._pages = 0.0
+            self.checkpoints += 1
+            yield self._store.process.call_out(commits.checkpoint_cpu_ms / 1_000)
+            yield self._time.pause(commits.checkpoint_flush_ms / 1_000)
+        yield wake
 
 
 class Deployed:
@@ -150,29 +185,29 @@ class Deployed:
 
     def _hosting(self, part: str, cores: Cores, node: int, interpreter: Gate | None = None) -> Hosting:
         cost = self._costs.of(part, on_postgres=self._cluster.on_postgres, shards=self._cluster.shards)
-        process = Process(
-            self._time, cores, part, pass_s=cost.pass_ms / 1_000, at_once=AT_ONCE, vary=self._varied, interpreter=interpreter
-        )
-        return Hosting(process, node, *shares_s(part, cost))
+        pass_s = cost.pass_ms / 1_000
+        process = Process(self._time, cores, part, pass_s=pass_s, at_once=AT_ONCE, vary=self._varied, interpreter=interpreter)
+        return Hosting(process, node, messages_s(part, cost), event_s(part, cost))
 
     def _varied(self, mean_s: float) -> float:
-        return self._chance.gammavariate(SHAPE, mean_s / SHAPE) if mean_s else 0.0
+        return mean_s * self._chance.choice(self._costs.commits.spread)
 
     def _log(self, shard: int) -> CommitLog:
         store = self.stores[shard]
         if not self._cluster.on_postgres:
-            flush_s = self._costs.flush_ms / 1_000
-            return CommitLog(
-                self._time, lambda writes: iter([store.process.take(writes * store.message_s), self._time.pause(flush_s)])
-            )
+            return CommitLog(self._time, SqliteTransactions(self._time, self._costs, store).transaction)
         number = shard % len(self.databases)
         # A backend of PostgreSQL serves one connection.
         backend = self._hosting(DATABASE, self.databases[number], -1 - number)
 
+        wake = self._time.pause(self._costs.hop_ms / 1_000)
+
         def transaction(writes: int) -> Script:
-            yield store.process.take(writes * store.message_s)
+            yield wake
+            yield store.process.take(writes * store.write_s)
             yield self._time.pause(ROUND_TRIPS * 2 * self._cluster.network_ms / 1_000)
-            yield backend.process.take(writes * backend.message_s)
+            yield backend.process.take(writes * backend.write_s)
             yield self._time.pause(self._cluster.flush_ms / 1_000)
+            yield wake
 
         return CommitLog(self._time, transaction)

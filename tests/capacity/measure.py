@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -16,13 +17,17 @@ from tests.benchmarks import results
 from tests.benchmarks.depth import CALLS, ToolCallingModel, look
 from tests.benchmarks.plan import FULL
 from tests.benchmarks.workloads import ROOT, instant_agent, runtime
-from tests.capacity.measuring import LEVELS, MOST, MeasuredDeployment, combined, flush_ms
+from tests.capacity.measuring.commits import commit_costs
+from tests.capacity.measuring.loads import LEVELS, MOST, MeasuredDeployment, combined
+from tests.capacity.measuring.wakes import wake_ms
 from tests.capacity.simulation import Outcome, played
 from tests.capacity.unit_costs import (
     DATABASE,
+    LOG_PAGES,
     PASSES,
     SESSION,
     STORE,
+    CommitCosts,
     MeasuredLoad,
     UnitCost,
     UnitCosts,
@@ -31,9 +36,8 @@ from tests.support.servers.postgres_server import postgres_server, short_folder
 from tests.support.sharded_runtimes import own_tables
 
 ROUNDS = 3
+VALIDATION_ROUNDS = 5
 _TOOL_TURNS = 512
-_HOPS = 6
-"""Of a turn, one after the other."""
 _APPROXIMATIONS = 4
 """The passes of a turn follow from what a pass costs, and the other way round: so often each is taken from the other."""
 
@@ -46,7 +50,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         tools: the highest level, with calls of tools.
         postgres: the lowest and the highest level on PostgreSQL.
         sharded: the highest level on PostgreSQL, with two Session actors.
-        flush_ms: a transaction's wait for the disk.
+        commits: to SQLite.
+        hop_ms: until a process that sleeps runs for a message.
         memory_mb: of a process, by part.
     """
 
@@ -54,7 +59,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     tools: MeasuredLoad
     postgres: Sequence[MeasuredLoad]
     sharded: MeasuredLoad
-    flush_ms: float
+    commits: CommitCosts
+    hop_ms: float
     memory_mb: Mapping[str, float]
 
 
@@ -69,7 +75,7 @@ def measured() -> Measured:
     """Measure on this machine. Ray has to run. Takes two minutes or so."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        flush = flush_ms(folder)
+        commits, hop_ms = commit_costs(), wake_ms()
         plain = uvloop.run(_loads(folder, instant_agent(), ROUNDS, tuple(LEVELS)))
         calling = LlmAgent(name=ROOT, model=ToolCallingModel(), tools=[look])
         tools = uvloop.run(_loads(folder, calling, 1, (MOST,), turns=_TOOL_TURNS))
@@ -82,15 +88,41 @@ def measured() -> Measured:
         tools=tools.loads[0],
         postgres=postgres.loads,
         sharded=sharded.loads[0],
-        flush_ms=flush,
+        commits=commits,
+        hop_ms=hop_ms,
         memory_mb=plain.memory_mb,
     )
 
 
-def measured_loads() -> Sequence[MeasuredLoad]:
-    """Measure the loads on SQLite only. Ray has to run."""
+class Round(msgspec.Struct, frozen=True):
+    """Unit costs, and loads to be compared with what is simulated of them, of the same seconds.
+
+    Attributes:
+        costs: none of PostgreSQL, and none of further events.
+        loads: none of which the costs are taken from.
+    """
+
+    costs: UnitCosts
+    loads: Sequence[MeasuredLoad]
+
+
+def measured_rounds(rounds: int = VALIDATION_ROUNDS) -> Sequence[Round]:
+    """Measure costs and loads on SQLite by turns. Ray has to run. Takes a minute and a half or so."""
     with TemporaryDirectory() as folder:
-        return uvloop.run(_loads(Path(folder), instant_agent(), ROUNDS, tuple(LEVELS))).loads
+        return uvloop.run(_rounds(Path(folder), rounds))
+
+
+async def _rounds(folder: Path, rounds: int) -> list[Round]:
+    found: list[tuple[MeasuredLoad, MeasuredLoad, CommitCosts, float, Sequence[MeasuredLoad]]] = []
+    async with runtime(FULL, instant_agent(), folder) as rt:
+        deployment = MeasuredDeployment(rt)
+        await deployment.warm_up()
+        for _ in range(rounds):
+            few = await deployment.load(1)
+            commits, hop_ms = await asyncio.to_thread(commit_costs), wake_ms()
+            many = await deployment.load(MOST)
+            found.append((few, many, commits, hop_ms, [await deployment.load(sessions) for sessions in LEVELS]))
+    return [Round(plain_costs(few, many, commits, hop_ms), loads) for few, many, commits, hop_ms, loads in found]
 
 
 async def _loads(
@@ -115,38 +147,54 @@ async def _loads(
 
 def unit_costs(made: Measured) -> UnitCosts:
     """The unit costs that follow from what was measured."""
-    begun = results.begun("")
-    lone, crowd = made.loads[0], made.loads[-1]
+    few, many = made.loads[0], made.loads[-1]
     events = 2 * CALLS
-    event_ms = {part: max(0.0, made.tools.cpu_ms[part] - crowd.cpu_ms[part]) / events for part in crowd.cpu_ms}
+    event_ms = {part: max(0.0, made.tools.cpu_ms[part] - many.cpu_ms[part]) / events for part in many.cpu_ms}
+    costs = plain_costs(few, many, made.commits, made.hop_ms, event_ms)
+    alone, together = played(costs, few), played(costs, many)
+    few, many = made.postgres
+    return msgspec.structs.replace(
+        costs,
+        postgres={part: _cost(few, many, part, alone, together, event_ms.get(part, 0.0)) for part in (SESSION, STORE, DATABASE)},
+        shared_ms={
+            part: round(max(0.0, made.sharded.cpu_ms[part] - many.cpu_ms[part]), 4) for part in (SESSION, STORE, DATABASE)
+        },
+        memory_mb=made.memory_mb,
+        loads=made.loads,
+    )
+
+
+def plain_costs(
+    few: MeasuredLoad, many: MeasuredLoad, commits: CommitCosts, hop_ms: float, event_ms: Mapping[str, float] | None = None
+) -> UnitCosts:
+    """The unit costs that follow from a load of one session and one of many on SQLite, those of PostgreSQL left out."""
+    begun = results.begun("")
     costs = UnitCosts(
         measured=begun.began,
         machine=begun.machine,
         cores=begun.cpus,
         versions=begun.versions,
-        parts={part: UnitCost(pass_ms=0.0, turn_ms=crowd.cpu_ms[part]) for part in PASSES if part != DATABASE},
+        parts={part: UnitCost(pass_ms=0.0, turn_ms=many.cpu_ms[part]) for part in PASSES if part != DATABASE},
         postgres={},
         shared_ms={},
-        hop_ms=0.0,
-        flush_ms=round(made.flush_ms, 4),
-        memory_mb=made.memory_mb,
-        loads=made.loads,
+        hop_ms=round(hop_ms, 4),
+        commits=commits,
+        memory_mb={},
+        loads=[few, many],
     )
+    lone, crowd = _without_checkpoints(few, commits), _without_checkpoints(many, commits)
     for _ in range(_APPROXIMATIONS):
-        few, many = (played(costs, each) for each in (lone, crowd))
-        costs = msgspec.structs.replace(
-            costs,
-            parts={part: _cost(lone, crowd, part, few, many, event_ms[part]) for part in costs.parts},
-            hop_ms=round(max(0.0, costs.hop_ms + (lone.p50_ms - few.p50_ms) / _HOPS), 4),
-        )
-    lone, crowd = made.postgres
-    return msgspec.structs.replace(
-        costs,
-        postgres={part: _cost(lone, crowd, part, few, many, event_ms.get(part, 0.0)) for part in (SESSION, STORE, DATABASE)},
-        shared_ms={
-            part: round(max(0.0, made.sharded.cpu_ms[part] - crowd.cpu_ms[part]), 4) for part in (SESSION, STORE, DATABASE)
-        },
-    )
+        alone, together = played(costs, few), played(costs, many)
+        parts = {part: _cost(lone, crowd, part, alone, together, (event_ms or {}).get(part, 0.0)) for part in costs.parts}
+        costs = msgspec.structs.replace(costs, parts=parts)
+    return costs
+
+
+def _without_checkpoints(load: MeasuredLoad, commits: CommitCosts) -> MeasuredLoad:
+    """A load on SQLite without the store's CPU for checkpoints, which is simulated by itself."""
+    checkpoints = load.commits * commits.log_pages(PASSES[STORE] / load.commits) / LOG_PAGES
+    store_ms = max(0.0, load.cpu_ms[STORE] - checkpoints * commits.checkpoint_cpu_ms)
+    return msgspec.structs.replace(load, cpu_ms={**load.cpu_ms, STORE: store_ms})
 
 
 def _cost(lone: MeasuredLoad, crowd: MeasuredLoad, part: str, few: Outcome, many: Outcome, event_ms: float) -> UnitCost:

@@ -187,6 +187,14 @@ class Process:
         """A step: send it a message that takes so much CPU, and wait until the pass that takes it has ended."""
         return partial(self._put, cpu_s)
 
+    def call_out(self, cpu_s: float) -> Step:
+        """A step: take so much CPU outside of the interpreter, as a call of C code does."""
+        return partial(self.cores.work, partial(self._use, cpu_s))
+
+    def _use(self, cpu_s: float) -> float:
+        self.used_s += cpu_s
+        return cpu_s
+
     def _put(self, cpu_s: float, then: Then) -> None:
         self._inbox.append((cpu_s, then))
         if not self._is_awake:

@@ -114,10 +114,10 @@ def simulate(costs: UnitCosts, cluster: Cluster, load: Load, conversation: Conve
     return _Play(costs, cluster, load, conversation or Conversation(), Random(seed)).run()
 
 
-def played(costs: UnitCosts, load: MeasuredLoad) -> Outcome:
+def played(costs: UnitCosts, load: MeasuredLoad, seed: int = 0) -> Outcome:
     """The same load of one user on the same machine, simulated. What other programs had of it they have there as well."""
     cluster = Cluster(cores=costs.cores, databases=0, others=round(load.others, 2))
-    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns, users=1))
+    return simulate(costs, cluster, Load(sessions=load.sessions, turns=load.turns, users=1), seed=seed)
 
 
 def most(costs: UnitCosts, cluster: Cluster, conversation: Conversation | None = None, seed: int = 0) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,22 @@ from tests.benchmarks.depth import CALLS, ToolCallingModel, look
 from tests.benchmarks.recorded import record
 from tests.benchmarks.workloads import ROOT
 from tests.capacity import unit_costs
-from tests.capacity.cluster import Cluster, ClusterError
+from tests.capacity.cluster import MESSAGE_BYTES, Cluster, ClusterError
 from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate
 from tests.capacity.turn import Conversation
-from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, NoUnitCostsError, UnitCost, UnitCosts
+from tests.capacity.unit_costs import (
+    AGENT,
+    DATABASE,
+    RUNNER,
+    SESSION,
+    SHARES,
+    STORE,
+    WEB,
+    CommitCosts,
+    NoUnitCostsError,
+    UnitCost,
+    UnitCosts,
+)
 
 pytestmark = pytest.mark.sampled(2, of="module")
 
@@ -32,7 +45,7 @@ COSTS = UnitCosts(
     postgres=dict.fromkeys((SESSION, STORE, DATABASE), QUICK),
     shared_ms={SESSION: 0.1},
     hop_ms=0.05,
-    flush_ms=0.2,
+    commits=CommitCosts(flush_ms=0.2, spread=[0.5, 0.8, 1.0, 1.7]),
     memory_mb={},
     loads=[],
 )
@@ -119,6 +132,8 @@ def test_a_turn_sends_and_commits_what_a_real_one_does() -> None:
     plain, calling = record(), record(LlmAgent(name=ROOT, model=ToolCallingModel(), tools=[look]))
     load = Load(sessions=1, turns=20)
     assert plain.calls.keys() - {"Poll"} == {"StartTurn", "OpenTurn", "Invoke", "Append"}
+    between = [plain.requests[name] for name in ("OpenTurn", "Invoke", "Append")]
+    assert pytest.approx(sum(between) / len(between), rel=0.1) == MESSAGE_BYTES
     for real, conversation in ((plain, Conversation()), (calling, Conversation(tool_calls=CALLS))):
         simulated = simulate(COSTS, ROOM, load, conversation)
         assert simulated.commits == real.commits
@@ -134,6 +149,28 @@ def test_a_turn_waits_for_its_model_and_its_tools_and_they_take_no_cpu_of_their_
     assert slow.p50_ms == pytest.approx(quick.p50_ms + 3_000 + 1_000, rel=0.01)
     assert quick.commits == 6
     assert most(COSTS, ROOM, Conversation(tool_calls=2, model_s=9.0)) == most(COSTS, ROOM, Conversation(tool_calls=2))
+
+
+@pytest.mark.parametrize(
+    ("part", "waited_for"),
+    [(WEB, ["ask", "answer"]), (RUNNER, ["ask", "opened"]), (AGENT, ["run"])],
+)
+def test_a_turn_waits_for_the_messages_on_its_way_and_not_for_those_beside_it(part: str, waited_for: Sequence[str]) -> None:
+    # The message is stored in no time: nothing hides behind that.
+    stored = {STORE: UnitCost(pass_ms=0.0, turn_ms=0.0)}
+    calm = msgspec.structs.replace(COSTS, commits=CommitCosts(flush_ms=0.0), parts={**COSTS.parts, **stored})
+    slow_ms = 0.5
+    quick, slow = (
+        simulate(
+            msgspec.structs.replace(calm, parts={**calm.parts, part: UnitCost(pass_ms=0.1, turn_ms=turn_ms)}),
+            Cluster(cores=8, databases=0),
+            Load(sessions=1, turns=1),
+        )
+        for turn_ms in (0.0, slow_ms)
+    )
+    waited_ms = sum(SHARES[part][message] for message in waited_for) * slow_ms
+    assert sum(SHARES[part].values()) == pytest.approx(1)
+    assert waited_ms <= slow.p50_ms - quick.p50_ms + 1e-6 < slow_ms
 
 
 def test_turns_of_one_session_wait_for_each_other() -> None:

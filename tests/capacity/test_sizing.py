@@ -16,7 +16,7 @@ from tests.capacity.__main__ import main
 from tests.capacity.cluster import Cluster
 from tests.capacity.measure import Measured
 from tests.capacity.measure import unit_costs as taken_from
-from tests.capacity.measuring import LEVELS, MeasuredDeployment, combined
+from tests.capacity.measuring.loads import LEVELS, MeasuredDeployment, combined
 from tests.capacity.simulation import Load, bears, played, simulate
 from tests.capacity.test_simulation import COSTS
 from tests.capacity.turn import Conversation
@@ -77,7 +77,8 @@ def test_unit_costs_are_found_again_from_the_loads_of_a_machine_that_has_them() 
         tools=tools,
         postgres=[loads[0], loads[-1]],
         sharded=msgspec.structs.replace(tools, commits=loads[-1].commits),
-        flush_ms=MACHINE.flush_ms,
+        commits=MACHINE.commits,
+        hop_ms=MACHINE.hop_ms,
         memory_mb={WEB: 50.0},
     )
     costs = taken_from(measured)
@@ -86,9 +87,9 @@ def test_unit_costs_are_found_again_from_the_loads_of_a_machine_that_has_them() 
         assert costs.parts[part].turn_ms == pytest.approx(cost.turn_ms, rel=0.15)
     assert costs.parts[AGENT].event_ms == pytest.approx(0.1)
     assert costs.parts[STORE].event_ms == pytest.approx(costs.parts[STORE].turn_ms / PASSES[STORE], abs=1e-3)
-    assert costs.hop_ms == pytest.approx(MACHINE.hop_ms, abs=0.03)
+    assert (costs.hop_ms, costs.commits) == (MACHINE.hop_ms, MACHINE.commits)
     assert costs.shared_ms == {SESSION: 1.0, STORE: 1.0, DATABASE: 1.0}
-    assert tables.is_valid(loads, [played(costs, load) for load in loads])
+    assert not any(tables.compared([(load, played(costs, load))]).wrong for load in loads)
 
 
 def simulated(costs: UnitCosts, sessions: int, turns: int) -> MeasuredLoad:
@@ -131,21 +132,33 @@ def test_rounds_of_a_load_are_combined_to_their_medians() -> None:
     assert combined(rounds).p99_ms == 20.0
 
 
-def test_a_simulation_that_is_too_far_from_what_was_measured_is_not_valid_and_the_table_marks_it() -> None:
+def test_a_simulation_that_is_too_far_from_what_was_measured_is_wrong_and_the_table_marks_it() -> None:
     load = simulated(MACHINE, 16, 160)
     near = simulate(MACHINE, Cluster(cores=2, databases=0), Load(sessions=16, turns=160), seed=7)
-    far = msgspec.structs.replace(near, p99_ms=near.p99_ms * 1.3)
-    assert tables.is_valid([load], [near])
-    assert not tables.is_valid([load], [far])
-    assert ["+30% !" in str(cell) for column in tables.validation([load], [far]).columns for cell in column.cells].count(
-        True
-    ) == 1
+    far = msgspec.structs.replace(near, p99_ms=near.p99_ms * 1.5)
+    assert tables.compared([(load, near)]).wrong == []
+    comparison = tables.compared([(load, far)])
+    assert comparison.wrong == ["p99, ms"]
+    cells = [str(cell) for column in tables.validation([comparison]).columns for cell in column.cells]
+    assert ["+50% !" in cell for cell in cells].count(True) == 1
+
+
+def test_each_round_is_compared_with_the_costs_of_its_own_and_the_median_of_the_rounds_counts() -> None:
+    load = simulated(MACHINE, 16, 160)
+    outcome = simulate(MACHINE, Cluster(cores=2, databases=0), Load(sessions=16, turns=160), seed=7)
+    # The machine is twice as slow in one round, and so is what is simulated with the costs of that round.
+    slow = msgspec.structs.replace(load, rate=load.rate / 2, others=0.3)
+    slow_outcome = msgspec.structs.replace(outcome, rate=outcome.rate / 2)
+    wild = msgspec.structs.replace(outcome, rate=outcome.rate * 9)
+    comparison = tables.compared([(load, outcome), (slow, slow_outcome), (load, wild)])
+    assert comparison.figures["turns/s"] == pytest.approx((load.rate, outcome.rate, outcome.rate / load.rate - 1))
+    assert comparison.wrong == []
+    assert comparison.others == 0.3
 
 
 @pytest.mark.parametrize(("others", "told"), [([0.0, 0.1], ""), ([0.1, 1.4], "Other programs had up to 1.4 cores")])
 def test_figures_that_were_taken_beside_other_programs_are_not_to_be_kept(others: Sequence[float], told: str) -> None:
-    load = simulated(MACHINE, 1, 20)
-    warning = tables.disturbance([msgspec.structs.replace(load, others=each) for each in others])
+    warning = tables.disturbance([tables.Comparison(1, {}, each) for each in others])
     assert warning.startswith(told)
     assert bool(warning) is bool(told)
 

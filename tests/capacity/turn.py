@@ -51,20 +51,20 @@ class TurnPlayer:
         web, agent = (_of(hostings, session) for hostings in (parts.webs, parts.agents))
         runner, shard = (_of(hostings, session) for hostings in (parts.runners, parts.sessions))
         place, log = _of(parts.gates, session).place(user, session), _of(parts.logs, session)
-        yield self._take(web)
+        yield self._take(web, "ask")
         yield parts.hop(web, runner)
         yield place.enter
-        yield self._take(runner)
+        yield self._take(runner, "ask")
         yield parts.hop(runner, shard)
-        yield self._take(shard)
+        yield self._take(shard, "open")
         play(self._stored(log.write, shard, runner, web))
         yield parts.hop(shard, runner)
-        yield self._take(runner)
+        yield self._take(runner, "opened")
         is_kept = place.is_kept()
         if not is_kept:
             place.leave()
         yield parts.hop(runner, agent)
-        yield self._take(agent)
+        yield self._take(agent, "run")
         if is_kept:
             play(self._begun(agent, runner), place.leave)
         yield from self._further_events(web, agent, shard, log.write)
@@ -73,22 +73,22 @@ class TurnPlayer:
             # The same event as above, in a pass of its own.
             yield agent.process.take(0.0)
         yield parts.hop(agent, shard)
-        yield self._take(shard)
+        yield self._take(shard, "append")
         yield log.write
-        yield self._take(shard)
+        yield self._take(shard, "appended")
         play(self._ended(shard, agent, runner))
         yield parts.hop(shard, web)
-        yield self._take(web)
+        yield self._take(web, "answer")
 
     def _stored(self, write: Step, shard: Hosting, runner: Hosting, web: Hosting) -> Script:
         """The user's message is stored while the agent begins. The program does not wait for the reply."""
         parts = self._deployed
         yield write
-        yield self._take(shard)
+        yield self._take(shard, "stored")
         yield parts.hop(shard, runner)
-        yield self._take(runner)
+        yield self._take(runner, "stored")
         yield parts.hop(runner, web)
-        yield self._take(web)
+        yield self._take(web, "stored")
 
     def _begun(self, agent: Hosting, runner: Hosting) -> Script:
         """The agent tells the Runner that its run has begun. What a turn costs where many come at once has that in it."""
@@ -99,9 +99,9 @@ class TurnPlayer:
         """The agent is told that its event is stored, and tells the Runner how the run ended."""
         parts = self._deployed
         yield parts.hop(shard, agent)
-        yield self._take(agent)
+        yield self._take(agent, "appended")
         yield parts.hop(agent, runner)
-        yield self._take(runner)
+        yield self._take(runner, "ended")
 
     def _further_events(self, web: Hosting, agent: Hosting, shard: Hosting, write: Step) -> Script:
         """Calls of tools and their responses. The agent goes on when each is stored."""
@@ -120,8 +120,9 @@ class TurnPlayer:
             yield parts.hop(shard, agent)
             yield agent.process.take(agent.event_s)
 
-    def _take(self, hosting: Hosting) -> Step:
-        return hosting.process.take(hosting.message_s)
+    def _take(self, hosting: Hosting, message: str) -> Step:
+        """A part takes a message of a plain turn. See SHARES."""
+        return hosting.process.take(hosting.messages_s[message])
 
 
 def _of(those: Sequence[T], session: int) -> T:

@@ -6,23 +6,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import msgspec
 
-from actors.messages.session import SessionKey
 from runtime import Runtime
-from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.figures import percentile
 from tests.benchmarks.throughput import talk
-from tests.benchmarks.workloads import APP, ROOT, LoadResult, conversation, history, run_load, store_url
+from tests.benchmarks.workloads import ROOT, LoadResult, run_load
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad
 from tests.support.machine.process_use import MB, cpu_s, use_of
 
-LEVELS: Mapping[int, int] = {1: 256, 16: 1_024, 64: 1_536, 256: 2_048}
+LEVELS: Mapping[int, int] = {1: 256, 4: 512, 16: 1_024, 64: 1_536, 128: 2_048, 256: 2_048}
 """Turns of a round, by sessions at once."""
 MOST = max(LEVELS)
-_FLUSHES = 60
 
 
 class CpuClock(msgspec.Struct, frozen=True):
@@ -120,24 +117,6 @@ def combined(rounds: Sequence[MeasuredLoad]) -> MeasuredLoad:
         commits=middle(lambda each: each.commits),
         others=middle(lambda each: each.others),
     )
-
-
-def flush_ms(folder: Path) -> float:
-    """How long a small transaction on SQLite waits for the disk: its time without its CPU. The lower quartile of some."""
-    store = SqlSessionStore(store_url(folder))
-    store.open()
-    try:
-        waits_ms = [_commit_ms(store, number) for number in range(_FLUSHES)]
-    finally:
-        store.close()
-    return quantiles(waits_ms, n=4)[0]
-
-
-def _commit_ms(store: SqlSessionStore, number: int) -> float:
-    writes = history(SessionKey(APP, "user", f"session-{number}"), conversation(1))
-    began_s, cpu_began_s = time.perf_counter(), time.thread_time()
-    store.commit(writes)
-    return (time.perf_counter() - began_s - (time.thread_time() - cpu_began_s)) * 1_000
 
 
 def _threads(pid: int) -> list[Path]:
