@@ -157,11 +157,9 @@ class TurnClient:
                 # The user gets whatever kept the turn from starting.
                 if isinstance(error, OverloadedError):
                     self._refusals.note(turn, error)
-                    # The traceback holds the turn, which holds the error.
-                    turn.fail(error.with_traceback(None))
                 else:
                     self._refusals.leave(turn)
-                    turn.fail(error)
+                turn.fail(error)
                 return
             self._refusals.leave(turn, makes_room=not started.attached)
             if started.invocation_id != turn.invocation_id:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.errors import OverloadedError, RepeatMismatchError
+from actors.errors import RaygroveError, RepeatMismatchError
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
 from actors.messages.protocol.subscriptions import TurnRead
@@ -130,7 +130,8 @@ class TurnState:
                 # The turn of that id is another request's, and its end may have come first.
                 self.outcome = None
             if self.outcome is None:
-                self.error = error
+                # The traceback may hold this turn. That of an error which is not ours may tell of a defect.
+                self.error = error.with_traceback(None) if isinstance(error, RaygroveError) else error
             self._changed.wake_all()
 
     def detach(self) -> None:
@@ -210,12 +211,16 @@ class TurnState:
 
 
 def raisable(error: BaseException) -> BaseException:
-    """The error to raise for `TurnState.error`: a copy of a refusal, since there may be thousands a second.
+    """What is raised of `TurnState.error`: a copy of an error of ours.
 
     What is raised holds the frames that it passes, these hold the turn, and the turn its error. Were that the one that is
-    raised, only the collector would find them, 23 objects a refusal.
+    raised, only the collector would find them, 23 objects a turn, and of turns that are refused there may be thousands a second.
     """
-    return copy(error) if isinstance(error, OverloadedError) else error
+    if not isinstance(error, RaygroveError):
+        return error
+    raised = copy(error)
+    raised.__cause__ = error.__cause__
+    return raised
 
 
 class Changed(msgspec.Struct, eq=False):

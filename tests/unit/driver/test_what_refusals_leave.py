@@ -1,4 +1,4 @@
-"""Refused turns leave nothing, however many there are: no garbage that only the collector finds, and nothing that is kept."""
+"""Turns that cannot start leave nothing, however many there are: no garbage that only the collector finds, and nothing kept."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from actors import LlmAgent
-from actors.errors import OverloadedError
+from actors import LlmAgent, RunConfig
+from actors.errors import InvalidIdError, OverloadedError, RaygroveError, SessionBusyError, SessionNotFoundError
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.turns.refusals import Refusals
 from runtime.settings import Settings
+from tests.support.models.waiting_model import GatedModel
 from tests.support.runtimes import Deploy
 
 AT_ONCE = 100
@@ -68,3 +70,37 @@ async def test_they_leave_no_garbage_and_nothing_is_kept(
         kept = len(gc.get_objects()) - before
     assert garbage < GARBAGE
     assert kept < KEPT
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"user_id": "ada", "session_id": " s"}, InvalidIdError),
+        ({"user_id": "ada", "session_id": "new", "auto_create_session": False}, SessionNotFoundError),
+        ({"user_id": "ada", "session_id": "busy", "run_config": RunConfig(on_concurrent_turn="reject")}, SessionBusyError),
+    ],
+)
+async def test_nor_do_turns_that_cannot_start_for_another_reason(
+    asked: dict[str, Any], error: type[RaygroveError], tmp_path: Path
+) -> None:
+    model = GatedModel(tmp_path, "done")
+    async with Deploy("local", tmp_path)(LlmAgent(name="root", model=model)) as rt:
+        busy = rt.run(user_id="ada", session_id="busy", message="wait")
+        await asyncio.to_thread(model.wait_until_called)
+
+        async def fail(times: int) -> None:
+            failed = 0
+            for _ in range(times):
+                try:
+                    await rt.run(**asked, message="hi")
+                except error:
+                    failed += 1
+            assert failed == times
+
+        await fail(10)
+        gc.collect()
+        await fail(100)
+        garbage = gc.collect()
+        await asyncio.to_thread(model.release)
+        await busy
+    assert garbage < GARBAGE
