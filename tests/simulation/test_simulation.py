@@ -37,7 +37,6 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(10258, id="events of commits whose outcome was not known are told when the log is read again"),
         pytest.param(10773, id="a Session actor is lost that owes the end of a turn to the store"),
         pytest.param(10792, id="the same, with an interruption"),
         pytest.param(11723, id="a turn that was refused, and is on disk, is joined before its end is"),

@@ -90,6 +90,19 @@ async def test_a_connection_that_breaks_behind_the_commit_stores_and_tells_every
     assert await session.state() == {"user:seen": 1}
 
 
+async def test_events_of_a_commit_whose_outcome_was_not_known_are_told_when_the_log_is_read_again(hasty: SessionFixture) -> None:
+    await hasty.open(subscriber="d")
+    hasty.store.leaves = True
+    with pytest.raises(StoreUnavailableError):
+        await hasty.say(hasty.event("root", "stored, and nobody knows"))
+    polling = asyncio.create_task(hasty.news("d"))
+    await settled()
+    assert not polling.done()
+    hasty.store.away = hasty.store.leaves = False
+    assert (await hasty.log())[1:] == [(2, "root", "stored, and nobody knows")]
+    assert await asyncio.wait_for(polling, 10) == (1, [(2, "stored, and nobody knows")], [])
+
+
 async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back(hasty: SessionFixture) -> None:
     await hasty.open(subscriber="d")
     hasty.store.away = True
