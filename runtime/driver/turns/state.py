@@ -211,7 +211,7 @@ class TurnState:
 
 
 def raisable(error: BaseException) -> BaseException:
-    """What is raised of `TurnState.error`: a copy of an error of ours.
+    """The error to raise for `TurnState.error`: a copy of it, where it is one of ours.
 
     What is raised holds the frames that it passes, these hold the turn, and the turn its error. Were that the one that is
     raised, only the collector would find them, 23 objects a turn, and of turns that are refused there may be thousands a second.
