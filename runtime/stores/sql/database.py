@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, Row, Select, TextClause, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.errors import RaygroveError, StoreError, StoreUnavailableError
@@ -186,13 +186,12 @@ class Database:
             # Not only the database's errors: drivers raise many classes for values that they cannot send.
             raise self.failure(error) from error
 
-    def tuples(self, query: Select[*tuple[Any, ...]] | TextClause, *parameters: dict[str, Any], by_keys: bool = False) -> Tuples:
+    def tuples(self, query: statements.Query, parameters: dict[str, Any], *, by_keys: bool = False) -> Tuples:
         """The rows that a query finds as its driver has them, outside of any transaction: where SQLAlchemy's rows take too long.
 
         No column may have a type that SQLAlchemy converts.
 
         Args:
-            parameters: of the query, which is run once for each.
             by_keys: it finds them by keys: see `plans`.
 
         Raises:
@@ -200,7 +199,7 @@ class Database:
         """
 
         def read(connection: Connection) -> Tuples:
-            return statements.tuples(connection, query, *parameters)
+            return statements.tuples(connection, query, parameters)
 
         with self.store_errors():
             return self._retried(read, by_keys=by_keys)

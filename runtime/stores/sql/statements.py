@@ -57,30 +57,23 @@ def value(connection: Connection, sql: str, given: Any) -> Any:
     return found[0] if found is not None else None
 
 
-def tuples(connection: Connection, query: Query, *parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """The rows that a query finds, as the driver has them.
-
-    Args:
-        parameters: of the query, which is run once for each.
+def tuples(connection: Connection, query: Query, parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+    """The rows that a query finds by its parameters, as the driver has them.
 
     Raises:
         sqlalchemy.exc.DBAPIError: what `Connection.execute` raises.
     """
     driver: Any = connection.connection.dbapi_connection
     sql, constants, names = _compiled(query, connection.dialect)
-    found: list[tuple[Any, ...]] = []
+    given = {**constants, **parameters}
     if isinstance(driver, sqlite3.Connection):
         try:
-            for each in parameters:
-                given = {**constants, **each}
-                found += driver.execute(sql, [given[name] for name in names])
+            return driver.execute(sql, [given[name] for name in names]).fetchall()
         except sqlite3.Error as error:
             raise _dbapi_error(error, sql, connection) from error
-        return found
     errors: Any = connection.dialect.loaded_dbapi
     try:
-        for each in parameters:
-            found += driver.execute(sql, {**constants, **each}, binary=True).fetchall()
+        found: Sequence[tuple[Any, ...]] = driver.execute(sql, given, binary=True).fetchall()
     except errors.Error as error:
         raise DBAPIError.instance(
             sql, None, error, errors.Error, connection_invalidated=driver.broken, dialect=connection.dialect
