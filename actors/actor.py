@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,7 +37,10 @@ class Actor:
     Attributes:
         connections: the figures of its process, for its statistics. An engine with several processes sets it.
         tasks: handle messages that were begun without one.
+        standby_pids: the processes that stand by for the loss of this one, as they have told its host.
     """
+
+    standby_pids: Sequence[int] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name

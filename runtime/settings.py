@@ -82,6 +82,8 @@ class Settings(BaseSettings):
         runners: how many Runners share the sessions. Each has its own actors of the agents.
         standby_runners: each Runner has a second process that stands by, with one for agents, and takes its place at once when it
             is lost. Without it Ray starts the Runner again.
+        standby_sessions: each Session actor has a second process that stands by, and takes its place at once when it is lost.
+            Without it Ray starts the Session actor again.
         max_concurrency: messages that one Ray actor handles at the same time.
         tool_threads: sync tools and callbacks that may run at the same time in one agent's process; those of ended runs do not
             count.
@@ -141,6 +143,7 @@ class Settings(BaseSettings):
     session_shards: int = Field(default=1, gt=0)
     runners: int = Field(default=1, gt=0)
     standby_runners: bool = False
+    standby_sessions: bool = False
     max_concurrency: int = Field(default=10_000, gt=0)
     tool_threads: int = Field(default=64, gt=0)
     start_timeout_s: float = Field(default=60.0, gt=0)

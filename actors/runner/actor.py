@@ -10,7 +10,7 @@ import asyncio
 import os
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -50,12 +50,7 @@ class RunnerActor(Actor):
         name: for messages and statistics.
         app: the app whose open turns it resumes when its process was lost and started again.
         shard: the sessions whose turns it runs; other Runners run those of the others.
-
-    Attributes:
-        standby_pids: the processes that stand by for the loss of this one, as they have told its host.
     """
-
-    standby_pids: Sequence[int] = ()
 
     def __init__(self, environment: RunnerEnvironment, name: str = "runner", app: str = "", shard: Shard = ONLY_SHARD) -> None:
         session, directory = environment.session, environment.directory

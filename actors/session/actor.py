@@ -248,7 +248,12 @@ class SessionActor(Actor):
         """The actor's figures."""
         counts = {**self._counts, **self._logs.counts, **self._subscriptions.counts}
         return p.Statistics(
-            actor=self.name, pid=os.getpid(), counts=counts, tallies=self._tallies.all(), connections=self.connections()
+            actor=self.name,
+            pid=os.getpid(),
+            counts=counts,
+            tallies=self._tallies.all(),
+            standby_pids=self.standby_pids,
+            connections=self.connections(),
         )
 
     async def stop(self, _: p.Stop) -> p.Ack:

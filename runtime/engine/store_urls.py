@@ -202,6 +202,11 @@ def slow_imports_of(stores: Sequence[SessionAndMemory]) -> tuple[str, ...]:
     return (_POSTGRES,) if any(url.startswith("postgresql") for url in urls) else ()
 
 
+def is_seen_by_all_nodes(store: str | SessionStore) -> bool:
+    """Whether each node of a cluster certainly opens the same store: a file, and what a program brings itself, may be of one."""
+    return isinstance(store, str) and not store.startswith("sqlite")
+
+
 def shown_session_store(url: str) -> str:
     """The name of a session store in messages, without a password. Raises StoreError for a URL of no known kind."""
     return str(open_session_store(_absolute(url), Settings()))

@@ -8,11 +8,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 
 from actors import BaseAgent, Content, LlmAgent, LlmRequest, LlmResponse
-from actors.messages.protocol.base import Statistics
 from runtime import Runtime
 from runtime.driver.statistics import RuntimeStatistics
 from tests.benchmarks.figures import Figure, median
@@ -58,13 +58,13 @@ class Victim(msgspec.Struct, frozen=True):
     Attributes:
         pids: its processes.
         ready: processes that stand ready for agents meanwhile.
-        has_standby: the Runner has a standby.
+        standby: the setting by which the actor has a standby; "": it has none.
         is_crowded: many sessions are open besides that of the turn.
     """
 
     pids: Pids
     ready: int = 1
-    has_standby: bool = False
+    standby: str = ""
     is_crowded: bool = False
 
 
@@ -72,10 +72,14 @@ VICTIMS = {
     "the agent, a process ready": Victim(_agent),
     "the agent, none ready": Victim(_agent, ready=0),
     "the Runner, and with it the agent": Victim(_runner),
-    "the Runner, which has a standby, and with it the agent": Victim(_runner, has_standby=True),
+    "the Runner, which has a standby, and with it the agent": Victim(_runner, standby="standby_runners"),
     "the Session actor": Victim(_session),
-    "the Runner, which has a standby, with {opened:,} sessions open": Victim(_runner, has_standby=True, is_crowded=True),
+    "the Session actor, which has a standby": Victim(_session, standby="standby_sessions"),
+    "the Runner, which has a standby, with {opened:,} sessions open": Victim(_runner, standby="standby_runners", is_crowded=True),
     "the Session actor, with {opened:,} sessions open": Victim(_session, is_crowded=True),
+    "the Session actor, which has a standby, with {opened:,} sessions open": Victim(
+        _session, standby="standby_sessions", is_crowded=True
+    ),
 }
 """By what the figures call them."""
 
@@ -100,7 +104,8 @@ def _all(plan: Plan, victim: Victim) -> list[float]:
     with TemporaryDirectory() as folder:
         model = GoModel(Path(folder), "ok")
         root: BaseAgent = LlmAgent(name=ROOT, model=model)
-        with runtime(plan, root, Path(folder), spare_hosts=victim.ready, standby_runners=victim.has_standby) as rt:
+        standbys: dict[str, Any] = {victim.standby: True} if victim.standby else {}
+        with runtime(plan, root, Path(folder), spare_hosts=victim.ready, **standbys) as rt:
             if victim.is_crowded:
                 _open(rt, plan.opened)
             return [_one(rt, model, victim) for _ in range(plan.losses)]
@@ -114,9 +119,11 @@ def _open(rt: Runtime, sessions: int) -> None:
             turn.result()
 
 
-def _is_ready(runner: Statistics, victim: Victim) -> bool:
-    standbys = [pid for pid in runner.standby_pids if is_running(pid)]
-    return len(runner.spare_pids) >= victim.ready and len(standbys) == (1 + victim.ready if victim.has_standby else 0)
+def _is_ready(seen: RuntimeStatistics, victim: Victim) -> bool:
+    """Whether as many processes are ready and stand by as there will be: the standby of a Runner has some for agents, too."""
+    standbys = [pid for pid in (*seen.runner.standby_pids, *seen.session.standby_pids) if is_running(pid)]
+    expected = {"": 0, "standby_sessions": 1, "standby_runners": 1 + victim.ready}[victim.standby]
+    return len(seen.runner.spare_pids) >= victim.ready and len(standbys) == expected
 
 
 def _one(rt: Runtime, model: GoModel, victim: Victim) -> float:
@@ -125,7 +132,7 @@ def _one(rt: Runtime, model: GoModel, victim: Victim) -> float:
     # An agent begins before its message is on disk: a loss in between has the model asked twice, and it is released once.
     while not any(each.invocation_id == turn.invocation_id for each in rt.turns.list("ada", "s", "running")):
         time.sleep(0.01)
-    while not _is_ready(rt.statistics().runner, victim):
+    while not _is_ready(rt.statistics(), victim):
         time.sleep(0.1)
     victims = victim.pids(rt.statistics())
     is_called_again, agent = rt.statistics().session.pid not in victims, rt.statistics().agents[ROOT].pid

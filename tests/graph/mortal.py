@@ -15,11 +15,11 @@ from unittest.mock import patch
 from actors.actor import Actor
 from actors.interfaces.transport import EarlyReply
 from actors.messages.protocol.any_message import decode_message
+from runtime.cluster.core.runner_host import RunnerHost
+from runtime.cluster.core.session_host import SessionHost
 from runtime.cluster.deployment import engine
 from runtime.cluster.processes import ray_processes
 from runtime.cluster.processes.agent_host import AgentHost
-from runtime.cluster.runners.host import RunnerHost
-from runtime.cluster.transport.hosts import SessionHost
 from runtime.cluster.transport.peer import DirectLink
 from tests.graph.programs import Notes
 from tests.support.fixtures.lossy_engine import COUNTED

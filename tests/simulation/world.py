@@ -32,7 +32,7 @@ from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from actors.session.store import store_thread
-from runtime.cluster.runners.host import RECOVERY
+from runtime.cluster.core.core_host import RECOVERY
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.settings import Settings

@@ -131,7 +131,7 @@ class Statistics(Shown, Message, frozen=True, kw_only=True):
         models: from the actor that limits models, figures by name for each model.
         parts: of sums, the statistics of each actor.
         spare_pids: from a Runner, the processes that are ready for agents.
-        standby_pids: from a Runner, the process that stands by for it, and those that this has ready for agents.
+        standby_pids: from a Session actor or a Runner, the process that stands by for it, and what that has ready for agents.
         host_limit: from a Runner, why it may have `counts["max_hosts"]` processes with agents; "" without a limit.
         log_file: of an agent, the file on its node in which its process logs what the agent says; "" when it logs elsewhere.
         tallies: of a Session actor, how often things have happened, and how long they took.

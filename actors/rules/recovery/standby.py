@@ -1,7 +1,7 @@
-"""When the standby of a Runner becomes the Runner.
+"""When the standby of an actor takes its place.
 
-A Runner may have two processes. One of them leads; the other one stands by: it has imported everything, and takes the place of
-the first when that is lost. Ray starts the lost one again, which then stands by.
+A Session actor or a Runner may have two processes. One of them leads; the other one stands by: it has imported everything, and
+takes the place of the first when that is lost. Ray starts the lost one again, which then stands by.
 
 Rules of this file:
 1. A process that was started again stands by until it knows that the other one does not lead.

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import ray
 from ray.exceptions import RayError
@@ -22,16 +23,16 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from actors.rules.delivery.times import by_time
+from runtime.cluster.core.pairs import pairs_of, retire
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
-from runtime.cluster.deployment.names import actor_names
+from runtime.cluster.deployment.names import runner_standbys, session_standbys
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.reader import HubReader, kept_lines
 from runtime.cluster.notices.notices import Notices
 from runtime.cluster.packing.chunks import pickled_plan
 from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
-from runtime.cluster.runners.pairs import pairs_of, retire
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
@@ -53,7 +54,7 @@ class DeployedLogs:
 
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
-        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
+        handles = self._core.hosts()
         answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
         # Of each process they come in order.
         told = [(number, event) for number, answer in enumerate(answers) for event in answer]
@@ -61,7 +62,7 @@ class DeployedLogs:
 
     async def log_lines(self, turn: TurnKey) -> Sequence[LogLine]:
         """List what agents have logged and printed in a turn, of what the core actors keep: see Engine."""
-        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
+        handles = self._core.hosts()
         return lines_of(await kept_lines(handles), turn)
 
 
@@ -111,10 +112,13 @@ class DeployedEngine(DeployedLogs):
         Args:
             settings: the deployment's.
         """
+        core = replace(
+            core, pairs=pairs_of(core.sessions, session_standbys(self._app_name, settings, core.stores), settings.namespace)
+        )
         restart_timeout_s, max_bytes = settings.restart_timeout_s, settings.max_message_bytes
         self._wires = wires = self._new_wires(core.wires)
         self.session = session_ref(wires, core, restart_timeout_s, max_bytes)
-        pairs = pairs_of(core.runners, actor_names(self._app_name, "standby", settings.runners), settings)
+        pairs = pairs_of(core.runners, runner_standbys(self._app_name, settings), settings.namespace)
         self.runner = runner_ref(wires, core.runners, restart_timeout_s, max_bytes, pairs)
         self.limiter = limiter_ref(wires, core.limiter, restart_timeout_s) if core.limiter is not None else None
         self._core = core
@@ -154,7 +158,7 @@ class DeployedEngine(DeployedLogs):
         """
         mark_records()
         sink = RecordSink(to) if to is not None else _replay(options)
-        handles = [*self._core.sessions, *self._core.hosts_of_runners()]
+        handles = self._core.hosts()
         self._log_reader = HubReader(handles, sink, from_now=from_now)
 
     async def leave_logs(self) -> None:
@@ -213,8 +217,8 @@ class DeployedEngine(DeployedLogs):
 
     async def stop_actors(self, *, leave_turns: bool = False) -> list[int]:
         """Have all actors stop their work. Returns their process ids."""
-        # First of all: a process that stands by would take a Runner that is ended for a lost one.
-        hosts = self._core.hosts_of_runners() if self._core.standbys else []
+        # First of all: a process that stands by would take an actor that is ended for a lost one.
+        hosts = self._core.hosts() if self._core.standbys else []
         pids = await retire(hosts, self._settings.stop_timeout_s)
         with suppress(ActorLostError, TimeoutError):
             async with asyncio.timeout(self._settings.stop_timeout_s):

@@ -17,11 +17,14 @@ from actors.errors import ClusterError, DefinitionError, DeploymentExistsError
 from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import all_shards
+from runtime.cluster.core.runner_host import RunnerHost
+from runtime.cluster.core.session_host import SessionHost
+from runtime.cluster.core.standby import StandbyPlan
 from runtime.cluster.deployment.actor_starter import ActorStarter
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
 from runtime.cluster.deployment.limiter_builder import KeptModelLimits, build_limiter
-from runtime.cluster.deployment.names import actor_names, limiter_name
+from runtime.cluster.deployment.names import actor_names, limiter_name, runner_standbys, session_standbys
 from runtime.cluster.deployment.runner_builder import RunnerSpec, build_runner
 from runtime.cluster.deployment.session_builder import SessionSpec, build_session
 from runtime.cluster.deployment.shared_models import SharedModels, is_shared
@@ -33,19 +36,17 @@ from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.packing.versions import PackedVersion, packed_tree, pickled_plans
 from runtime.cluster.processes.placing import away_from
-from runtime.cluster.runners.host import RunnerHost
-from runtime.cluster.runners.standby import StandbyPlan
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.hosts import LimiterHost, SessionHost
+from runtime.cluster.transport.hosts import LimiterHost
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import PlanPeers
-from runtime.cluster.transport.ray_actors import RayOptions, get_actor
+from runtime.cluster.transport.ray_actors import RayOptions, get_actor, on_node
 from runtime.cluster.transport.wires import WireOptions
 from runtime.engine.deployment import Deployment
 from runtime.engine.local_versions import first_record
 from runtime.engine.placing.actors import SessionActorPlace, session_places
 from runtime.engine.placing.seating import seat_stores
-from runtime.engine.store_urls import check_artifact_folder, slow_imports_of
+from runtime.engine.store_urls import check_artifact_folder, is_seen_by_all_nodes, slow_imports_of
 from runtime.observability.logs.options import log_options
 from runtime.stores.owner import this_process, this_program
 
@@ -208,7 +209,9 @@ class RayEngine(DeployedEngine):
         with suppress(ClusterError):
             self.trees.keep_packed(PackedVersion(tree.version, packed, self._plugins, plans))
 
-    def _start_session(self, place: SessionActorPlace, apart: Shard) -> Handle:
+    def _start_session(
+        self, place: SessionActorPlace, apart: Shard, placed: RayOptions | None = None, *, is_first: bool = True
+    ) -> Handle:
         deployment, settings = self.deployment, self._settings
         stores = deployment.stores[place.store.number]
         driver = None if deployment.detached else this_process()
@@ -218,9 +221,24 @@ class RayEngine(DeployedEngine):
         public = settings.model_copy(update={"env": {}})
         options = (deployment.artifact_store, deployment.auto_create_session, self._logs, self._reached_by)
         info = DeploymentInfo(public, *options, self._id, len(deployment.stores))
-        runners = self._peers("runner", settings.runners, *(["standby"] if settings.standby_runners else []))
-        content = (partial(build_session, spec), info, runners)
-        return self._starter.start(SessionHost, spec.name, refusal="the stores cannot travel", content=content, shard=apart)
+        app = deployment.app_name
+        runners = self._peers(*actor_names(app, "runner", settings.runners), *runner_standbys(app, settings))
+        standby = self._session_standby(apart)
+        content = (partial(build_session, spec), info, runners, self._standby_plan(spec.name, standby, is_first=is_first))
+        return self._starter.start(
+            SessionHost,
+            spec.name if is_first else standby,
+            settings.namespace,
+            refusal="the stores cannot travel",
+            content=content,
+            shard=apart,
+            placed=placed,
+        )
+
+    def _session_standby(self, apart: Shard) -> str:
+        """The name of a Session actor's standby; "": it has none."""
+        names = session_standbys(self.deployment.app_name, self._settings, len(self.deployment.stores))
+        return names[apart.index] if names else ""
 
     def _refuse_other_shards(self) -> None:
         """Refuse an app that runs with another number of Session actors, which have other names. Raises DeploymentExistsError.
@@ -246,19 +264,36 @@ class RayEngine(DeployedEngine):
         return packed_tree(tree, definitions)
 
     def _start_standbys(self) -> None:
+        settings, stores = self._settings, self.deployment.stores
+        standbys: list[Handle] = []
+        if settings.standby_sessions:
+            places = session_places(len(stores), settings.session_shards)
+            for place, apart, session in zip(places, all_shards(len(places)), self._core.sessions, strict=True):
+                is_seen = is_seen_by_all_nodes(stores[place.store.number][0])
+                placed = self._away_from(session) if is_seen else self._beside(session)
+                standbys.append(self._start_session(place, apart, placed, is_first=False))
         start, self._standby_starter = self._standby_starter, None
         if start is not None:
-            shards = all_shards(self._settings.runners)
-            places = map(self._away_from, self._core.runners)
-            standbys = [start(shard, place) for shard, place in zip(shards, places, strict=True)]
-            self._core = replace(self._core, standbys=standbys)
+            places_of_runners = map(self._away_from, self._core.runners)
+            standbys += [start(*each) for each in zip(all_shards(settings.runners), places_of_runners, strict=True)]
+        self._core = replace(self._core, standbys=standbys)
 
-    def _away_from(self, runner: Handle) -> RayOptions:
-        """Where the standby of a Runner is started: on another node, where there is one."""
+    def _away_from(self, host: Handle) -> RayOptions:
+        """Where the standby of an actor is started: on another node, where there is one."""
+        node = self._node_of(host)
+        return away_from(node, self._settings.core_resources) if node else {}
+
+    def _beside(self, host: Handle) -> RayOptions:
+        """Where it is started when the store may be a file that no other node has: on the same node."""
+        node = self._node_of(host)
+        return on_node(node) if node else {}
+
+    def _node_of(self, host: Handle) -> str:
+        """The node of an actor's process; "": it is not known."""
         with suppress(RayError):
-            standing: Standing = ray.get(runner.standing.remote(), timeout=self._settings.start_timeout_s)
-            return away_from(standing.node, self._settings.core_resources)
-        return {}
+            standing: Standing = ray.get(host.standing.remote(), timeout=self._settings.start_timeout_s)
+            return standing.node
+        return ""
 
     def _start_runner(
         self,
@@ -273,16 +308,18 @@ class RayEngine(DeployedEngine):
         version = deployment.tree.version
         options = (deployment.artifact_store, self._plugins, version, self.kept, settings, self._logs, len(deployment.stores))
         spec = RunnerSpec(deployment.app_name, shard, tree, *options)
+        sessions = actor_names(deployment.app_name, "session", self._session_actors)
+        standby = spec.standby_name if settings.standby_runners else ""
         content = (
             partial(build_runner, spec),
             plans,
-            self._peers("session", self._session_actors),
+            self._peers(*sessions, *session_standbys(deployment.app_name, settings, len(deployment.stores))),
             self._reached_by,
             self._logs,
-            self._standby_plan(spec, is_first=is_first),
+            self._standby_plan(spec.name, standby, is_first=is_first),
         )
         refusal = "the agents cannot travel to the Runner"
-        name = spec.name if is_first else spec.standby_name
+        name = spec.name if is_first else standby
         return self._starter.start(
             RunnerHost, name, settings.namespace, refusal=refusal, content=content, shard=shard, placed=placed
         )
@@ -291,15 +328,13 @@ class RayEngine(DeployedEngine):
     def _session_actors(self) -> int:
         return len(self.deployment.stores) * self._settings.session_shards
 
-    def _standby_plan(self, spec: RunnerSpec, *, is_first: bool) -> StandbyPlan | None:
-        if not self._settings.standby_runners:
+    def _standby_plan(self, name: str, standby: str, *, is_first: bool) -> StandbyPlan | None:
+        if not standby:
             return None
-        return StandbyPlan(spec.standby_name if is_first else spec.name, self._settings.namespace, is_first)
+        return StandbyPlan(standby if is_first else name, self._settings.namespace, is_first)
 
-    def _peers(self, part: str, number: int, *others: str) -> PlanPeers:
-        settings = self._settings
-        names = [name for each in (part, *others) for name in actor_names(self.deployment.app_name, each, number)]
-        return PlanPeers(settings.namespace, tuple(names), settings.restart_timeout_s)
+    def _peers(self, *names: str) -> PlanPeers:
+        return PlanPeers(self._settings.namespace, names, self._settings.restart_timeout_s)
 
     async def rejoin(self) -> None:
         """Nothing: this program ends with its deployment, or has ended it."""

@@ -24,7 +24,7 @@ from actors.messages.protocol.base import PROTOCOL
 from actors.messages.session import SessionKey
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.deployed import DeployedEngine
-from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name
+from runtime.cluster.deployment.names import actor_name, actor_names, limiter_name, runner_standbys, session_standbys
 from runtime.cluster.deployment.shared_models import is_shared
 from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
@@ -235,15 +235,15 @@ class JoinedEngine(DeployedEngine):
                 limiter=limiter[0] if limiter else None,
                 wires=info.wires,
                 stores=info.stores,
-                standbys=self._find_standbys(settings),
+                standbys=self._find_standbys(info),
             )
         except ValueError as error:
             raise self._absent(f"It has just ended, or is being started: {error}") from error
 
-    def _find_standbys(self, settings: Settings) -> list[Handle]:
-        """Processes that stand by for Runners, as far as they have been started."""
-        found = []
-        for name in actor_names(self._app_name, "standby", settings.runners if settings.standby_runners else 0):
+    def _find_standbys(self, info: DeploymentInfo) -> list[Handle]:
+        """Processes that stand by for Session actors and Runners, as far as they have been started."""
+        found, settings = [], info.settings
+        for name in (*session_standbys(self._app_name, settings, info.stores), *runner_standbys(self._app_name, settings)):
             with suppress(ValueError):
                 found.append(get_actor(name, self._settings.namespace))
         return found

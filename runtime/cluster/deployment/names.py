@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.rules.capacity.sharding import all_shards, shard_name
+from runtime.settings import Settings
 
 
 def actor_name(app_name: str, part: str) -> str:
@@ -13,6 +14,16 @@ def actor_name(app_name: str, part: str) -> str:
 def actor_names(app_name: str, part: str, number: int) -> list[str]:
     """The names of all actors of a kind: `<app>/session` for a single one, else `<app>/session-0` and so on."""
     return [actor_name(app_name, shard_name(part, shard)) for shard in all_shards(number)]
+
+
+def session_standbys(app_name: str, settings: Settings, stores: int) -> list[str]:
+    """`<app>/session-standby`, or `<app>/session-standby-0` and so on: of all Session actors of so many stores; none without."""
+    return actor_names(app_name, "session-standby", stores * settings.session_shards) if settings.standby_sessions else []
+
+
+def runner_standbys(app_name: str, settings: Settings) -> list[str]:
+    """`<app>/standby`, or `<app>/standby-0` and so on: of all Runners; none where they have none."""
+    return actor_names(app_name, "standby", settings.runners) if settings.standby_runners else []
 
 
 def limiter_name(app_name: str) -> str:

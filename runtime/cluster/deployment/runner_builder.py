@@ -17,8 +17,10 @@ from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
+from runtime.cluster.core.pairs import pairs_of
+from runtime.cluster.core.standby import StandbyPlan
 from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import actor_name, host_name, limiter_name
+from runtime.cluster.deployment.names import actor_name, host_name, limiter_name, session_standbys
 from runtime.cluster.deployment.tree_versions import RayTrees
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.packing.versions import VersionDefinitions
@@ -26,7 +28,6 @@ from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
 from runtime.cluster.processes.ray_processes import RayProcesses
 from runtime.cluster.ray_metrics import RayMetrics
-from runtime.cluster.runners.standby import StandbyPlan
 from runtime.cluster.transport.clients import CoreHandles, session_ref
 from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
@@ -94,7 +95,8 @@ def build_runner(
         get_actor(actor_name(app_name, name), settings.namespace) for name in session_names(spec.stores, settings.session_shards)
     ]
     limiter = get_actor(limiter_name(app_name), settings.namespace) if settings.model_limits else None
-    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options, stores=spec.stores)
+    pairs = pairs_of(sessions, session_standbys(app_name, settings, spec.stores), settings.namespace)
+    core = CoreHandles(sessions, [current_actor(settings.namespace)], limiter, wires.options, pairs, stores=spec.stores)
     definitions = VersionDefinitions(spec.version, spec.tree.definitions)
     processes = RayProcesses(
         definitions, spec.tree.modules, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs

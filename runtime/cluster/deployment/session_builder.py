@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,8 +18,9 @@ from actors.refs.session import SessionRef
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
 from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import actor_name
+from runtime.cluster.deployment.names import actor_name, session_standbys
 from runtime.cluster.ray_metrics import RayMetrics
+from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.placing.actors import SessionActorPlace, session_names
@@ -59,12 +60,23 @@ class SessionSpec:
         """The actor's name."""
         return actor_name(self.app_name, self.place.name)
 
+    def rehearse(self) -> None:
+        """Open the store as one that only looks into it, and close it again: the next time takes less. Raises StoreError."""
+        if isinstance(self.session_store, str):
+            store = open_session_store(self.session_store, self.settings)
+            store.open()
+            store.close()
 
-def build_session(spec: SessionSpec, wires: Wires) -> Actor:
+
+def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> tuple[Actor, Callable[[], None], KeptVersions]:
     """Build a Session actor.
 
     Args:
         wires: of its process.
+        stands_by: it stands by at first.
+
+    Returns:
+        The actor, what a process that stands by does beforehand, and where versions of the tree are kept.
     """
     address = str(ray.get_runtime_context().gcs_address)
     owner = StoreOwner(spec.app_name, spec.deployment, this_process(), spec.driver, address, spec.program)
@@ -85,22 +97,29 @@ def build_session(spec: SessionSpec, wires: Wires) -> Actor:
         version_source=spec.kept,
         place=spec.place.store,
         peers=partial(_peers, spec, wires) if spec.place.shard.of > 1 else None,
-        is_successor=is_restarted(),
+        is_successor=stands_by or is_restarted(),
     )
     session = SessionActor(environment, spec.name, spec.place.shard)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
-    return session
+    return session, spec.rehearse, spec.kept
 
 
 async def _peers(spec: SessionSpec, wires: Wires) -> Mapping[int, SessionRef]:
     """Find the other Session actors over the same store. Raises ValueError when one of them is not there yet."""
-    store, own, found = spec.place.store, spec.place.shard, {}
-    names = session_names(store.of, own.of)
-    for shard, name in enumerate(names[store.number * own.of : (store.number + 1) * own.of]):
-        if shard != own.index:
-            handle = await asyncio.to_thread(get_actor, actor_name(spec.app_name, name), spec.settings.namespace)
-            found[shard] = SessionRef(wires.link(handle, f"Session actor {name}", spec.settings.restart_timeout_s))
+    store, own, settings = spec.place.store, spec.place.shard, spec.settings
+    others = [number for number in range(store.number * own.of, (store.number + 1) * own.of) if number % own.of != own.index]
+    names, standbys = session_names(store.of, own.of), session_standbys(spec.app_name, settings, store.of)
+    found = {}
+    for number in others:
+        handle = await asyncio.to_thread(get_actor, actor_name(spec.app_name, names[number]), settings.namespace)
+        name = f"Session actor {names[number]}"
+        pair = Pair(handle, standbys[number], settings.namespace) if standbys else None
+        found[number % own.of] = SessionRef(
+            wires.pair_link(pair, name, settings.restart_timeout_s)
+            if pair is not None
+            else wires.link(handle, name, settings.restart_timeout_s)
+        )
     return found
 
 

@@ -114,7 +114,7 @@ class AgentHost:
             with suppress(ModuleNotFoundError):
                 await asyncio.to_thread(importlib.import_module, module)
         look_less_often()
-        await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.all()))
+        await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.awaited()))
         return Prepared(os.getpid(), await self._listener.endpoint())
 
     async def load(self, packed: bytes) -> None:

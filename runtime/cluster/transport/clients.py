@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.interfaces.transport import Link
 from actors.refs.limiter import LimiterRef
 from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
@@ -23,9 +24,10 @@ class CoreHandles:
     Attributes:
         sessions: the Session actors, those of the first store first, as many of each store, by shard.
         runners: the Runners, by shard; in an agent's process only the Runner that started it.
-        standbys: of the Runners, as far as they are there; for programs only.
         limiter: the actor that limits models; None where no model is limited.
         wires: how their processes are reached.
+        pairs: the Session actors with their standbys, where they have any.
+        standbys: of Session actors and Runners, as far as they are there; for programs only.
         stores: how many stores there are.
     """
 
@@ -33,16 +35,21 @@ class CoreHandles:
     runners: Sequence[Handle]
     limiter: Handle | None
     wires: WireOptions
+    pairs: Sequence[Pair] = ()
     standbys: Sequence[Handle] = ()
     stores: int = 1
 
-    def all(self) -> list[Handle]:
-        """All of them."""
-        return [*self.sessions, *self.hosts_of_runners(), *([self.limiter] if self.limiter is not None else [])]
+    def awaited(self) -> list[Handle]:
+        """Those that a process which connects waits for: of Session actors that have standbys one of two may be away."""
+        return [
+            *(() if self.pairs else self.sessions),
+            *self.runners,
+            *([self.limiter] if self.limiter is not None else []),
+        ]
 
-    def hosts_of_runners(self) -> list[Handle]:
-        """The processes of Runners, those of standbys included."""
-        return [*self.runners, *self.standbys]
+    def hosts(self) -> list[Handle]:
+        """The processes of Session actors and Runners, those of standbys included."""
+        return [*self.sessions, *self.runners, *self.standbys]
 
 
 def session_ref(wires: Wires, core: CoreHandles, restart_timeout_s: float, max_bytes: int | None = None) -> SessionRef:
@@ -54,8 +61,7 @@ def session_ref(wires: Wires, core: CoreHandles, restart_timeout_s: float, max_b
         restart_timeout_s: see RayLink.
         max_bytes: see Ref.
     """
-    names = _names("Session actor", len(core.sessions))
-    links = [wires.link(handle, name, restart_timeout_s) for handle, name in zip(core.sessions, names, strict=True)]
+    links = _links(wires, "Session actor", core.sessions, core.pairs, restart_timeout_s)
     return stores_client([SessionRef(link, max_bytes) for link in links], core.stores)
 
 
@@ -69,11 +75,7 @@ def runner_ref(
         rest: as of `session_ref`.
         pairs: of all of them, where Runners have standbys.
     """
-    names = _names("Runner", len(handles))
-    if pairs:
-        links = [wires.pair_link(pair, name, restart_timeout_s) for pair, name in zip(pairs, names, strict=True)]
-    else:
-        links = [wires.link(handle, name, restart_timeout_s) for handle, name in zip(handles, names, strict=True)]
+    links = _links(wires, "Runner", handles, pairs, restart_timeout_s)
     return runner_client([RunnerRef(link, max_bytes) for link in links])
 
 
@@ -82,5 +84,9 @@ def limiter_ref(wires: Wires, handle: Handle, restart_timeout_s: float) -> Limit
     return LimiterRef(wires.link(handle, "the actor that limits models", restart_timeout_s))
 
 
-def _names(kind: str, number: int) -> list[str]:
-    return [f"the {kind}" if shard.of == 1 else f"{kind} {shard.index}" for shard in all_shards(number)]
+def _links(wires: Wires, kind: str, handles: Sequence[Handle], pairs: Sequence[Pair], restart_timeout_s: float) -> list[Link]:
+    """Links to the actors of a kind; to pairs of processes, where they have standbys."""
+    names = [f"the {kind}" if shard.of == 1 else f"{kind} {shard.index}" for shard in all_shards(len(handles))]
+    if pairs:
+        return [wires.pair_link(pair, name, restart_timeout_s) for pair, name in zip(pairs, names, strict=True)]
+    return [wires.link(handle, name, restart_timeout_s) for handle, name in zip(handles, names, strict=True)]

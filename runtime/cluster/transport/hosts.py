@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from actors.actor import Actor
 from actors.errors.tracebacks import keep_traceback
@@ -17,12 +15,11 @@ from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
-from runtime.cluster.transport.ray_actors import is_restarted
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.server_connection import Handler
+from runtime.transport.io.server_connection import Handler, QuickHandler
 
 
 class RayActorHost:
@@ -45,8 +42,7 @@ class RayActorHost:
         self._actor = build()
         self._name = self._actor.name
         self._handle = self._handler()
-        begin, has_quick = self._actor.begin, bool(self._actor.quick_handlers())
-        self._listener = Listener(wires, self._handle, (lambda raw, _, replies: begin(raw, replies)) if has_quick else None)
+        self._listener = Listener(wires, self._handle, self._quick_handler())
         self._actor.connections = lambda: self._wires.figures(self._listener.statistics())
         look_less_often()
 
@@ -83,6 +79,10 @@ class RayActorHost:
         receive = self._actor.receive
         return lambda raw, _: receive(raw)
 
+    def _quick_handler(self) -> QuickHandler | None:
+        begin = self._actor.begin
+        return (lambda raw, _, replies: begin(raw, replies)) if self._actor.quick_handlers() else None
+
 
 class PlanHost(RayActorHost):
     """The process of an actor that also keeps the definitions of flows.
@@ -114,26 +114,6 @@ class PlanHost(RayActorHost):
     async def plan_names(self) -> list[str]:
         """The definitions that came with turns."""
         return self.plans.names()
-
-
-class SessionHost(PlanHost):
-    """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
-
-    Args:
-        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, and of the Runners as PlanPeers.
-    """
-
-    def __init__(self, *chunks: bytes) -> None:
-        build, self._deployment_info, peers = from_chunks(chunks)
-        info = self._deployment_info
-        super().__init__(lambda: build(self._wires), KeptPlans({}, peers), info.wires, info.logs, "session")
-        if is_restarted():
-            self.tell_replaced()
-            threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
-
-    async def deployment_info(self) -> Any:
-        """The DeploymentInfo for a driver that joins."""
-        return self._deployment_info
 
 
 class LimiterHost(RayActorHost):

@@ -22,6 +22,10 @@ class ProcessReplacedError(Exception):
     """The process that a message was sent to is gone, and another one has taken its place."""
 
 
+class StandsByError(Exception):
+    """A process that stands by has got a message for the one that leads, over Ray, and has not handled it."""
+
+
 class ProcessUnreachableError(Exception):
     """The process that a message was sent to lives, and could not be reached for too long to learn its reply.
 
@@ -59,11 +63,19 @@ class RayLink:
         return delivered(lambda: over_ray(self.handle, raw, self._slot), self.name, self._restart_timeout_s, once=once)
 
 
-def over_ray(handle: Handle, raw: bytes, slot: int) -> Awaitable[bytes]:
-    """Send a message to the actor in a slot of a host, as a call of Ray's."""
+async def over_ray(handle: Handle, raw: bytes, slot: int) -> bytes:
+    """Send a message to the actor in a slot of a host, as a call of Ray's.
+
+    Raises:
+        ProcessReplacedError: the process stands by. Ray has kept the call until that was started in place of a lost one.
+        ray.exceptions.RayError: as Ray says.
+    """
     # Slot 0 is the default of `receive`, and most hosts have one actor only: nothing is sent along for it.
     reply: Awaitable[bytes] = handle.receive.remote(raw, slot) if slot else handle.receive.remote(raw)
-    return reply
+    try:
+        return await reply
+    except StandsByError as error:
+        raise ProcessReplacedError(last_line(error)) from error
 
 
 async def delivered(

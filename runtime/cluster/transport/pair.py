@@ -1,9 +1,9 @@
-"""A Runner with a standby: which of its two processes leads, and messages to that one."""
+"""A Session actor or a Runner with a standby: which of its two processes leads, and messages to that one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from ray.exceptions import RayError
 
 from actors.interfaces.transport import EarlyReply
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import delivered, over_ray
+from runtime.cluster.transport.link import ProcessReplacedError, delivered, over_ray
 from runtime.cluster.transport.peer import Peer
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.transport.endpoint import Endpoint
@@ -29,8 +29,8 @@ class Standing:
     """What one of the two processes says of itself.
 
     Attributes:
-        leads: it is the Runner; else it stands by.
-        term: of the Runner; 0 where it stands by.
+        leads: it is the actor; else it stands by.
+        term: of the one that leads; 0 where it stands by.
         endpoint: where it listens; None where messages come over Ray.
         node: the id of its node.
     """
@@ -42,7 +42,7 @@ class Standing:
 
 
 class Pair:
-    """The two processes of a Runner.
+    """The two processes of an actor.
 
     Args:
         first: the first one.
@@ -62,38 +62,44 @@ class Pair:
         Raises:
             RayError: as Ray says of the first one, when neither answers.
         """
-        asked = [asyncio.create_task(self._when_it_leads(find)) for find in (self._first, self._second)]
+        failed: dict[bool, Exception] = {}
+        asked = [asyncio.create_task(self._when_it_leads(is_first, failed)) for is_first in (True, False)]
         try:
-            left: Sequence[asyncio.Task[tuple[Handle, Endpoint | None]]] = asked
-            while left:
-                done, _ = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
-                    if each.exception() is None:
-                        return each.result()
-                left = [each for each in left if each not in done]
-            return asked[0].result()
+            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                if each.exception() is None:
+                    return each.result()
+            raise failed[True]
         finally:
             for each in asked:
                 each.cancel()
 
-    async def _first(self) -> Handle:
-        return self.first
+    async def _when_it_leads(self, is_first: bool, failed: dict[bool, Exception]) -> tuple[Handle, Endpoint | None]:
+        """Ask one process until it leads. One that cannot be asked may lead later, so it is given up only with the other one.
+
+        Args:
+            failed: why the first, and why the second, could not be asked the last time.
+        """
+        pause_s = ASK_AGAIN_S
+        while True:
+            try:
+                handle = self.first if is_first else await self._second()
+                standing: Standing = await handle.standing.remote()
+            except (RayError, ValueError) as error:
+                failed[is_first] = error
+                if len(failed) == 2:
+                    raise
+            else:
+                failed.pop(is_first, None)
+                if standing.leads:
+                    return handle, standing.endpoint
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_S)
 
     async def _second(self) -> Handle:
         if self._other is None:
             self._other = await asyncio.to_thread(get_actor, self._other_name, self._namespace)
         return self._other
-
-    async def _when_it_leads(self, find: Callable[[], Awaitable[Handle]]) -> tuple[Handle, Endpoint | None]:
-        """Ask one process until it leads. Raises RayError, and ValueError when it is not there."""
-        handle = await find()
-        pause_s = ASK_AGAIN_S
-        while True:
-            standing: Standing = await handle.standing.remote()
-            if standing.leads:
-                return handle, standing.endpoint
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_S)
 
 
 class PairPeer(Peer):
@@ -106,6 +112,14 @@ class PairPeer(Peer):
     async def _answer(self) -> Endpoint | None:
         self._handle, endpoint = await self._pair.leader()
         return endpoint
+
+    async def _by_ray(self, raw: bytes, slot: int) -> bytes:
+        try:
+            return await super()._by_ray(raw, slot)
+        except (RayError, ProcessReplacedError):
+            # The next attempt goes to the one that leads then.
+            await self._answer()
+            raise
 
 
 class PairRayLink:
@@ -131,7 +145,7 @@ class PairRayLink:
         leader = self._leader
         try:
             return await over_ray(leader, raw, 0)
-        except RayError:
+        except (RayError, ProcessReplacedError):
             if self._leader is leader:
                 self._leader = None
             raise

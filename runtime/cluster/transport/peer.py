@@ -137,11 +137,11 @@ class Peer:
         if self._detour is not None:
             self._detour.look()
             if not self._detour.is_over:
-                return await over_ray(self._handle, raw, slot)
+                return await self._by_ray(raw, slot)
             self._detour = None
         channel = self._channel or await self._found()
         if channel is None:
-            return await over_ray(self._handle, raw, slot)
+            return await self._by_ray(raw, slot)
         return await self.replied(channel.call(raw, slot, early), patience_s)
 
     async def replied(self, call: ChannelCall, patience_s: float, lost: ConnectionLostError | None = None) -> bytes:
@@ -170,6 +170,10 @@ class Peer:
                     break
                 await self._outage_of(found, error).pause(error, patience_s)
         return await self.deliver(call.raw, call.slot, patience_s, call.early)
+
+    async def _by_ray(self, raw: bytes, slot: int) -> bytes:
+        """Send a message over Ray. Raises what `over_ray` raises."""
+        return await over_ray(self._handle, raw, slot)
 
     def forget_process(self) -> None:
         """The process is ended: nothing is kept for it."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import last_line
+from runtime.cluster.transport.link import RETRY_S, last_line
 
 RayOptions = dict[str, Any]
 """Ray's options of an actor or a task, such as `num_cpus`."""
@@ -99,10 +100,18 @@ def start_spares(runner: Handle) -> None:
 
 
 async def deployment_info(session: Handle) -> Any:
-    """The DeploymentInfo that the host of a Session actor keeps for drivers that join. Raises ActorLostError, ClusterError."""
-    try:
-        return await session.deployment_info.remote()
-    except RayActorError as error:
-        raise ActorLostError("the Session actor", last_line(error)) from error
-    except RayTaskError as error:
-        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error
+    """The DeploymentInfo that the host of a Session actor keeps for drivers that join; one that Ray restarts is waited for.
+
+    Raises:
+        ActorLostError: the actor is gone.
+        ClusterError: it cannot tell.
+    """
+    while True:
+        try:
+            return await session.deployment_info.remote()
+        except ActorUnavailableError:
+            await asyncio.sleep(RETRY_S)
+        except RayActorError as error:
+            raise ActorLostError("the Session actor", last_line(error)) from error
+        except RayTaskError as error:
+            raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error

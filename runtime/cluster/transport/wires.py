@@ -31,7 +31,7 @@ from runtime.transport.io.server_connection import Handler, QuickHandler
 _log = logging.getLogger(__name__)
 
 WATCHED = 1
-"""The slot of a Runner's process to which its standby sends one message: it has no reply while the process lives."""
+"""The slot of an actor's process to which its standby sends one message: it has no reply while the process lives."""
 
 Transport = Literal["direct", "ray"]
 """How messages travel."""

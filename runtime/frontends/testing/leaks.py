@@ -102,7 +102,8 @@ def _owners(statistics: RuntimeStatistics) -> Iterator[tuple[int, str]]:
         if core is not None:
             yield from ((part.pid, f"of {part.actor}") for part in core.parts or (core,))
     yield from ((pid, "ready for agents") for pid in statistics.runner.spare_pids)
-    yield from ((pid, "standing by for the Runner") for pid in statistics.runner.standby_pids)
+    for core, what in ((statistics.session, "Session actor"), (statistics.runner, "Runner")):
+        yield from ((pid, f"standing by for the {what}") for pid in core.standby_pids)
     for name, process in statistics.processes.items():
         yield process.pid, f"of {name}, with {', '.join(process.agents)}"
 

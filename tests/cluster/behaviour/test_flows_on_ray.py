@@ -176,7 +176,12 @@ def kill(rt: Runtime, part: Literal["runner", "session"]) -> None:
 
 
 @pytest.mark.full
-def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session_actor(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(standby_runners=True, standby_sessions=True)], ids=["alone", "standbys"]
+)
+def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session_actor(
+    tmp_path: Path, settings: Settings
+) -> None:
     planner = LlmAgent(name="planner", model=PatternModel([], default=succeed("plan", {"name": "Ada"})))
     waiting = GatedTaskModel(tmp_path, "")
     root = LlmAgent(
@@ -184,14 +189,15 @@ def test_a_joined_program_runs_flows_of_its_own_which_outlive_runner_and_session
     )
     plan = Task("Who?", name="plan", agents=["planner"], result_type=Person)
     flow = Flow([Task("Write", name="write", agents=["writer"], depends_on=[plan])])
-    with Deploy("ray", tmp_path)(root), Runtime.connect("test") as rt:
+    with Deploy("ray", tmp_path)(root, settings=settings), Runtime.connect("test") as rt:
         turn = rt.run_flow(flow, user_id="ada", session_id="s1")
         waiting.wait_until_called()
         kill(rt, "runner")
         waiting.wait_until_called()
         kill(rt, "session")
         # The new Session actor gets the flow from the Runner, before that is lost again.
-        session: Any = ray.get_actor("test/session", Settings().namespace)
+        leading = "session-standby" if settings.standby_sessions else "session"
+        session: Any = ray.get_actor(f"test/{leading}", settings.namespace)
         while not ray.get(session.plan_names.remote()):
             pass
         kill(rt, "runner")

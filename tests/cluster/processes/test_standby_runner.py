@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,42 +13,18 @@ from typing import Any
 
 import pytest
 
-from actors import Content, LlmAgent, LlmRequest, LlmResponse
+from actors import LlmAgent
 from actors.messages.protocol.base import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
 from tests.support.machine.processes import is_running, stop
+from tests.support.models.greeter import GREETING, Greeter
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 STANDBY = Settings(spare_hosts=1, standby_runners=True)
-
-
-class Greeter(GatedModel):
-    """Waits at its gate, but for greetings. It notes the processes that load it."""
-
-    def loaded_by(self) -> set[int]:
-        """The ids of processes in which it has come with its agent's code."""
-        return {int(each.name) for each in self._loaded.iterdir()}
-
-    def __init__(self, folder: Path, answer: str) -> None:
-        super().__init__(folder, answer)
-        self._loaded = folder / "loaded"
-        self._loaded.mkdir()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        (self._loaded / str(os.getpid())).touch()
-
-    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
-        """Answer."""
-        if request.contents[-1].text == "hello":
-            yield LlmResponse(content=Content.of_text("at once", role="model"))
-            return
-        async for response in super().generate(request, stream=stream):
-            yield response
 
 
 class Desk:
@@ -157,20 +133,20 @@ def test_messages_that_were_on_their_way_are_answered_once(desk: Desk) -> None:
         if session == sessions[10]:
             kill(before.pid)
             killed.set()
-        return author_texts(run_turn(desk.rt, "hello", session))[-1]
+        return author_texts(run_turn(desk.rt, GREETING, session))[-1]
 
     with ThreadPoolExecutor(20) as threads:
         assert set(threads.map(ask, sessions)) == {("root", "at once")}
     assert killed.is_set()
     for session in sessions:
-        assert author_texts(stored(desk.rt, session)) == [("user", "hello"), ("root", "at once")]
+        assert author_texts(stored(desk.rt, session)) == [("user", GREETING), ("root", "at once")]
 
 
 @pytest.mark.full
 def test_a_runner_that_is_stopped_for_a_while_is_not_replaced(desk: Desk) -> None:
     before = desk.with_standby()
     stop(before.pid)
-    asking = ThreadPoolExecutor(1).submit(run_turn, desk.rt, "hello", "stopped")
+    asking = ThreadPoolExecutor(1).submit(run_turn, desk.rt, GREETING, "stopped")
     # Connections to it break meanwhile.
     assert not threading.Event().wait(8)
     assert not asking.done()

@@ -13,7 +13,7 @@ from ray.exceptions import ActorUnavailableError
 from actors.errors import StoreUnavailableError
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Ack, ErrorReply
-from runtime.cluster.runners.host import RunnerHost
+from runtime.cluster.core.runner_host import RunnerHost
 
 
 class Calls:

@@ -1,4 +1,4 @@
-"""Two processes of a Runner find out which of them leads, and programs reach that one: without Ray."""
+"""Two processes of an actor find out which of them leads, and programs reach that one: without Ray."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-from runtime.cluster.runners import standby
-from runtime.cluster.runners.standby import Standby, StandbyPlan
+from runtime.cluster.core import standby
+from runtime.cluster.core.standby import Standby, StandbyPlan
 from runtime.cluster.transport import pair
+from runtime.cluster.transport.link import StandsByError
 from runtime.cluster.transport.pair import Pair, PairRayLink, Standing
 from runtime.cluster.transport.wires import Wires
 from runtime.transport.endpoint import Endpoint
@@ -31,6 +32,7 @@ class Process:
         self.was_asked = asyncio.Condition()
         self.noted: asyncio.Queue[Sequence[int]] = asyncio.Queue()
         self.got: list[bytes] = []
+        self.refuses = False
         self.standing = SimpleNamespace(remote=lambda *_: self._standing())
         self.note_standby = SimpleNamespace(remote=self._note)
         self.receive = SimpleNamespace(remote=self._receive)
@@ -52,6 +54,8 @@ class Process:
     async def _receive(self, raw: bytes) -> bytes:
         if isinstance(self.says, Exception):
             raise self.says
+        if self.refuses:
+            raise StandsByError("it stands by")
         self.got.append(raw)
         return b"reply"
 
@@ -209,6 +213,16 @@ async def test_a_program_waits_while_neither_leads_yet(monkeypatch: pytest.Monke
     assert (await asyncio.wait_for(task, 5))[0] is second
 
 
+async def test_a_process_that_could_not_be_asked_once_is_found_when_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It is lost, and started again before the other one has learnt that.
+    first, second = Process(ActorUnavailableError("", None)), Process(STANDS_BY)
+    task = asyncio.create_task(two(monkeypatch, first, second).leader())
+    async with asyncio.timeout(5), second.was_asked:
+        await second.was_asked.wait_for(lambda: second.asked == 3)
+    first.says = leading()
+    assert (await asyncio.wait_for(task, 5))[0] is first
+
+
 async def test_a_program_learns_what_ray_says_of_the_first_when_both_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ActorUnavailableError):
         await asyncio.wait_for(two(monkeypatch, Process(ActorUnavailableError("", None)), Process(ActorDiedError())).leader(), 5)
@@ -221,5 +235,17 @@ async def test_messages_over_ray_go_to_the_one_that_leads_now(monkeypatch: pytes
     link = PairRayLink(two(monkeypatch, first, second), "the Runner", 5.0)
     assert await link.send(b"one") == b"reply"
     first.says, second.says = ActorUnavailableError("", None), leading()
+    assert await asyncio.wait_for(link.send(b"two"), 5) == b"reply"
+    assert (first.got, second.got) == ([b"one"], [b"two"])
+
+
+async def test_a_message_that_ray_brings_to_a_process_which_stands_by_goes_to_the_one_that_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = Process(leading()), Process(STANDS_BY)
+    link = PairRayLink(two(monkeypatch, first, second), "the Runner", 5.0)
+    assert await link.send(b"one") == b"reply"
+    # It was lost and started again, before it could be asked, and stands by.
+    first.says, second.says, first.refuses = STANDS_BY, leading(), True
     assert await asyncio.wait_for(link.send(b"two"), 5) == b"reply"
     assert (first.got, second.got) == ([b"one"], [b"two"])

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from actors.errors import ClusterError
+from runtime.cluster.core import warm_spares
+from runtime.cluster.core.warm_spares import WarmSpares
 from runtime.cluster.processes.directory import RayDirectory
-from runtime.cluster.runners import warm_spares
-from runtime.cluster.runners.warm_spares import WarmSpares
 
 
 class Spares:

@@ -31,11 +31,12 @@ JOB = "RAY_JOB_ID"
 ANY_JOB = "ffffffff"
 
 IMPORTED = (
+    "runtime.cluster.core.runner_host",
+    "runtime.cluster.core.session_host",
     "runtime.cluster.deployment.runner_builder",
     "runtime.cluster.deployment.session_builder",
     "runtime.cluster.deployment_info",
     "runtime.cluster.processes.agent_host",
-    "runtime.cluster.runners.host",
     "runtime.cluster.transport.hosts",
     "runtime.stores.artifacts",
     "runtime.stores.memory",
@@ -44,6 +45,8 @@ IMPORTED = (
 """What the actors of a deployment import."""
 
 ALSO_IMPORTED = (
+    "runtime.cluster.core.runner_host",
+    "runtime.cluster.core.session_host",
     "pydantic.v1.fields",
     "ray._common.usage.usage_lib",
     "ray._private.arrow_serialization",

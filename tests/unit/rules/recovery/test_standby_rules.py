@@ -1,4 +1,4 @@
-"""When the standby of a Runner becomes the Runner."""
+"""When the standby of an actor takes its place."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Sequence
 from itertools import count
 from typing import cast
 
@@ -15,31 +14,22 @@ import ray
 from ray.exceptions import RayError
 
 from actors.actor import Actor
-from actors.interfaces.deployment_events import tell_event
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply, UseVersions
 from actors.messages.protocol.turns import RecoverTurns
-from actors.rules.recovery.backoff import Backoff
+from runtime.cluster.core.core_host import RECOVERY, CoreHost
+from runtime.cluster.core.warm_spares import WarmSpares
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import from_chunks
-from runtime.cluster.runners.standby import Standby, StandbyPlan, term_now
-from runtime.cluster.runners.warm_spares import WarmSpares
-from runtime.cluster.transport.hosts import PlanHost
-from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
-from runtime.cluster.transport.wires import WATCHED
 from runtime.engine.process.tool_threads import ToolThreads
-from runtime.transport.io.server_connection import Handler
 
 logger = logging.getLogger(__name__)
 
 THREADS = 64
 """Blocking calls that may run in a Runner at the same time: hooks of plugins, artifact stores, Ray's own."""
-
-RECOVERY = Backoff(0.1, 1.0)
-"""Times between two attempts of a restarted Runner to recover its turns."""
 
 READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
@@ -48,7 +38,7 @@ TURNS_FIRST_S = 1.0
 """How long a process that takes the place of a lost one reads nothing else, while it has turns go on. A store may be away."""
 
 
-class RunnerHost(PlanHost):
+class RunnerHost(CoreHost):
     """The process of a Runner. Agents fetch the definitions of flows here.
 
     When Ray has restarted it, it tells its Runner to recover the turns that were running. Where the Runner has a standby, that
@@ -62,85 +52,24 @@ class RunnerHost(PlanHost):
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
         build, plans, peers, wires, logs, plan = from_chunks(chunks)
-        self._plan: StandbyPlan | None = plan
-        self._is_leading = asyncio.Event()
-        self._standing_by: asyncio.Task[None] | None = None
-        self._standby: Standby | None = None
-        self._has_retired = False
-        if self._stood_by_first():
-            self._term = 0
-        else:
-            self._term = term_now() if plan is not None else 0
-            self._is_leading.set()
 
         def build_runner() -> Actor:
             self._runner, self._directory, self._mcp_servers, self._trees = build(self._wires, self._term, plan)
             self._warm_spares = WarmSpares(self._directory, self._trees.has_later)
             return cast(Actor, self._runner)
 
-        super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner")
-        if self._stood_by_first():
-            threading.Thread(target=self._begin_to_stand_by, args=(current_actor(namespace),), daemon=True).start()
-        elif is_restarted():
+        super().__init__(build_runner, KeptPlans(plans, peers), wires, logs, "runner", plan, namespace)
+        if plan is None and is_restarted():
             self.tell_replaced()
             threading.Thread(target=self._recover, args=(current_actor(namespace),), daemon=True).start()
 
-    def _stood_by_first(self) -> bool:
-        return self._plan is not None and (is_restarted() or not self._plan.is_first)
-
-    def _handler(self) -> Handler:
-        receive, leads = self._actor.receive, self._is_leading
-
-        async def when_it_leads(raw: bytes) -> bytes:
-            await leads.wait()
-            return await receive(raw)
-
-        async def watched() -> bytes:
-            await asyncio.Event().wait()
-            return b""
-
-        def handle(raw: bytes, slot: int) -> Awaitable[bytes]:
-            if slot == WATCHED:
-                return watched()
-            return receive(raw) if leads.is_set() else when_it_leads(raw)
-
-        return handle
-
-    async def standing(self, is_for_other: bool = False) -> Standing:
-        """Whether this process leads.
-
-        Args:
-            is_for_other: the other process of this Runner asks, which leads by itself if this one does not.
-        """
-        endpoint = await self.endpoint()
-        if is_for_other and self._standby is not None:
-            self._standby.give_way()
-        return Standing(self._is_leading.is_set(), self._term, endpoint, str(ray.get_runtime_context().get_node_id()))
-
-    async def watch(self) -> None:
-        """Reply nothing as long as this process lives."""
-        await asyncio.Event().wait()
-
-    async def note_standby(self, pids: Sequence[int]) -> None:
-        """Know the processes that stand by for this one."""
-        self._runner.standby_pids = pids
-
-    async def stand_by(self) -> None:
-        """Begin to stand by."""
-        if self._standing_by is None and not self._has_retired:
-            _use_threads()
-            self._standing_by = asyncio.create_task(self._stand_by())
-
     async def retire(self) -> list[int]:
         """Become the Runner no more, since the deployment ends. Returns the ids of the processes that stand by here."""
-        self._has_retired = True
-        if self._standing_by is not None:
-            self._standing_by.cancel()
+        pids = await super().retire()
         self._warm_spares.end()
-        if self._is_leading.is_set():
-            return []
-        pids = [os.getpid(), *self._directory.spare_pids()]
-        await self._directory.close()
+        if pids:
+            pids += self._directory.spare_pids()
+            await self._directory.close()
         return pids
 
     async def start_spares(self) -> None:
@@ -164,14 +93,12 @@ class RunnerHost(PlanHost):
         return later if later is not None else await self.plans.find(name)
 
     async def _stand_by(self) -> None:
-        """Wait for the loss of the process that leads, and take its place."""
-        assert self._plan is not None
-        self._standby = Standby(self._plan, self._wires, self._prepare)
-        self._term = await self._standby.until_it_leads()
-        self._standby = None
+        _use_threads()
+        await super()._stand_by()
+
+    async def _take_place(self) -> None:
         self._warm_spares.end()
         self._is_leading.set()
-        tell_event("actor replaced", "the process of %s was lost, and its standby has taken its place", self._name)
         recovering = asyncio.create_task(self._recover_here())
         try:
             # The turns that go on come first: to read what follows takes this process and others time that they wait for.
@@ -182,7 +109,11 @@ class RunnerHost(PlanHost):
             recovering.cancel()
 
     async def _read_what_is_kept(self) -> None:
-        reading = (asyncio.to_thread(self.plans.copy_from_peers), self._use_versions())
+        async def use_versions() -> None:
+            # This process has read a record of versions when it was started, and was told of none since.
+            await self._actor.receive(encode(UseVersions(record=await self._trees.newest_record())))
+
+        reading = (asyncio.to_thread(self.plans.copy_from_peers), use_versions())
         for error in await asyncio.gather(*reading, return_exceptions=True):
             if isinstance(error, BaseException):
                 # Flows and versions are looked for again when a turn needs one that is not here.
@@ -203,19 +134,6 @@ class RunnerHost(PlanHost):
             # The store is away, or a Session actor. A turn that no driver follows would wait for ever.
             await asyncio.sleep(RECOVERY.after_attempts(attempt))
         self._directory.start_spares()
-
-    async def _use_versions(self) -> None:
-        """Go by the newest record of versions: this process has read one when it was started, and was told of none since."""
-        await self._actor.receive(encode(UseVersions(record=await self._trees.newest_record())))
-
-    def _begin_to_stand_by(self, actor: Handle) -> None:
-        # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
-        asked: list[ray.ObjectRef[None]] = []
-        for attempt in count(1):
-            asked.append(actor.stand_by.remote())
-            replies, asked = ray.wait(asked, timeout=RECOVERY.after_attempts(attempt))
-            if replies:
-                return
 
     def _recover(self, actor: Handle) -> None:
         # The agents of the turns that go on need processes, which take longer to start than it takes to find the turns.

@@ -1,4 +1,4 @@
-"""How a process that stands by learns that it is to be the Runner."""
+"""How a process that stands by learns that it has to lead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAILED_S = 1.0
 
 @dataclass(frozen=True)
 class StandbyPlan:
-    """Who the other process of a Runner is.
+    """Who the other process of an actor is.
 
     Attributes:
         other: the name of its Ray actor.
@@ -46,7 +46,7 @@ class StandbyPlan:
 
 
 def term_now(seen: int = 0, *, is_first: bool = True) -> int:
-    """The term of a process that becomes the Runner now. `seen`: of the one before."""
+    """The term of a process that takes the place now. `seen`: of the one before."""
     return next_term(seen, int(now_s() * 1_000), is_first=is_first)
 
 
@@ -72,7 +72,7 @@ class Standby:
         self._has_given_way = True
 
     async def until_it_leads(self) -> int:
-        """Wait until this process has to be the Runner. Returns its term."""
+        """Wait until this process has to lead. Returns its term."""
         failed = 0
         while True:
             try:
@@ -81,7 +81,7 @@ class Standby:
                     failed, self._seen = 0, standing.term
                     other, standing = await self._watched(standing)
             except RayError:
-                logger.warning("Ray does not say whether the Runner lives; it is asked again", exc_info=True)
+                logger.warning("Ray does not say whether the process that leads lives; it is asked again", exc_info=True)
                 await asyncio.sleep(FAILED_S)
                 continue
             if step is StandbyStep.LEAD:

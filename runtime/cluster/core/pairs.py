@@ -1,4 +1,4 @@
-"""The Runners of a deployment with their standbys, for the programs that use it."""
+"""The Session actors and Runners of a deployment with their standbys."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from ray.exceptions import RayError
 
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair
-from runtime.settings import Settings
 
 
-def pairs_of(runners: Sequence[Handle], standbys: Sequence[str], settings: Settings) -> list[Pair]:
-    """The Runners with their standbys; none where they have no standby.
+def pairs_of(actors: Sequence[Handle], standbys: Sequence[str], namespace: str) -> list[Pair]:
+    """Actors with their standbys; none where they have no standby.
 
     Args:
-        standbys: the names of the standbys, which may not be there yet.
-        settings: the deployment's.
+        standbys: the names of the standbys, which may not be there yet; none: the actors have no standby.
+        namespace: of all of them.
     """
-    if not settings.standby_runners:
+    if not standbys:
         return []
-    return [Pair(runner, name, settings.namespace) for runner, name in zip(runners, standbys, strict=True)]
+    return [Pair(actor, name, namespace) for actor, name in zip(actors, standbys, strict=True)]
 
 
 async def retire(hosts: Sequence[Handle], timeout_s: float) -> list[int]:
-    """Have processes that stand by become no Runner any more. A process that does not answer is left out.
+    """Have processes that stand by take no place any more. A process that does not answer is left out.
 
     Args:
-        hosts: the processes of Runners, those of standbys included.
+        hosts: the processes of Session actors and Runners, those of standbys included.
 
     Returns:
         The ids of the processes that stood by.

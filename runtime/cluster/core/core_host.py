@@ -1,0 +1,146 @@
+"""The Ray actor that is the process of a Session actor or a Runner, or stands by for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import ray
+
+from actors.actor import Actor
+from actors.interfaces.deployment_events import tell_event
+from actors.rules.recovery.backoff import Backoff
+from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
+from runtime.cluster.handle import Handle
+from runtime.cluster.transport.hosts import PlanHost
+from runtime.cluster.transport.link import StandsByError
+from runtime.cluster.transport.pair import Standing
+from runtime.cluster.transport.plans import KeptPlans
+from runtime.cluster.transport.ray_actors import current_actor, is_restarted
+from runtime.cluster.transport.wires import WATCHED, WireOptions
+from runtime.observability.logs.options import LogOptions
+from runtime.transport.io.server_connection import Handler, QuickHandler
+
+RECOVERY = Backoff(0.1, 1.0)
+"""Times between two attempts of a restarted process to do what it has to do first."""
+
+
+class CoreHost(PlanHost):
+    """The process of an actor that may have a standby: one of two processes, of which one leads and is the actor.
+
+    Args:
+        build: builds the actor.
+        plans, wires, logs, role: see PlanHost.
+        plan: who the other process is; None: the actor has no standby.
+        namespace: its own.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Actor],
+        plans: KeptPlans,
+        wires: WireOptions,
+        logs: LogOptions | None,
+        role: str,
+        plan: StandbyPlan | None,
+        namespace: str,
+    ) -> None:
+        self._plan = plan
+        self._is_leading = asyncio.Event()
+        self._standing_by: asyncio.Task[None] | None = None
+        self._standby: Standby | None = None
+        self._has_retired = False
+        self._stands_by_first = plan is not None and (is_restarted() or not plan.is_first)
+        self._term = 0
+        if not self._stands_by_first:
+            self._term = term_now() if plan is not None else 0
+            self._is_leading.set()
+        super().__init__(build, plans, wires, logs, role)
+        if self._stands_by_first:
+            threading.Thread(target=_begin_to_stand_by, args=(current_actor(namespace),), daemon=True).start()
+
+    def _handler(self) -> Handler:
+        receive, leads = self._actor.receive, self._is_leading
+        return lambda raw, slot: receive(raw) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
+
+    def _quick_handler(self) -> QuickHandler | None:
+        quick, leads = super()._quick_handler(), self._is_leading
+        if quick is None:
+            return None
+        return lambda raw, slot, replies: (
+            quick(raw, slot, replies) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
+        )
+
+    async def receive(self, raw: bytes, slot: int = 0) -> bytes:
+        """Hand a message to the actor and return its reply. Raises StandsByError when this process does not lead."""
+        if not self._is_leading.is_set():
+            raise StandsByError("it stands by")
+        return await self._handle(raw, slot)
+
+    async def _unled(self, raw: bytes, slot: int) -> bytes:
+        """Handle what no process takes that leads: the message without a reply, and those that come to one that stands by."""
+        if slot == WATCHED:
+            await asyncio.Event().wait()
+        await self._is_leading.wait()
+        return await self._actor.receive(raw)
+
+    async def standing(self, is_for_other: bool = False) -> Standing:
+        """Whether this process leads.
+
+        Args:
+            is_for_other: the other process of this actor asks, which leads by itself if this one does not.
+        """
+        endpoint = await self.endpoint()
+        if is_for_other and self._standby is not None:
+            self._standby.give_way()
+        return Standing(self._is_leading.is_set(), self._term, endpoint, str(ray.get_runtime_context().get_node_id()))
+
+    async def watch(self) -> None:
+        """Reply nothing as long as this process lives."""
+        await asyncio.Event().wait()
+
+    async def note_standby(self, pids: Sequence[int]) -> None:
+        """Know the processes that stand by for this one."""
+        self._actor.standby_pids = pids
+
+    async def stand_by(self) -> None:
+        """Begin to stand by."""
+        if self._standing_by is None and not self._has_retired:
+            self._standing_by = asyncio.create_task(self._stand_by())
+
+    async def retire(self) -> list[int]:
+        """Take the place of no lost process any more, since the deployment ends. Returns the ids of what stands by here."""
+        self._has_retired = True
+        if self._standing_by is not None:
+            self._standing_by.cancel()
+        return [] if self._is_leading.is_set() else [os.getpid()]
+
+    async def _stand_by(self) -> None:
+        """Wait for the loss of the process that leads, and take its place."""
+        assert self._plan is not None
+        self._standby = Standby(self._plan, self._wires, self._prepare)
+        self._term = await self._standby.until_it_leads()
+        self._standby = None
+        tell_event("actor replaced", "the process of %s was lost, and its standby has taken its place", self._name)
+        await self._take_place()
+
+    async def _prepare(self) -> list[int]:
+        """Make ready what the place of the process that leads needs. Returns the ids of the processes that stand by."""
+        raise NotImplementedError
+
+    async def _take_place(self) -> None:
+        """Take the place of the lost process: lead, and do what follows."""
+        raise NotImplementedError
+
+
+def _begin_to_stand_by(actor: Handle) -> None:
+    # Sent until there is a reply: a message that an actor sends to itself while it starts may get lost.
+    asked: list[ray.ObjectRef[None]] = []
+    for attempt in count(1):
+        asked.append(actor.stand_by.remote())
+        replies, asked = ray.wait(asked, timeout=RECOVERY.after_attempts(attempt))
+        if replies:
+            return

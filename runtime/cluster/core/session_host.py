@@ -1,0 +1,75 @@
+"""The Ray actor that is the process of a Session actor, or stands by for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from typing import Any
+
+from actors.actor import Actor
+from actors.errors import RaygroveError
+from actors.messages.codec import encode
+from actors.messages.protocol.base import UseVersions
+from runtime.cluster.core.core_host import CoreHost
+from runtime.cluster.packing.chunks import from_chunks
+from runtime.cluster.transport.plans import KeptPlans
+from runtime.cluster.transport.ray_actors import is_restarted
+
+logger = logging.getLogger(__name__)
+
+TURNS_FIRST_S = 1.0
+"""How long a process that takes the place of a lost one copies nothing else, while turns go on."""
+
+
+class SessionHost(CoreHost):
+    """The process of a Session actor. It keeps definitions of flows for the case that a Runner is lost.
+
+    Args:
+        namespace: its own.
+        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, of the Runners as PlanPeers, and of its
+            StandbyPlan or None.
+    """
+
+    def __init__(self, namespace: str, *chunks: bytes) -> None:
+        build, self._deployment_info, peers, plan = from_chunks(chunks)
+        info = self._deployment_info
+
+        def build_session() -> Actor:
+            actor: Actor
+            actor, self._rehearse, self._kept = build(self._wires, self._stands_by_first)
+            return actor
+
+        super().__init__(build_session, KeptPlans({}, peers), info.wires, info.logs, "session", plan, namespace)
+        if plan is None and is_restarted():
+            self.tell_replaced()
+            threading.Thread(target=self.plans.copy_from_peers, daemon=True).start()
+
+    async def deployment_info(self) -> Any:
+        """The DeploymentInfo for a driver that joins."""
+        return self._deployment_info
+
+    async def _prepare(self) -> list[int]:
+        try:
+            # What is done once takes less time when others wait for it.
+            await asyncio.gather(asyncio.to_thread(self._rehearse), self._use_versions())
+        except RaygroveError as error:
+            # The place can be taken all the same, a little later.
+            logger.warning("what the standby of %s will need cannot be opened: %s", self._name, error)
+        return [os.getpid()]
+
+    async def _take_place(self) -> None:
+        try:
+            await self._use_versions()
+        except RaygroveError as error:
+            logger.warning("the process that takes the place of %s cannot read the versions of the tree: %s", self._name, error)
+        self._is_leading.set()
+        # The turns that go on come first: to read what follows takes this process time that they wait for.
+        await asyncio.sleep(TURNS_FIRST_S)
+        await asyncio.to_thread(self.plans.copy_from_peers)
+
+    async def _use_versions(self) -> None:
+        """Go by the newest record of versions: a turn that begins gets what the last update has brought. Raises ClusterError."""
+        record = await asyncio.to_thread(self._kept.record)
+        await self._actor.receive(encode(UseVersions(record=record)))
