@@ -1,4 +1,4 @@
-"""Starts and memory on a plain local Ray, which is as clusters have it. All other benchmarks run on a light one."""
+"""Starts, memory and losses on a plain local Ray, which is as clusters have it. All other benchmarks run on a light one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import ray
 
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.settings import Settings
-from tests.benchmarks import footprint, startup
+from tests.benchmarks import footprint, recovery, startup
 from tests.benchmarks.figures import Figure, timed_ms
 from tests.benchmarks.plan import Plan
 
@@ -29,14 +29,17 @@ def measure(plan: Plan) -> list[Figure]:
     command = [sys.executable, "-m", "tests.benchmarks.plain", msgspec.json.encode(plan).decode()]
     environment = {**os.environ, "RAYGROVE_LOCAL_RAY": "plain"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(done.stdout.splitlines()[-1], type=list[Figure])
+    # Ray tells of lost processes on the same output.
+    (told,) = (line for line in done.stdout.splitlines() if line.startswith(b"[{"))
+    return msgspec.json.decode(told, type=list[Figure])
 
 
 def figures(plan: Plan) -> list[Figure]:
-    """The start of a Runtime, and the memory of each process after one turn."""
+    """The start of a Runtime, the memory of each process after one turn, and how long a turn is held up by losses."""
     with TemporaryDirectory() as folder:
         memories = asyncio.run(footprint.memories(plan, Path(folder)))
-    return [msgspec.structs.replace(each, benchmark=NAME) for each in [*startup.measure(plan), *memories]]
+    losses = recovery.measure(plan, recovery.CORE_VICTIMS) if plan.engine == "ray" else []
+    return [msgspec.structs.replace(each, benchmark=NAME) for each in [*startup.measure(plan), *memories, *losses]]
 
 
 def start_ray() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,11 +83,14 @@ VICTIMS = {
 }
 """By what the figures call them."""
 
+CORE_VICTIMS = {who: victim for who, victim in VICTIMS.items() if victim.pids in (_runner, _session) and not victim.is_crowded}
+"""Runners and Session actors, each with and without a standby."""
+
 AT_ONCE = 250
 """Sessions that are opened at the same time."""
 
 
-def measure(plan: Plan) -> list[Figure]:
+def measure(plan: Plan, victims: Mapping[str, Victim] = VICTIMS) -> list[Figure]:
     """Turns whose model is waited for when the process is killed. Not for the local engine, which has none to kill."""
     return [
         Figure(
@@ -96,7 +99,7 @@ def measure(plan: Plan) -> list[Figure]:
             value=median(_all(plan, victim)),
             unit="ms",
         )
-        for who, victim in VICTIMS.items()
+        for who, victim in victims.items()
     ]
 
 
