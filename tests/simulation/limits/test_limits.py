@@ -17,7 +17,7 @@ SEEDS = 120
 PART = 10
 
 FIRST = {
-    "released_permits_are_forgotten": 14,
+    "released_permits_are_forgotten": 106,
     "calls_that_lost_their_place_are_refused": 202,
     "a_stopped_actor_ends_all_leases": 1840,
     "changes_are_lost_with_the_actor": 11,
