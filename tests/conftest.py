@@ -22,6 +22,7 @@ from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.machine.folders import place_of_folders
 from tests.support.machine.made_once import share_certificates, share_commands
+from tests.support.models.model_host import one_model_host
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.stores.shared_dialect import share_compiled_queries
@@ -162,15 +163,17 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
+def deploy(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy]:
     """Makes a Runtime on the engine, with stores in the test's own folder.
 
     On Ray one process holds its agents, since the start of a process is most of what such a test costs. They speak to each other
     by way of the Runner and the Session actor, wherever they live. How agents are placed by default is tested in tests/cluster,
-    and the vectors have them in two processes.
+    and the vectors have them in two processes. Models with a state live in one process for all tests: tests/cluster has them in
+    one of each deployment.
     """
     monkeypatch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
-    return Deploy(engine, tmp_path)
+    with one_model_host() if engine == "ray" else nullcontext():
+        yield Deploy(engine, tmp_path)
 
 
 @pytest.fixture(scope="session")
