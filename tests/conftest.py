@@ -44,7 +44,7 @@ HAS_STARTED_RAY = pytest.StashKey[bool]()
 BROWSER_TESTS = Path(__file__).with_name("browser")
 """Where all tests have the marker `browser`."""
 
-ONE_IN_ON_RAY = 8
+ONE_IN_ON_RAY = 12
 """Of the acceptance tests of a folder that run on both engines, the ordinary run has one in so many on Ray."""
 
 
