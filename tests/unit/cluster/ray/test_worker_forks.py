@@ -97,10 +97,10 @@ def environment(added: dict[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "RAY_JOB_ID": "01000000", **added}
 
 
-@pytest.fixture
-def forks(tmp_path: Path) -> Iterator[Forks]:
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """The program, as it runs beside a raylet."""
-    with forks_in(tmp_path) as found:
+    with forks_in(tmp_path_factory.mktemp("forks")) as found:
         yield found
 
 
@@ -192,10 +192,11 @@ def test_without_the_program_there_is_no_fork(tmp_path: Path) -> None:
     assert start(str(tmp_path / "raylet"), tmp_path / "worker.py").returncode == NOT_FORKED
 
 
-def test_the_program_ends_with_the_raylet(forks: Forks) -> None:
-    assert forks.start().returncode == 0
-    forks.raylet.kill()
-    assert forks.program.wait(10) == 0
+def test_the_program_ends_with_the_raylet(tmp_path: Path) -> None:
+    with forks_in(tmp_path) as forks:
+        assert forks.start().returncode == 0
+        forks.raylet.kill()
+        assert forks.program.wait(10) == 0
 
 
 def connect(forks: Forks) -> socket.socket:
@@ -211,11 +212,11 @@ def send(connection: socket.socket, request: Any, files: Sequence[int] = (0, 1, 
     connection.sendall(data)
 
 
-def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks) -> None:
-    mark = forks.worker.with_name("mark")
-    forks.worker.write_text(f"open({str(mark)!r}, 'w')")
+def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "worker.py").write_text(f"open({str(mark)!r}, 'w')")
     request: dict[str, Any] = {
-        "file": str(forks.worker),
+        "file": str(tmp_path / "worker.py"),
         "arguments": [],
         "environment": worker_start.digest_of(environment({})),
         "job": None,
