@@ -30,7 +30,7 @@ def test_every_benchmark_gives_positive_figures(name: str) -> None:
     assert table(figures, name).row_count == len(figures)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 @pytest.mark.parametrize("wire", get_args(Wire))
 def test_a_floor_runs_turns_with_and_without_commits(wire: Wire, local_ray: str, tmp_path: Path) -> None:
     for folder in (None, tmp_path):

@@ -63,7 +63,7 @@ class CutAnswersConformance(ABC):
             await _check(model, calls, stream, _cuts(sent, every))
             await model.aclose()
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(6, of="module")
     @pytest.mark.parametrize("stream", [False, True])
     async def test_the_next_model_is_asked_when_an_answer_is_cut_unless_a_part_was_shown(self, stream: bool) -> None:
         async with self._cutting(CALLS, stream, is_reset=False) as (server, sent):
