@@ -65,11 +65,11 @@ async def _round(turn: Turn, pids: Collection[int], sessions: int, turns: int) -
     return _Round(load, (sum(map(cpu_s, pids)) - before_s) * 1_000 / len(load.latencies_ms))
 
 
-def talk(rt: Runtime) -> Turn:
-    """A turn in the session of a number, to its result."""
+def talk(rt: Runtime, sessions: str = "session") -> Turn:
+    """A turn in the session of a number, to its result. Other `sessions` are other ones with the same numbers."""
 
     async def turn(session: int) -> None:
-        await rt.run(user_id=USER, session_id=f"session-{session}", message=SENTENCE)
+        await rt.run(user_id=USER, session_id=f"{sessions}-{session}", message=SENTENCE)
 
     return turn
 

@@ -125,6 +125,18 @@ async def test_a_load_is_measured_with_its_turns_its_commits_and_the_cpu_of_the_
     assert deployment.memory_mb().keys() == {WEB, RUNNER, SESSION, AGENT}
 
 
+async def test_each_load_has_new_sessions_and_begins_them_with_turns_that_do_not_count(tmp_path: Path) -> None:
+    async with runtime(TINY, instant_agent(), tmp_path) as rt:
+        deployment = MeasuredDeployment(rt, most=2)
+        await deployment.warm_up()
+        before = {session.id for session in await rt.aio.sessions.list()}
+        loads = [await deployment.load(1, 3), await deployment.load(2, 4)]
+        begun = {session.id for session in await rt.aio.sessions.list()} - before
+    assert [load.turns for load in loads] == [3, 4]
+    assert len(begun) == 1 + 2
+    assert all(load.commits <= 2 for load in loads)
+
+
 def test_rounds_of_a_load_are_combined_to_their_medians() -> None:
     first = simulated(MACHINE, 1, 20)
     rounds = [msgspec.structs.replace(first, rate=rate, p99_ms=10 * rate) for rate in (1.0, 2.0, 30.0)]
