@@ -65,5 +65,5 @@ def test_a_turn_in_so_many_waits_for_a_checkpoint() -> None:
     assert took_ms - quick_ms == pytest.approx(23 / 50, rel=0.2)
 
 
-def test_a_process_that_sleeps_is_woken_within_the_time_of_a_slice() -> None:
-    assert 0 <= wake_ms(rounds=20) < 50
+def test_a_process_that_sleeps_is_woken_in_some_time_within_that_of_a_slice() -> None:
+    assert 0 < wake_ms(rounds=20) < 50

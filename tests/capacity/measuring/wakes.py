@@ -1,44 +1,67 @@
-"""How long it takes until a process that sleeps runs again for a message, beside the CPU of both that the kernel counts."""
+"""How long it takes until a process that sleeps runs for a message, beside what sending and reading it take."""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import median
+from struct import Struct
 
 _ROUNDS = 300
 _SLEEP_S = 0.0005
 """Before each message: long enough for a core to go to rest."""
 
-_ECHO = "import os\nwhile message := os.read(0, 1):\n    os.write(1, message)"
-"""A program that sends back all that comes, until nothing will."""
+_TIME = Struct("d")
+_ECHO = (
+    "import os, struct, time\n"
+    "while sent := os.read(0, 8):\n"
+    "    arrived_s = time.perf_counter()\n"
+    "    os.write(1, struct.pack('d', arrived_s - struct.unpack('d', sent)[0]))"
+)
+"""A program that answers each message, which is the time when it was sent, with how long it was on its way.
+
+All processes of a machine have the same `perf_counter`."""
 
 
 def wake_ms(rounds: int = _ROUNDS) -> float:
-    """The median way of a message over a Unix socket: half of the way to a process and back."""
+    """The median way of a message over a Unix socket to a process that sleeps, less the way to a reader that need not be woken.
+
+    The CPU of both processes cannot be subtracted instead: they have it at the same time, on two cores.
+    """
+    return max(0.0, median(_ways_ms(rounds)) - median(_ways_awake_ms(rounds)))
+
+
+def _ways_ms(rounds: int) -> list[float]:
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
             echo = subprocess.Popen([sys.executable, "-I", "-c", _ECHO], stdin=theirs.fileno(), stdout=theirs.fileno())
-        used = Path(f"/proc/{echo.pid}/schedstat")
-        _round_ms(ours, used)
-        times_ms = [_round_ms(ours, used) for _ in range(rounds)]
+        _way_ms(ours)
+        found = [_way_ms(ours) for _ in range(rounds)]
     echo.wait()
-    return median(times_ms) / 2
+    return found
 
 
-def _round_ms(connection: socket.socket, used: Path) -> float:
-    """One way there and back, without the CPU of both processes."""
+def _way_ms(connection: socket.socket) -> float:
     time.sleep(_SLEEP_S)
-    theirs_s, own_s, began_s = _cpu_s(used), time.thread_time(), time.perf_counter()
-    connection.send(b"?")
-    connection.recv(1)
-    took_s, spent_s = time.perf_counter() - began_s, time.thread_time() - own_s
-    return max(0.0, took_s - spent_s - (_cpu_s(used) - theirs_s)) * 1_000
+    os.write(connection.fileno(), _TIME.pack(time.perf_counter()))
+    took_s: float = _TIME.unpack(os.read(connection.fileno(), _TIME.size))[0]
+    return took_s * 1_000
 
 
-def _cpu_s(used: Path) -> float:
-    return int(used.read_text().split()[0]) / 1e9
+def _ways_awake_ms(rounds: int) -> list[float]:
+    """Both ends are of one thread, so what was sent is there when it reads."""
+    sending, reading = socket.socketpair()
+    with sending, reading:
+        return [_way_awake_ms(sending, reading) for _ in range(rounds)]
+
+
+def _way_awake_ms(sending: socket.socket, reading: socket.socket) -> float:
+    time.sleep(_SLEEP_S)
+    began_s = time.perf_counter()
+    os.write(sending.fileno(), _TIME.pack(began_s))
+    os.read(reading.fileno(), _TIME.size)
+    return (time.perf_counter() - began_s) * 1_000
