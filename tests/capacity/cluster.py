@@ -149,7 +149,7 @@ class Deployed:
         self._cluster = cluster
         left = cluster.cores - cluster.others
         # What other programs leave of a core is a slower one.
-        self.nodes = [Cores(time, math.ceil(left), left / math.ceil(left)) for _ in range(cluster.nodes)]
+        self.nodes = [Cores(time, math.ceil(left), left / math.ceil(left), self._takeover_s) for _ in range(cluster.nodes)]
         self.databases = [Cores(time, cluster.database_cores) for _ in range(cluster.databases)]
         self._expected = [0.0] * cluster.nodes
         placed = {part: self._placed(part) for part in sorted((SESSION, RUNNER, AGENT, WEB), key=self._expected_ms, reverse=True)}
@@ -191,6 +191,9 @@ class Deployed:
 
     def _varied(self, mean_s: float) -> float:
         return mean_s * self._chance.choice(self._costs.commits.spread)
+
+    def _takeover_s(self) -> float:
+        return self._chance.choice(self._costs.takeovers_ms) / 1_000
 
     def _log(self, shard: int) -> CommitLog:
         store = self.stores[shard]

@@ -19,6 +19,8 @@ from tests.benchmarks.plan import FULL
 from tests.benchmarks.workloads import ROOT, instant_agent, runtime
 from tests.capacity.measuring.commits import commit_costs
 from tests.capacity.measuring.loads import LEVELS, MOST, MeasuredDeployment, combined
+from tests.capacity.measuring.spreads import spread
+from tests.capacity.measuring.takeovers import takeovers_ms
 from tests.capacity.measuring.wakes import wake_ms
 from tests.capacity.simulation import Outcome, played
 from tests.capacity.unit_costs import (
@@ -42,6 +44,23 @@ _APPROXIMATIONS = 4
 """The passes of a turn follow from what a pass costs, and the other way round: so often each is taken from the other."""
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """Costs that are measured beside loads, when nothing else runs.
+
+    Attributes:
+        commits, hop_ms, takeovers_ms: see UnitCosts.
+    """
+
+    commits: CommitCosts
+    hop_ms: float
+    takeovers_ms: Sequence[float]
+
+
+def measured_beside() -> Beside:
+    """Measure them. Takes ten seconds or so."""
+    return Beside(commit_costs(), wake_ms(), takeovers_ms())
+
+
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """All that was measured.
 
@@ -50,8 +69,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         tools: the highest level, with calls of tools.
         postgres: the lowest and the highest level on PostgreSQL.
         sharded: the highest level on PostgreSQL, with two Session actors.
-        commits: to SQLite.
-        hop_ms: until a process that sleeps runs for a message.
+        beside: what loads do not tell.
         memory_mb: of a process, by part.
     """
 
@@ -59,8 +77,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     tools: MeasuredLoad
     postgres: Sequence[MeasuredLoad]
     sharded: MeasuredLoad
-    commits: CommitCosts
-    hop_ms: float
+    beside: Beside
     memory_mb: Mapping[str, float]
 
 
@@ -75,7 +92,7 @@ def measured() -> Measured:
     """Measure on this machine. Ray has to run. Takes two minutes or so."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        commits, hop_ms = commit_costs(), wake_ms()
+        beside = measured_beside()
         plain = uvloop.run(_loads(folder, instant_agent(), ROUNDS, tuple(LEVELS)))
         calling = LlmAgent(name=ROOT, model=ToolCallingModel(), tools=[look])
         tools = uvloop.run(_loads(folder, calling, 1, (MOST,), turns=_TOOL_TURNS))
@@ -88,8 +105,7 @@ def measured() -> Measured:
         tools=tools.loads[0],
         postgres=postgres.loads,
         sharded=sharded.loads[0],
-        commits=commits,
-        hop_ms=hop_ms,
+        beside=beside,
         memory_mb=plain.memory_mb,
     )
 
@@ -113,16 +129,16 @@ def measured_rounds(rounds: int = VALIDATION_ROUNDS) -> Sequence[Round]:
 
 
 async def _rounds(folder: Path, rounds: int) -> list[Round]:
-    found: list[tuple[MeasuredLoad, MeasuredLoad, CommitCosts, float, Sequence[MeasuredLoad]]] = []
+    found: list[tuple[MeasuredLoad, MeasuredLoad, Beside, Sequence[MeasuredLoad]]] = []
     async with runtime(FULL, instant_agent(), folder) as rt:
         deployment = MeasuredDeployment(rt)
         await deployment.warm_up()
         for _ in range(rounds):
             few = await deployment.load(1)
-            commits, hop_ms = await asyncio.to_thread(commit_costs), wake_ms()
+            beside = await asyncio.to_thread(measured_beside)
             many = await deployment.load(MOST)
-            found.append((few, many, commits, hop_ms, [await deployment.load(sessions) for sessions in LEVELS]))
-    return [Round(plain_costs(few, many, commits, hop_ms), loads) for few, many, commits, hop_ms, loads in found]
+            found.append((few, many, beside, [await deployment.load(sessions) for sessions in LEVELS]))
+    return [Round(plain_costs(few, many, beside), loads) for few, many, beside, loads in found]
 
 
 async def _loads(
@@ -150,7 +166,7 @@ def unit_costs(made: Measured) -> UnitCosts:
     few, many = made.loads[0], made.loads[-1]
     events = 2 * CALLS
     event_ms = {part: max(0.0, made.tools.cpu_ms[part] - many.cpu_ms[part]) / events for part in many.cpu_ms}
-    costs = plain_costs(few, many, made.commits, made.hop_ms, event_ms)
+    costs = plain_costs(few, many, made.beside, event_ms)
     alone, together = played(costs, few), played(costs, many)
     few, many = made.postgres
     return msgspec.structs.replace(
@@ -164,9 +180,7 @@ def unit_costs(made: Measured) -> UnitCosts:
     )
 
 
-def plain_costs(
-    few: MeasuredLoad, many: MeasuredLoad, commits: CommitCosts, hop_ms: float, event_ms: Mapping[str, float] | None = None
-) -> UnitCosts:
+def plain_costs(few: MeasuredLoad, many: MeasuredLoad, beside: Beside, event_ms: Mapping[str, float] | None = None) -> UnitCosts:
     """The unit costs that follow from a load of one session and one of many on SQLite, those of PostgreSQL left out."""
     begun = results.begun("")
     costs = UnitCosts(
@@ -177,12 +191,13 @@ def plain_costs(
         parts={part: UnitCost(pass_ms=0.0, turn_ms=many.cpu_ms[part]) for part in PASSES if part != DATABASE},
         postgres={},
         shared_ms={},
-        hop_ms=round(hop_ms, 4),
-        commits=commits,
+        hop_ms=round(beside.hop_ms, 4),
+        takeovers_ms=spread(beside.takeovers_ms),
+        commits=beside.commits,
         memory_mb={},
         loads=[few, many],
     )
-    lone, crowd = _without_checkpoints(few, commits), _without_checkpoints(many, commits)
+    lone, crowd = _without_checkpoints(few, beside.commits), _without_checkpoints(many, beside.commits)
     for _ in range(_APPROXIMATIONS):
         alone, together = played(costs, few), played(costs, many)
         parts = {part: _cost(lone, crowd, part, alone, together, (event_ms or {}).get(part, 0.0)) for part in costs.parts}

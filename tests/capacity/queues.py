@@ -71,48 +71,121 @@ def play(script: Script, then: Then = lambda: None) -> None:
     advance()
 
 
+class Seat:
+    """The core on which a thread ran last.
+
+    Attributes:
+        core: its number.
+    """
+
+    def __init__(self, core: int) -> None:
+        self.core = core
+
+
+class _Waiting:
+    """A thread that wants to run: for so many more seconds, or for what `left` says once it has a core."""
+
+    def __init__(self, left: float | Callable[[], float], then: Then, seat: Seat) -> None:
+        self.left = left
+        self.then = then
+        self.seat = seat
+
+
+class _Line:
+    """The threads that wait for one core.
+
+    Attributes:
+        is_free: nothing runs on the core.
+        watch: while a core that has nothing to do is to look at the line after some time; another one for each time.
+    """
+
+    def __init__(self) -> None:
+        self.is_free = True
+        self.waiting: deque[_Waiting] = deque()
+        self.watch: object | None = None
+
+
 class Cores:
-    """The cores of a node. Processes that want to run while all are in use stand in a line, and each runs for a slice of time.
+    """The cores of a node. A thread runs on the core on which it ran last; others wait in its line, and each has a slice of time.
 
     Args:
         number: of cores.
         speed: of each; below 1 when other programs take the rest.
+        takeover_s: so long it takes until a core that has nothing to do takes over a thread that waits for another one.
 
     Attributes:
         used_s: seconds of CPU that were used so far, all cores together.
     """
 
-    def __init__(self, time: SimulatedTime, number: int, speed: float = 1.0) -> None:
+    def __init__(
+        self, time: SimulatedTime, number: int, speed: float = 1.0, takeover_s: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.number = number
         self.used_s = 0.0
         self._time = time
         self._speed = speed
-        self._free = number
-        self._line: deque[tuple[float | Callable[[], float], Then]] = deque()
+        self._takeover_s = takeover_s
+        self._lines = [_Line() for _ in range(number)]
+        self._seats = 0
 
-    def work(self, begin: Callable[[], float], then: Then) -> None:
-        """Have a process run. `begin` is called when it gets a core, and says how many seconds of CPU it takes."""
-        if self._free:
-            self._free -= 1
-            self._run(begin, then)
+    def seat(self) -> Seat:
+        """Of a new thread. Threads begin on each core in turn."""
+        self._seats += 1
+        return Seat((self._seats - 1) % self.number)
+
+    def work(self, begin: Callable[[], float], then: Then, seat: Seat) -> None:
+        """Have a thread run. `begin` is called when it gets a core, and says how many seconds of CPU it takes."""
+        waiting = _Waiting(begin, then, seat)
+        line = self._lines[waiting.seat.core]
+        if line.is_free:
+            self._run(waiting)
         else:
-            self._line.append((begin, then))
+            line.waiting.append(waiting)
+            self._watch(line)
 
-    def _run(self, left: float | Callable[[], float], then: Then) -> None:
-        left_s = left() if callable(left) else left
+    def _run(self, waiting: _Waiting) -> None:
+        self._lines[waiting.seat.core].is_free = False
+        left_s = waiting.left() if callable(waiting.left) else waiting.left
         slice_s = min(left_s, SLICE_S)
-        self._time.call_in(slice_s / self._speed, partial(self._end, slice_s, left_s - slice_s, then))
+        waiting.left = left_s - slice_s
+        self._time.call_in(slice_s / self._speed, partial(self._end, slice_s, waiting, waiting.left <= 0))
 
-    def _end(self, had_s: float, left_s: float, then: Then) -> None:
+    def _end(self, had_s: float, waiting: _Waiting, has_ended: bool) -> None:
         self.used_s += had_s
-        if left_s > 0:
-            self._line.append((left_s, then))
-        if self._line:
-            self._run(*self._line.popleft())
+        line = self._lines[waiting.seat.core]
+        if not has_ended:
+            line.waiting.append(waiting)
+        line.is_free = True
+        if line.waiting:
+            self._run(self._first(line))
         else:
-            self._free += 1
-        if left_s <= 0:
-            then()
+            for other in self._lines:
+                self._watch(other)
+        if has_ended:
+            waiting.then()
+
+    def _first(self, line: _Line) -> _Waiting:
+        first = line.waiting.popleft()
+        if not line.waiting:
+            line.watch = None
+        return first
+
+    def _watch(self, line: _Line) -> None:
+        """Have a core that has nothing to do look at the line after some time, if there is one and the line is not empty."""
+        if line.waiting and line.watch is None and any(each.is_free for each in self._lines):
+            line.watch = object()
+            self._time.call_in(self._takeover_s(), partial(self._take_over, line, line.watch))
+
+    def _take_over(self, line: _Line, watch: object) -> None:
+        if line.watch is not watch:
+            return
+        line.watch = None
+        free = next((core for core, each in enumerate(self._lines) if each.is_free), None)
+        if free is not None:
+            waiting = self._first(line)
+            waiting.seat.core = free
+            self._run(waiting)
+            self._watch(line)
 
 
 class Gate:
@@ -173,6 +246,7 @@ class Process:
         self.cores = cores
         self.interpreter = interpreter or Gate(1)
         self.name = name
+        self.seat = cores.seat()
         self.used_s = 0.0
         self.passes = 0
         self.messages = 0
@@ -189,7 +263,7 @@ class Process:
 
     def call_out(self, cpu_s: float) -> Step:
         """A step: take so much CPU outside of the interpreter, as a call of C code does."""
-        return partial(self.cores.work, partial(self._use, cpu_s))
+        return lambda then: self.cores.work(partial(self._use, cpu_s), then, self.seat)
 
     def _use(self, cpu_s: float) -> float:
         self.used_s += cpu_s
@@ -204,7 +278,7 @@ class Process:
 
     def _begin(self) -> None:
         taken: list[Then] = []
-        self.interpreter.enter(partial(self.cores.work, partial(self._take, taken), partial(self._end, taken)))
+        self.interpreter.enter(lambda: self.cores.work(partial(self._take, taken), partial(self._end, taken), self.seat))
 
     def _take(self, taken: list[Then]) -> float:
         """What has come until the process has a core. Returns the CPU that it takes."""

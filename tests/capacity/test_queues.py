@@ -93,12 +93,13 @@ def test_the_number_inside_is_the_rate_times_the_time_inside(load: float, mean_s
     messages=st.lists(st.tuples(st.integers(0, 3), st.floats(0, 0.02), st.floats(0, 0.01)), min_size=1, max_size=60),
     cores=st.integers(1, 4),
     pass_s=st.sampled_from([0.0, 0.001]),
+    takeover_s=st.sampled_from([0.0, 0.002, 9.0]),
 )
 def test_all_cpu_that_is_asked_for_is_had_and_no_core_works_for_two(
-    messages: list[tuple[int, float, float]], cores: int, pass_s: float
+    messages: list[tuple[int, float, float]], cores: int, pass_s: float, takeover_s: float
 ) -> None:
     time = SimulatedTime()
-    node = Cores(time, cores)
+    node = Cores(time, cores, takeover_s=lambda: takeover_s)
     processes = [Process(time, node, pass_s=pass_s) for _ in range(4)]
     done: list[float] = []
 
@@ -137,6 +138,40 @@ def test_processes_that_share_a_core_run_by_turns() -> None:
     run("short", 1)
     time.run()
     assert ended == {"short": pytest.approx(2 * SLICE_S), "long": pytest.approx(11 * SLICE_S)}
+
+
+@pytest.mark.parametrize("takeover_s", [0.0, 0.003, 0.006])
+def test_a_core_that_has_nothing_to_do_takes_over_what_waits_for_another_one_after_its_time(takeover_s: float) -> None:
+    time = SimulatedTime()
+    cores = Cores(time, 2, takeover_s=lambda: takeover_s)
+    first, second = Process(time, cores), Process(time, cores)
+    second.seat.core = first.seat.core
+
+    def both_take(cpu_s: float) -> float:
+        """Both ran on the same core last, or each on one of its own. Returns how long they take together."""
+        began_s = time.now_s
+        for process in (first, second):
+            play(iter([process.take(cpu_s)]))
+        time.run()
+        return time.now_s - began_s
+
+    # One of them runs at a time until then.
+    assert both_take(10 * SLICE_S) == pytest.approx(10 * SLICE_S + takeover_s / 2, abs=SLICE_S / 2 + 1e-9)
+    assert first.seat.core != second.seat.core
+    assert both_take(10 * SLICE_S) == pytest.approx(10 * SLICE_S)
+
+
+def test_a_core_that_has_no_more_to_do_looks_for_what_waits_for_another_one() -> None:
+    time = SimulatedTime()
+    cores = Cores(time, 2, takeover_s=lambda: SLICE_S)
+    early, late, third = (Process(time, cores) for _ in range(3))
+    ended: dict[str, float] = {}
+    for name, process, cpu_s in (("early", early, 3 * SLICE_S), ("late", late, SLICE_S / 2), ("third", third, 3 * SLICE_S)):
+        play(iter([process.take(cpu_s)]), partial(lambda name: ended.update({name: time.now_s}), name))
+    time.run()
+    # Half a slice until its core is free, and one until it has found what waits.
+    assert ended["late"] == pytest.approx(SLICE_S / 2)
+    assert max(ended.values()) == pytest.approx((3 + 1.5 / 2) * SLICE_S, abs=SLICE_S / 2 + 1e-9)
 
 
 def test_a_process_takes_all_that_came_while_it_waited_for_a_core_in_one_pass() -> None:

@@ -14,7 +14,7 @@ from tests.benchmarks.workloads import instant_agent, runtime
 from tests.capacity import sizing, tables, unit_costs
 from tests.capacity.__main__ import main
 from tests.capacity.cluster import Cluster
-from tests.capacity.measure import Measured
+from tests.capacity.measure import Beside, Measured
 from tests.capacity.measure import unit_costs as taken_from
 from tests.capacity.measuring.loads import LEVELS, MeasuredDeployment, combined
 from tests.capacity.simulation import Load, bears, played, simulate
@@ -77,8 +77,7 @@ def test_unit_costs_are_found_again_from_the_loads_of_a_machine_that_has_them() 
         tools=tools,
         postgres=[loads[0], loads[-1]],
         sharded=msgspec.structs.replace(tools, commits=loads[-1].commits),
-        commits=MACHINE.commits,
-        hop_ms=MACHINE.hop_ms,
+        beside=Beside(MACHINE.commits, MACHINE.hop_ms, MACHINE.takeovers_ms),
         memory_mb={WEB: 50.0},
     )
     costs = taken_from(measured)
@@ -87,7 +86,7 @@ def test_unit_costs_are_found_again_from_the_loads_of_a_machine_that_has_them() 
         assert costs.parts[part].turn_ms == pytest.approx(cost.turn_ms, rel=0.15)
     assert costs.parts[AGENT].event_ms == pytest.approx(0.1)
     assert costs.parts[STORE].event_ms == pytest.approx(costs.parts[STORE].turn_ms / PASSES[STORE], abs=1e-3)
-    assert (costs.hop_ms, costs.commits) == (MACHINE.hop_ms, MACHINE.commits)
+    assert (costs.hop_ms, costs.takeovers_ms, costs.commits) == (MACHINE.hop_ms, MACHINE.takeovers_ms, MACHINE.commits)
     assert costs.shared_ms == {SESSION: 1.0, STORE: 1.0, DATABASE: 1.0}
     assert not any(tables.compared([(load, played(costs, load))]).wrong for load in loads)
 

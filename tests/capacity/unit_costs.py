@@ -61,7 +61,7 @@ class CommitCosts(msgspec.Struct, frozen=True, kw_only=True):
         write_pages: that each further write adds.
         checkpoint_cpu_ms: CPU of writing the log's pages into the database, which the commit does by which the log is full.
         checkpoint_flush_ms: the wait of that for the disk.
-        spread: CPU of equal commits, divided by their mean: the middles of as many equal parts of them.
+        spread: CPU of equal commits, divided by their mean: the means of as many equal parts of them.
     """
 
     flush_ms: float
@@ -117,6 +117,8 @@ class UnitCosts(msgspec.Struct, frozen=True, kw_only=True):
         postgres: CPU of the parts `session`, `store` and `database` where the store is PostgreSQL.
         shared_ms: CPU of a turn that the same parts have besides where there are several Session actors.
         hop_ms: until a process, or a thread, that sleeps runs again for what another one has sent it, on one node.
+        takeovers_ms: until a core that has nothing to do takes over a thread that waits for another core: the means of as many
+            equal parts, and of any of them as often as of another.
         commits: to SQLite.
         memory_mb: of a process, by part, its caches left out.
         loads: on SQLite, from which the above is taken and by which the simulation is validated.
@@ -130,6 +132,7 @@ class UnitCosts(msgspec.Struct, frozen=True, kw_only=True):
     postgres: Mapping[str, UnitCost]
     shared_ms: Mapping[str, float]
     hop_ms: float
+    takeovers_ms: Sequence[float]
     commits: CommitCosts
     memory_mb: Mapping[str, float]
     loads: Sequence[MeasuredLoad]

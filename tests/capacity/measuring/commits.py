@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, median, quantiles
+from statistics import mean, median
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -23,13 +23,12 @@ from runtime.stores.sql.sessions import SqlSessionStore
 from tests.benchmarks.plan import TINY
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import instant_agent, run_load, runtime, store_url
+from tests.capacity.measuring.spreads import spread
 from tests.capacity.unit_costs import LOG_PAGES, CommitCosts
 
 SESSIONS = 64
 """Whose turns are recorded: the writes of all of them are the largest group."""
 _TURNS = 12
-_SHARES = 20
-"""Equal parts of all commits, by their CPU, of which each is told by one figure."""
 _MX_FRAME = slice(16, 20)
 """Of the index of the write-ahead log: the number of its last page. https://www.sqlite.org/walformat.html"""
 
@@ -111,7 +110,6 @@ def taken_from(few: Sequence[Commit], many: Sequence[Commit], group: int) -> Com
     of_many = [each for each in many if not each.is_checkpoint]
     more_ms = median(each.waited_ms for each in of_many) - flush_ms
     more_pages = median(each.more_pages for each in of_many if each.more_pages > 0) - pages
-    middles_ms = quantiles((each.cpu_ms for each in plain), n=2 * _SHARES, method="inclusive")[::2]
     return CommitCosts(
         flush_ms=round(flush_ms, 4),
         flush_write_ms=round(max(0.0, more_ms / (group - 1)), 5),
@@ -119,7 +117,7 @@ def taken_from(few: Sequence[Commit], many: Sequence[Commit], group: int) -> Com
         write_pages=round(max(0.0, more_pages / (group - 1)), 3),
         checkpoint_cpu_ms=round(max(0.0, median(each.cpu_ms for each in checkpoints) - cpu_ms), 4),
         checkpoint_flush_ms=round(max(0.0, median(each.waited_ms for each in checkpoints) - flush_ms), 4),
-        spread=[round(each / mean(middles_ms), 3) for each in middles_ms],
+        spread=spread([each.cpu_ms for each in plain], mean(each.cpu_ms for each in plain)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Commits of recorded turns, what follows from them, and what a simulated log makes of it."""
+"""What is measured beside loads: commits of recorded turns, and what a simulated log makes of them; waits for a core."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from actors.interfaces.records import AddEvent, CreateSession, PutTurn
 from tests.capacity.cluster import Cluster
 from tests.capacity.measuring.commits import Commit, committed, recorded_writes, taken_from
+from tests.capacity.measuring.spreads import spread
+from tests.capacity.measuring.takeovers import takeovers_ms
 from tests.capacity.measuring.wakes import wake_ms
 from tests.capacity.simulation import Load, simulate
 from tests.capacity.test_simulation import COSTS
@@ -45,10 +47,7 @@ def test_costs_follow_from_commits_of_one_write_and_of_many() -> None:
     assert (costs.flush_ms, costs.flush_write_ms) == (0.2, 0.1)
     assert (costs.pages, costs.write_pages) == (10, 2)
     assert (costs.checkpoint_cpu_ms, costs.checkpoint_flush_ms) == (3.0, 20.0)
-    assert len(costs.spread) == 20
-    assert sum(costs.spread) == pytest.approx(20, abs=0.01)
-    assert costs.spread[0] == pytest.approx(0.5, abs=0.05)
-    assert costs.spread[-1] == pytest.approx(1.5, abs=0.05)
+    assert costs.spread == [0.5, 1.0, 1.5]
     assert costs.flush_s(64) == pytest.approx(6.5 / 1_000)
     assert costs.log_pages(64) == 136
 
@@ -65,5 +64,20 @@ def test_a_turn_in_so_many_waits_for_a_checkpoint() -> None:
     assert took_ms - quick_ms == pytest.approx(23 / 50, rel=0.2)
 
 
+def test_the_means_of_equal_parts_have_the_mean_of_all_and_the_last_is_that_of_the_slowest() -> None:
+    values = [1.0] * 198 + [3.0, 5.0]
+    found = spread(values, 2.0)
+    assert len(found) == 100
+    assert (found[0], found[-1]) == (0.5, 2.0)
+    assert sum(found) / 100 == pytest.approx(sum(values) / 200 / 2)
+    assert spread([4.0, 2.0]) == [2.0, 4.0]
+
+
 def test_a_process_that_sleeps_is_woken_in_some_time_within_that_of_a_slice() -> None:
     assert 0 < wake_ms(rounds=20) < 50
+
+
+def test_the_wait_for_a_core_is_told_for_each_round() -> None:
+    waits_ms = takeovers_ms(rounds=5)
+    assert len(waits_ms) == 5
+    assert all(0 <= each < 5_000 for each in waits_ms)
