@@ -154,7 +154,7 @@ async def run_turns(url: str, paths: Sequence[str], *, per_s: float, seconds: fl
         paths: those of `POST …/turns`.
 
     Returns:
-        How long each took, in milliseconds, from when it was due.
+        How long each took, in milliseconds, from when it was due. One that is refused is asked for again when the server says.
     """
     idle: list[Caller] = []
     took_ms: list[float] = []
@@ -163,7 +163,16 @@ async def run_turns(url: str, paths: Sequence[str], *, per_s: float, seconds: fl
         while idle and idle[-1].is_closed:
             idle.pop().close()
         caller = idle.pop() if idle else await Caller.to(url)
-        await caller.ask(turn_request(path, "go on"))
+        while True:
+            status, head, body = await caller.exchange(turn_request(path, "go on"))
+            if status // 100 == 2:
+                break
+            # The server has too much to do, as a machine that others use may have: it says when to come again.
+            again = RETRY_AFTER.search(head)
+            assert again is not None, (head, body)
+            caller.close()
+            await asyncio.sleep(float(again[1]))
+            caller = await Caller.to(url)
         took_ms.append((time.perf_counter() - due_s) * 1_000)
         idle.append(caller)
 
