@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ray.exceptions import RayError
-
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair
+from runtime.cluster.transport.ray_actors import listed
 
 
 def pairs_of(actors: Sequence[Handle], standbys: Sequence[str], namespace: str) -> list[Pair]:
@@ -32,14 +31,5 @@ async def retire(hosts: Sequence[Handle], timeout_s: float) -> list[int]:
     Returns:
         The ids of the processes that stood by.
     """
-    answers = await asyncio.gather(*(_retired(host, timeout_s) for host in hosts))
+    answers: list[Sequence[int]] = await asyncio.gather(*(listed(host.retire.remote, timeout_s) for host in hosts))
     return [pid for pids in answers for pid in pids]
-
-
-async def _retired(host: Handle, timeout_s: float) -> Sequence[int]:
-    try:
-        async with asyncio.timeout(timeout_s):
-            pids: Sequence[int] = await host.retire.remote()
-            return pids
-    except (RayError, TimeoutError):
-        return ()

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import ray
-from ray.exceptions import RayError
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError
@@ -35,7 +34,7 @@ from runtime.cluster.packing.versions import ModelReplacement
 from runtime.cluster.processes.mcp_servers import mcp_name
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_ref, session_ref
 from runtime.cluster.transport.plans import keep_plan
-from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, start_spares
+from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, listed, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
@@ -55,7 +54,9 @@ class DeployedLogs:
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events that the processes of Session actors and Runners keep: see Engine. One that is lost has none."""
         handles = self._core.hosts()
-        answers = await asyncio.gather(*(_events_of(handle) for handle in handles))
+        answers: list[Sequence[DeploymentEvent]] = await asyncio.gather(
+            *(listed(handle.deployment_events.remote, EVENTS_S) for handle in handles)
+        )
         # Of each process they come in order.
         told = [(number, event) for number, answer in enumerate(answers) for event in answer]
         return [event for _, event in by_time(told, lambda each: each[1].at_s, lambda each: each[0])]
@@ -252,15 +253,6 @@ class DeployedEngine(DeployedLogs):
 
     def _any_is_named(self, handles: Mapping[str, Handle]) -> bool:
         return any(name in handles for _, name in list_named_actors(self._settings.namespace)) if handles else False
-
-
-async def _events_of(handle: Handle) -> Sequence[DeploymentEvent]:
-    try:
-        async with asyncio.timeout(EVENTS_S):
-            found: Sequence[DeploymentEvent] = await handle.deployment_events.remote()
-            return found
-    except (RayError, TimeoutError):
-        return ()
 
 
 def _replay(options: LogOptions) -> Replay:

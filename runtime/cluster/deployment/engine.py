@@ -223,7 +223,7 @@ class RayEngine(DeployedEngine):
         info = DeploymentInfo(public, *options, self._id, len(deployment.stores))
         app = deployment.app_name
         runners = self._peers(*actor_names(app, "runner", settings.runners), *runner_standbys(app, settings))
-        standby = self._session_standby(apart)
+        standby = _standby_of(apart, session_standbys(app, settings, len(deployment.stores)))
         content = (partial(build_session, spec), info, runners, self._standby_plan(spec.name, standby, is_first=is_first))
         return self._starter.start(
             SessionHost,
@@ -234,11 +234,6 @@ class RayEngine(DeployedEngine):
             shard=apart,
             placed=placed,
         )
-
-    def _session_standby(self, apart: Shard) -> str:
-        """The name of a Session actor's standby; "": it has none."""
-        names = session_standbys(self.deployment.app_name, self._settings, len(self.deployment.stores))
-        return names[apart.index] if names else ""
 
     def _refuse_other_shards(self) -> None:
         """Refuse an app that runs with another number of Session actors, which have other names. Raises DeploymentExistsError.
@@ -309,7 +304,7 @@ class RayEngine(DeployedEngine):
         options = (deployment.artifact_store, self._plugins, version, self.kept, settings, self._logs, len(deployment.stores))
         spec = RunnerSpec(deployment.app_name, shard, tree, *options)
         sessions = actor_names(deployment.app_name, "session", self._session_actors)
-        standby = spec.standby_name if settings.standby_runners else ""
+        standby = _standby_of(shard, runner_standbys(deployment.app_name, settings))
         content = (
             partial(build_runner, spec),
             plans,
@@ -366,3 +361,8 @@ class RayEngine(DeployedEngine):
         await self.close_wires()
         self._starter.handles.clear()
         await asyncio.to_thread(self._connection.close)
+
+
+def _standby_of(shard: Shard, standbys: Sequence[str]) -> str:
+    """The name of the standby of an actor, of those of all actors of its kind; "": they have none."""
+    return standbys[shard.index] if standbys else ""

@@ -71,11 +71,6 @@ class RunnerSpec:
         """The actor's name."""
         return actor_name(self.app_name, shard_name("runner", self.shard))
 
-    @property
-    def standby_name(self) -> str:
-        """The name of its standby."""
-        return actor_name(self.app_name, shard_name("standby", self.shard))
-
 
 def build_runner(
     spec: RunnerSpec, wires: Wires, term: int = 0, standby: StandbyPlan | None = None

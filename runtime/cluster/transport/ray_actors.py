@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.errors import ActorLostError, ClusterError
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import RETRY_S, last_line
+
+T = TypeVar("T")
 
 RayOptions = dict[str, Any]
 """Ray's options of an actor or a task, such as `num_cpus`."""
@@ -92,6 +94,15 @@ def list_named_actors(namespace: str | None = None) -> list[tuple[str, str]]:
     """Namespace and name of all actors that have a name; with `namespace`, of those in it."""
     found = [(each["namespace"], each["name"]) for each in ray.util.list_named_actors(all_namespaces=True)]
     return sorted(each for each in found if namespace is None or each[0] == namespace)
+
+
+async def listed(ask: Callable[[], Awaitable[Sequence[T]]], timeout_s: float) -> Sequence[T]:
+    """Ask a process for a list; the list is empty for one that is lost, or does not answer in this time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await ask()
+    except (RayError, TimeoutError):
+        return ()
 
 
 def start_spares(runner: Handle) -> None:

@@ -18,7 +18,7 @@ from actors.messages.protocol.base import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.support.machine.processes import is_running, stop
+from tests.support.machine.processes import is_running, kill, stop
 from tests.support.models.greeter import GREETING, Greeter
 from tests.support.models.waiting_model import GatedModel
 from tests.support.polling import until
@@ -63,11 +63,6 @@ def release_the_other(model: GatedModel, lost: int) -> None:
     # It ends with its Runner, a little later.
     until(lambda: not is_running(lost))
     model.release()
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

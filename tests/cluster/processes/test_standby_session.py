@@ -17,7 +17,7 @@ from actors.messages.protocol.base import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
-from tests.support.machine.processes import is_running, stop
+from tests.support.machine.processes import is_running, kill, stop
 from tests.support.models.greeter import GREETING, Greeter
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, author_texts, run_turn, stored
@@ -54,11 +54,6 @@ class Desk:
         self.model.release()
         assert turn.result().text == "ok"
         assert author_texts(stored(self.rt, session)) == [("user", "go"), ("root", "ok")]
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,12 @@ def is_running(pid: int) -> bool:
     return _state(Path(f"/proc/{pid}")) not in "ZX"
 
 
+def kill(*pids: int) -> None:
+    """Kill the processes, without waiting for their ends."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
 def stop(pid: int) -> None:
     """Stop the process. Its threads stop one after the other, and one that still runs could reply: return when none does."""
     os.kill(pid, signal.SIGSTOP)
