@@ -50,6 +50,7 @@ from tests.benchmarks import (
     working_set,
 )
 from tests.benchmarks.figures import Figure, table, timed_ms
+from tests.benchmarks.pace import pace_ms
 from tests.benchmarks.peers.peer import Report
 from tests.benchmarks.plan import FULL, QUICK, Plan
 
@@ -162,6 +163,7 @@ class Run:
 
     def _timed(self, name: str, measure: Callable[[], T]) -> tuple[T, float]:
         self._console.print(f"measuring {name} …", style="dim")
+        self.results = msgspec.structs.replace(self.results, pace_ms={**self.results.pace_ms, name: pace_ms()})
         began_s = time.perf_counter()
         return measure(), time.perf_counter() - began_s
 

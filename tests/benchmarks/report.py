@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -37,7 +38,9 @@ _METHOD = f"""## How it is measured
 
 A turn is one message of the user, of 100 characters, to one agent whose model answers "ok" at once, until the program has the
 answer; everything is on disk by then, in SQLite. Ratios are made of figures of the same run and say how many times worse the
-first is, so below 1 it is better; a peer's ratio is against {OURS}. Figures of other runs, even on one machine, compare badly.
+first is, so below 1 it is better; a peer's ratio is against {OURS}. Figures of other runs, even on one machine, compare badly:
+the pace, which is what a fixed piece of pure Python takes, says how badly. An interpreter that was built without
+profile-guided optimisation, as some builds from source are, takes up to twice the time for it, and an eighth more CPU for a turn.
 
 **floor** is the same messages with as many bytes, between processes without any logic, and as many commits to SQLite with full
 sync (`floor.py`). They go over bare connections, which nothing makes trustworthy (`bare.py`): what {OURS} can reach at best. The
@@ -151,8 +154,14 @@ def _run(results: Results) -> list[tuple[str, str]]:
         ("machine", results.machine),
         ("load when it began", " ".join(f"{each:.2f}" for each in results.load)),
         ("versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())),
+        *([("pace", _pace(results.pace_ms.values()))] if results.pace_ms else []),
         ("took", f"{total_s / 60:.1f} min: {', '.join(f'{name} {taken:.0f} s' for name, taken in results.took_s.items())}"),
     ]
+
+
+def _pace(measured_ms: Collection[float]) -> str:
+    least, most = min(measured_ms), max(measured_ms)
+    return f"the work of `pace.py` took {least:.0f} to {most:.0f} ms before the parts, in the median {median(measured_ms):.0f} ms"
 
 
 def _compared(figures: Sequence[Figure], peers: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -29,6 +29,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         load: the machine's load average over one, five and fifteen minutes when the run began.
         versions: of Python and of what the figures depend on, and of the peers.
         took_s: seconds, by benchmark, and by peer.
+        pace_ms: of the machine, just before each of them, see pace.py.
         figures: what was measured.
     """
 
@@ -40,6 +41,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     versions: Mapping[str, str]
     took_s: Mapping[str, float]
     figures: Sequence[Figure]
+    pace_ms: Mapping[str, float] = {}
 
     @property
     def was_busy(self) -> bool:

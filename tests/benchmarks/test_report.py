@@ -9,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from tests.benchmarks import comparison, report, results, throughput, turns
+from tests.benchmarks.__main__ import Run
 from tests.benchmarks.figures import Figure, peer_names, rounded, table
 from tests.benchmarks.peers.peer import ANSWER, Report, Request, measure
 from tests.benchmarks.plan import FULL, QUICK, TINY
@@ -111,6 +113,17 @@ def test_readme_shows_seven_figures_that_are_all_measured_beside_floor_and_peers
 def test_figures_of_a_busy_machine_are_not_to_be_taken(load: float, told: bool) -> None:
     run = msgspec.structs.replace(results.begun("make bench"), cpus=2, load=[load, 0.0, 0.0])
     assert ("was busy with other things" in report.markdown(run)) is told
+
+
+def test_the_pace_of_the_machine_is_told_with_the_figures() -> None:
+    run = Run(Console(quiet=True), results.begun("make bench"))
+    assert "| pace |" not in report.markdown(run.results)
+    for name in ("turn", "burst"):
+        run.add(name, list)
+    assert list(run.results.pace_ms) == ["turn", "burst"]
+    assert all(each > 0 for each in run.results.pace_ms.values())
+    told = msgspec.structs.replace(run.results, pace_ms={"turn": 20.2, "burst": 40.4, "map": 22})
+    assert "| pace | the work of `pace.py` took 20 to 40 ms before the parts, in the median 22 ms |" in report.markdown(told)
 
 
 def test_a_readme_without_a_place_for_the_costs_is_told() -> None:
