@@ -1,10 +1,11 @@
 """Kills processes while programs with graphs run on Ray:
 
-    python -m tests.graph.kills [--engine local] [--adapter] [--every N] [--only NAME …]
+    python -m tests.graph.kills [--engine local] [--adapter] [--standbys] [--every N] [--only NAME …]
 
 Each program is played once undisturbed, and then with the process of an agent, of the Runner and of the Session actor killed at
 its first message, its second, and so on, until a play has fewer. The turns, the state and the errors have to be the same, and no
-function that has ended is called again. On the local engine actors are lost at each message instead.
+function that has ended is called again. With standbys it is theirs to take the place of the Runner and the Session actor, and
+the next play waits until there are new ones. On the local engine actors are lost at each message instead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -30,6 +32,8 @@ from tests.graph.play import USER_ID, Shown, start_ray
 from tests.graph.programs import PROGRAMS, Notes, Program
 from tests.support.fixtures.lossy_engine import Loss, LossyEngine, Victim, lossy_runtime
 from tests.support.machine.folders import quick_folder
+from tests.support.machine.processes import is_running
+from tests.support.polling import until
 from tests.support.runtimes import Deploy
 
 LONGEST_S = 300
@@ -48,16 +52,19 @@ class Played(NamedTuple):
 class Theatre:
     """Plays one program many times in one deployment, each time in a session of its own."""
 
-    def __init__(self, program: Program, rt: Runtime, notes: Notes) -> None:
+    def __init__(self, program: Program, rt: Runtime, notes: Notes, *, standbys: bool = False) -> None:
         self._program = program
         self._rt = rt
         self._notes = notes
+        self._standbys = standbys
         self._plays = 0
 
     def play(self, kind: Kind | None = None, at: int = 0) -> Played:
         """Play it, and kill a process at one of its moments."""
         self._plays += 1
         name = f"play-{self._plays}"
+        if self._standbys:
+            until(self._has_standbys)
         self._notes.begin(name)
         (self._notes.folder / "plan").write_text(f"{kind} {at}" if kind is not None else "")
         self._rt.sessions.create(USER_ID, name)
@@ -86,6 +93,12 @@ class Theatre:
         shown = {"turns": turns, "raised": raised, "state": dict(session.state)}
         was_killed = (self._notes.folder / f"{name}.killed").exists()
         return Played(shown, begun, ended, was_killed)
+
+    def _has_standbys(self) -> bool:
+        figures = self._rt.statistics()
+        # That of the Runner has a process for agents as well.
+        standbys = [*figures.session.standby_pids, *figures.runner.standby_pids]
+        return len(standbys) == 3 and all(map(is_running, standbys))
 
 
 def _numbered(key: str, numbers: Mapping[str, str]) -> str:
@@ -129,28 +142,29 @@ def kit_of(*, by_adapter: bool) -> Kit:
 
 
 @contextmanager
-def theatre(name: str, folder: Path, *, by_adapter: bool = False) -> Iterator[Theatre]:
+def theatre(name: str, folder: Path, *, by_adapter: bool = False, standbys: bool = False) -> Iterator[Theatre]:
     """A program in a deployment of which each process can be killed, on the Ray that is there."""
     notes = Notes(folder)
     program = PROGRAMS[name](kit_of(by_adapter=by_adapter), notes)
     notes.begin("none")
-    settings = Settings(log_to_driver=False, spare_hosts=1)
+    settings = Settings(log_to_driver=False, spare_hosts=1, standby_runners=standbys, standby_sessions=standbys)
     with mortal_processes(notes), Deploy("ray", folder)(program.root, settings=settings) as rt:
-        yield Theatre(program, rt, notes)
+        yield Theatre(program, rt, notes, standbys=standbys)
 
 
-def tried(name: str, every: int, *, by_adapter: bool = False) -> tuple[Counter[str], list[str]]:
+def tried(name: str, every: int, *, by_adapter: bool = False, standbys: bool = False) -> tuple[Counter[str], list[str]]:
     """Play a program on Ray again and again.
 
     Args:
         every: a process is killed at one in so many messages.
+        standbys: the Runner and the Session actor have standbys.
 
     Returns:
         How often one was killed, by what lived in it; and how a play went otherwise than undisturbed.
     """
-    times: Counter[str] = Counter()
+    times: Counter[str] = Counter(dict.fromkeys(get_args(Kind), 0))
     wrong: list[str] = []
-    with quick_folder() as folder, theatre(name, Path(folder), by_adapter=by_adapter) as played:
+    with quick_folder() as folder, theatre(name, Path(folder), by_adapter=by_adapter, standbys=standbys) as played:
         expected = played.play()
         wrong += differences(played.play(), expected)
         for kind in get_args(Kind):
@@ -192,6 +206,7 @@ def main() -> None:
     """Play programs and kill processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adapter", action="store_true", help="build the programs of google-adk's classes")
+    parser.add_argument("--standbys", action="store_true", help="the Runner and the Session actor have standbys")
     parser.add_argument("--every", type=int, default=1, help="kill at one in so many messages")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--engine", choices=["local", "ray"], default="ray")
@@ -200,10 +215,10 @@ def main() -> None:
     failed = 0
     if given.engine == "ray":
         start_ray()
-    play = tried if given.engine == "ray" else tried_locally
+    play = partial(tried, standbys=given.standbys) if given.engine == "ray" else tried_locally
     for name in given.only or PROGRAMS:
         times, wrong = play(name, given.every, by_adapter=given.adapter)
-        failed += len(wrong)
+        failed += len(wrong) + (not all(times.values()))
         print(f"{name}: {dict(times)} lost, {len(wrong)} otherwise", flush=True)
         for each in wrong:
             print(f"  {each}", flush=True)

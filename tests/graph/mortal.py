@@ -1,19 +1,19 @@
 """Processes of a deployment on Ray that die at exact messages.
 
-They die before one arrives, before its reply is sent, before one is sent, or before its reply is taken.
+They die before one arrives, before its reply is sent, early or at last, before one is sent, or before its reply is taken.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
 from actors.actor import Actor
-from actors.interfaces.transport import EarlyReply
+from actors.interfaces.transport import EarlyReply, Replies
 from actors.messages.protocol.any_message import decode_message
 from runtime.cluster.core.runner_host import RunnerHost
 from runtime.cluster.core.session_host import SessionHost
@@ -47,26 +47,56 @@ class Death:
 
     def arm(self) -> None:
         """Let the messages of this process be such moments."""
-        receive, send = Actor.receive, DirectLink.send
+        receive, begin, send = Actor.receive, Actor.begin, DirectLink.send
 
-        async def received(actor: Actor, raw: bytes) -> bytes:
-            return await self._around(raw, receive(actor, raw))
+        def received(actor: Actor, raw: bytes) -> Coroutine[Any, Any, bytes]:
+            # What is begun without a task passes by there, however it comes.
+            return receive(actor, raw) if actor.quick_handlers() else self._around(raw, receive(actor, raw))
+
+        def begun(actor: Actor, raw: bytes, replies: Replies) -> Coroutine[Any, Any, bytes] | None:
+            if not _counts(raw):
+                return begin(actor, raw, replies)
+            self.pass_by()
+            rest = begin(actor, raw, PassedBy(replies, self))
+            return None if rest is None else self._before_reply(rest)
 
         async def sent(link: DirectLink, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
             return await self._around(raw, send(link, raw, once=once, early=early))
 
         # For as long as the process lives.
         patch.object(Actor, "receive", received).start()
+        patch.object(Actor, "begin", begun).start()
         patch.object(DirectLink, "send", sent).start()
 
-    async def _around(self, raw: bytes, work: Awaitable[bytes]) -> bytes:
-        counts = isinstance(decode_message(raw), COUNTED)
-        if counts:
-            self.pass_by()
+    async def _around(self, raw: bytes, work: Coroutine[Any, Any, bytes]) -> bytes:
+        if not _counts(raw):
+            return await work
+        self.pass_by()
+        return await self._before_reply(work)
+
+    async def _before_reply(self, work: Coroutine[Any, Any, bytes]) -> bytes:
         reply = await work
-        if counts:
-            self.pass_by()
+        self.pass_by()
         return reply
+
+
+class PassedBy(NamedTuple):
+    """Replies before each of which the process may die."""
+
+    replies: Replies
+    death: Death
+
+    def reply(self, raw: bytes) -> None:
+        self.death.pass_by()
+        self.replies.reply(raw)
+
+    def reply_early(self, raw: bytes) -> None:
+        self.death.pass_by()
+        self.replies.reply_early(raw)
+
+
+def _counts(raw: bytes) -> bool:
+    return isinstance(decode_message(raw), COUNTED)
 
 
 def mortal(host: Any, notes: Notes, kind: Kind) -> Any:

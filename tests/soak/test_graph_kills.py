@@ -6,10 +6,12 @@ The variable SOAK_EVERY says at one in how many messages; without it at one in t
 from __future__ import annotations
 
 import os
+from typing import get_args
 
 import pytest
 
 from tests.graph.kills import Played, differences, tried, tried_locally
+from tests.graph.mortal import Kind
 from tests.graph.programs import PROGRAMS
 
 EVERY = int(os.environ.get("SOAK_EVERY", "3"))
@@ -37,11 +39,21 @@ def test_what_is_otherwise_is_told() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("standbys", [False, True], ids=["alone", "standbys"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_processes_are_killed(name: str, by_adapter: bool) -> None:
-    times, wrong = tried(name, EVERY, by_adapter=by_adapter)
+def test_processes_are_killed(name: str, standbys: bool, by_adapter: bool) -> None:
+    times, wrong = tried(name, EVERY, by_adapter=by_adapter, standbys=standbys)
     assert not wrong
-    assert all(times[kind] for kind in ("agent", "runner", "session"))
+    assert all(times[kind] for kind in get_args(Kind))
+
+
+# A program, and a few of the moments that the soak tries all of.
+@pytest.mark.full
+@pytest.mark.usefixtures("local_ray")
+def test_processes_of_each_kind_are_killed_at_a_few_moments() -> None:
+    times, wrong = tried("approval", 11)
+    assert not wrong
+    assert all(times[kind] >= 2 for kind in get_args(Kind))
 
 
 @pytest.mark.soak
