@@ -7,7 +7,6 @@ a core. So other programs make it longer only by what they write to the same dis
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import instant_agent, run_load, runtime, store_url
 from tests.capacity.measuring.spreads import spread
 from tests.capacity.unit_costs import LOG_PAGES, CommitCosts
+from tests.support.machine.process_use import scheduled_s
 
 SESSIONS = 64
 """Whose turns are recorded: the writes of all of them are the largest group."""
@@ -122,9 +122,10 @@ def taken_from(few: Sequence[Commit], many: Sequence[Commit], group: int) -> Com
 
 
 def _commit(store: SqlSessionStore, writes: Sequence[Write], log: Path) -> Commit:
-    before, began_s, (cpu_s, line_s) = _pages(log), time.perf_counter(), _thread_s()
+    thread = Path("/proc/thread-self")
+    before, began_s, (cpu_s, line_s) = _pages(log), time.perf_counter(), scheduled_s(thread)
     store.commit(writes)
-    (cpu_ended_s, line_ended_s), took_s, after = _thread_s(), time.perf_counter() - began_s, _pages(log)
+    (cpu_ended_s, line_ended_s), took_s, after = scheduled_s(thread), time.perf_counter() - began_s, _pages(log)
     spent_s = cpu_ended_s - cpu_s
     waited_s = max(0.0, took_s - spent_s - (line_ended_s - line_s))
     return Commit(spent_s * 1_000, waited_s * 1_000, after, after - before)
@@ -132,9 +133,3 @@ def _commit(store: SqlSessionStore, writes: Sequence[Write], log: Path) -> Commi
 
 def _pages(log: Path) -> int:
     return int.from_bytes(log.read_bytes()[_MX_FRAME], "little") if log.exists() else 0
-
-
-def _thread_s() -> tuple[float, float]:
-    """This thread's seconds of CPU, and in the kernel's line."""
-    cpu, line, _ = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text().split()
-    return int(cpu) / 1e9, int(line) / 1e9

@@ -15,7 +15,7 @@ from tests.benchmarks.figures import percentile
 from tests.benchmarks.throughput import talk
 from tests.benchmarks.workloads import ROOT, LoadResult, run_load
 from tests.capacity.unit_costs import AGENT, DATABASE, RUNNER, SESSION, STORE, WEB, MeasuredLoad
-from tests.support.machine.process_use import MB, cpu_s, use_of
+from tests.support.machine.process_use import MB, cpu_s, scheduled_s, use_of
 
 LEVELS: Mapping[int, int] = {1: 256, 4: 512, 16: 1_024, 64: 1_536, 128: 2_048, 256: 2_048}
 """Turns of a round, by sessions at once."""
@@ -59,7 +59,7 @@ class MeasuredDeployment:
             AGENT: [seen.agents[ROOT].pid],
             DATABASE: [] if self._postmaster is None else _children(self._postmaster),
         }
-        threads = {thread: _thread_s(thread) for pid in self._pids[SESSION] for thread in _threads(pid)}
+        threads = {thread: scheduled_s(thread)[0] for pid in self._pids[SESSION] for thread in _threads(pid)}
         await self._run(self._most, turns or 4 * self._most)
         self._stores = [_second(pid, threads) for pid in self._pids[SESSION]]
 
@@ -102,7 +102,7 @@ class MeasuredDeployment:
 
     def _clock(self) -> CpuClock:
         parts = {part: sum(cpu_s(pid) for pid in pids) for part, pids in self._pids.items()}
-        parts[STORE] = sum(map(_thread_s, self._stores))
+        parts[STORE] = sum(scheduled_s(thread)[0] for thread in self._stores)
         # The thread is one of the Session actor's.
         parts[SESSION] -= parts[STORE]
         return CpuClock(parts, _machine_s())
@@ -132,15 +132,10 @@ def _threads(pid: int) -> list[Path]:
     return list(Path(f"/proc/{pid}/task").iterdir())
 
 
-def _thread_s(thread: Path) -> float:
-    """CPU of a thread, from its folder in /proc."""
-    return int((thread / "schedstat").read_text().split()[0]) / 1e9
-
-
 def _second(pid: int, before_s: Mapping[Path, float]) -> Path:
     """The thread that has worked most since then, but for the one of the event loop."""
     threads = [thread for thread in _threads(pid) if thread in before_s]
-    return sorted(threads, key=lambda thread: before_s[thread] - _thread_s(thread))[1]
+    return sorted(threads, key=lambda thread: before_s[thread] - scheduled_s(thread)[0])[1]
 
 
 def _machine_s() -> float:
