@@ -12,11 +12,12 @@ from actors.messages.operating.versions import VersionRecord
 from actors.messages.session import ONLY_SHARD, SessionKey, Shard
 from actors.messages.shown import Shown
 
-PROTOCOL = 1
-"""The version of the protocol: programs and deployments that have the same one understand each other, whatever their releases.
+PROTOCOL = 2
+"""The newest version of the protocol: programs and deployments that know it understand each other, whatever their releases.
 
 It is raised when a program of before would be misunderstood: a message or a field of one is gone, or means something else. A
-message may get fields that have defaults, and a deployment may get messages that it did not know, without that.
+message may get fields that have defaults, and a deployment may get messages that it did not know, without that. Where only
+deployments with some setting need a new version, the others speak the one before: see `runtime.cluster.notices.spoken`.
 """
 
 

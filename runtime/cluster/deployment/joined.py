@@ -30,6 +30,7 @@ from runtime.cluster.deployment_info import DeploymentInfo
 from runtime.cluster.handle import Handle
 from runtime.cluster.notices.notices import UNREADABLE, Notices, ProgramNotice
 from runtime.cluster.notices.release import this_release
+from runtime.cluster.notices.spoken import is_understood
 from runtime.cluster.ray.nodes import this_program_id
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import deployment_info, get_actor, list_named_actors
@@ -148,7 +149,7 @@ class JoinedEngine(DeployedEngine):
 
     def _check_protocol(self) -> None:
         told = self._notices.deployment()
-        if told is not None and told.protocol != PROTOCOL:
+        if told is not None and not is_understood(told.protocol):
             releases = str(told.release), told.protocol, str(this_release()), PROTOCOL
             raise ProtocolMismatchError(self._app_name, *releases)
 

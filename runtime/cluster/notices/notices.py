@@ -34,7 +34,7 @@ class DeploymentNotice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         deployment: its id.
         release: of its actors.
-        protocol: the version of the protocol.
+        protocol: the version of the protocol: see `spoken.protocol_of`.
         before: ids of the deployments in whose place it is by upgrades, the newest last: programs may still look for them.
     """
 
@@ -71,7 +71,7 @@ class ProgramNotice(Shown, msgspec.Struct, frozen=True, kw_only=True):
         job: Ray's name for it.
         program: its name, host and process, in words.
         release: its raygrove.
-        protocol: the version of the protocol that it speaks.
+        protocol: the newest version of the protocol that it knows.
     """
 
     job: str

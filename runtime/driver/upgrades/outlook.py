@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from actors.errors import UpgradeRefusedError
 from actors.messages.operating.upgrades import JoinedProgram, StoreUpgrade, UpgradeReport
 from actors.messages.operating.versions import TreeDifference, TreeVersion, VersionRecord
-from actors.messages.protocol.base import PROTOCOL
 from actors.rules.versions.difference import tree_difference
 from runtime.cluster.deployment.engine import RayEngine
 from runtime.cluster.deployment.joined import JoinedEngine
 from runtime.cluster.notices.notices import UpgradeNotice
 from runtime.cluster.notices.release import this_release
+from runtime.cluster.notices.spoken import can_stay
 from runtime.cluster.upgrading.nodes import node_releases
 from runtime.cluster.upgrading.trees import loadable_trees
 from runtime.settings import Settings
@@ -51,7 +51,9 @@ def look_ahead(old: Deployed, new: RayEngine, in_use: Collection[str]) -> tuple[
         given_up=sorted({*in_use} - {*trees, after.id} - _unknown(record, in_use)),
         stores=list(_stores(old, new)),
         programs=[
-            JoinedProgram(program=each.program, release=str(each.release), can_stay=each.protocol == PROTOCOL)
+            JoinedProgram(
+                program=each.program, release=str(each.release), can_stay=can_stay(each.protocol, new.deployment.settings)
+            )
             for each in old.notices.programs(but=old.told_as)
         ],
         nodes=node_releases(),

@@ -28,6 +28,7 @@ from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.cluster.notices.notices import DeploymentNotice, Notices, ProgramNotice, UpgradeNotice
 from runtime.cluster.notices.release import Release, this_release
+from runtime.cluster.notices.spoken import FIRST, STANDBY_SESSIONS
 from runtime.cluster.ray.nodes import this_program_id
 from runtime.driver.ending import Drained
 from runtime.driver.upgrades.methods import UpgradeMethods
@@ -275,6 +276,31 @@ def test_a_deployment_of_another_protocol_is_refused_by_name(folder: Path) -> No
         Runtime.connect(NAME).start()
     assert "Drain it with that release" in refused(code(folder))
     notices().put_deployment(told)
+
+
+def test_programs_that_know_no_standby_of_a_session_actor_are_kept_from_deployments_that_have_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raygrove("start", code(folder))
+    older = ProgramNotice(job=this_program_id(), program="old (process 7)", release=OTHER, protocol=FIRST)
+    told_as = notices().add_program(older)
+    assert spoken() == FIRST
+    assert upgrade("--dry-run")["dryRun"]
+
+    monkeypatch.setenv("RAYGROVE_STANDBY_SESSIONS", "1")
+    assert f"cannot speak with {this_release()}: old (process 7) with raygrove 9 (code f00)" in refused("--dry-run")
+    notices().remove_program(told_as)
+    with Runtime.connect(NAME) as rt:
+        assert all(each["canStay"] for each in upgrade()["programs"])  # type: ignore[attr-defined]
+        # What a program of before compares with the only version that it knows.
+        assert spoken() == STANDBY_SESSIONS != FIRST
+        assert said(rt, "hi", "s1") == "Hi from first."
+
+
+def spoken() -> int:
+    told = notices().deployment()
+    assert told is not None
+    return told.protocol
 
 
 def test_where_the_next_one_does_not_start_the_error_says_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
