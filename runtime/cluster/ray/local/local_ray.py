@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib import import_module
+from subprocess import list2cmdline
 from typing import Any, Literal
 
 from runtime.cluster.ray.local import worker_forks, worker_start
@@ -28,6 +30,9 @@ LOOK_S = 0.01
 
 RAYLET, FORKS = "raylet", "worker_forks"
 """Kinds of a node's processes."""
+
+WORKERS = "--python_worker_command="
+"""The argument of a raylet that has the command of its workers."""
 
 CONNECTING = {"RAY_raylet_client_connect_timeout_milliseconds": "10", "RAY_raylet_client_num_connect_attempts": "1000"}
 """How often Ray's processes try to connect to a socket that is not there yet, and for how long in all. A raylet is often quicker
@@ -63,10 +68,38 @@ def _light_raylet(start_raylet: Callable[..., None], imported: Sequence[str]) ->
             node._ray_params.env_vars = {**variables, **(node._ray_params.env_vars or {})}
             if hasattr(node._ray_params, "setup_worker_path"):
                 node._ray_params.setup_worker_path = worker_start.__file__
-        start_raylet(node, *arguments, **options)
+        with workers_by_shell():
+            start_raylet(node, *arguments, **options)
         with _START.or_without():
             start_forks(node, _START.find(), imported)
         wait_until_registered(node)
+
+    return start
+
+
+@contextmanager
+def workers_by_shell() -> Iterator[None]:
+    """Have the raylet that is started in the block run a shell for each worker, which asks for a fork."""
+    services, original = None, None
+    if hasattr(os, "pidfd_open") and os.access(worker_forks.SHELL, os.X_OK):
+        with _START.or_without():
+            services, original = import_module(_START.module), _START.find()
+            setattr(services, _START.path, _asking_first(original))
+    try:
+        yield
+    finally:
+        if original is not None:
+            setattr(services, _START.path, original)
+
+
+def _asking_first(start_process: Callable[..., Any]) -> Callable[..., Any]:
+    """Ray's function that starts a process, with a shell before the command by which a raylet starts workers."""
+    python = f"{WORKERS}{list2cmdline([sys.executable, worker_start.__file__])} "
+    shell = f"{WORKERS}{list2cmdline([worker_forks.SHELL, worker_forks.SCRIPT])} "
+
+    def start(command: Sequence[str], *arguments: Any, **options: Any) -> Any:
+        asking = [f"{shell}{each.removeprefix(WORKERS)}" if each.startswith(python) else each for each in command]
+        return start_process(asking, *arguments, **options)
 
     return start
 
@@ -85,7 +118,7 @@ def start_forks(node: Any, start_process: Callable[..., Any], imported: Sequence
         (raylet,) = node.all_processes[RAYLET]
         # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
         command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
-        arguments = [worker_start.address_of_forks(node.raylet_socket_name), str(raylet.process.pid), *imported]
+        arguments = [worker_start.folder_of_forks(node.raylet_socket_name), str(raylet.process.pid), *imported]
         with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a", opener=opener) as log:
             started = start_process(
                 command + arguments,

@@ -1,26 +1,26 @@
 """A program: workers of a local Ray are forked from it.
 
 Most of the CPU time of a worker's start goes into imports. This program makes them once, while the raylet starts. Then it waits
-for `worker_start`, which the raylet runs for each worker: that says what the worker is to be, a fork becomes it, and
-`worker_start` ends. The fork has the arguments, the environment, the files and a process group as if the raylet had started it,
-and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the arguments, and
-the worker's process by what it says of itself when it registers.
+for `worker_start.sh`, which the raylet runs for each worker, and which tells nothing but its process ID. All else is read of that
+process: a fork becomes the worker, with the arguments, the environment, the files and a process group as if the raylet had
+started it, and shares the memory of all that is imported with the other forks. A raylet knows its worker by the ID among the
+arguments, and the worker's process by what it says of itself when it registers.
 
-A worker starts as usual where this program is not there, does not answer, belongs to another user, has more than one thread, or
-has another environment: Ray reads variables when it is imported. Only a hash of them is sent. One of the variables is the
-worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before there is a job.
+A worker has a Python of its own when it needs another environment than this program has, since Ray reads variables when it is
+imported; when its runtime environment asks for something; or when this program has more than one thread. One of the variables is
+the worker's job, so a fork begins as a worker for any job, as those do that a raylet starts before there is a job.
+
+What other users do in the folder of the raylet changes nothing: only its owner may enter this program's folder, and only a shell
+of its own user gets a worker.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import runpy
 import select
 import signal
-import socket
-import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -54,92 +54,163 @@ ALSO_IMPORTED = (
 )
 """What Ray itself imports in each worker, as far as it is installed."""
 
-REQUEST_S = 2.0
-"""How long a request may take from its begin to its end, in seconds."""
+ASKED, LIVES = "asked", "lives"
+"""Files in the folder of this program: a pipe that takes process IDs, and one that ends when this program does."""
 
-SIZE = struct.Struct("!I")
-"""What a request begins with: the number of bytes that follow."""
+SHELL = "/bin/sh"
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker_start.sh")
+
+ENDED_S = 5.0
+"""How long a shell that is ended may take for it, in seconds."""
 
 STANDARD_FILES = (0, 1, 2)
-FORKED = b"f"
-GO_ON = b"g"
+FILES_OF_SHELL = (7, 8, 9)
+"""Where the shell has the standard files of its worker."""
 
 
-class ForkRequest(NamedTuple):
-    """A worker that is to be forked.
+class AskedWorker(NamedTuple):
+    """A worker that is to be started.
 
     Attributes:
-        sender: is waiting for the fork.
-        files: the worker's standard input, output and error.
-        file: its program.
-        arguments: for the program.
-        environment: a hash of its variables, see `digest_of`.
-        job: the one variable that may be another one.
+        command: starts it without a fork.
+        environment: its variables.
+        files: its standard input, output and error.
         folder: where it works.
         oom_score: how soon the system may end it when memory is short, as in /proc/self/oom_score_adj.
     """
 
-    sender: socket.socket
+    command: Sequence[str]
+    environment: Mapping[bytes, bytes]
     files: Sequence[int]
-    file: str
-    arguments: Sequence[str]
-    environment: str
-    job: str | None
     folder: str
     oom_score: str
 
 
+class WorkerFork(NamedTuple):
+    """What a fork is to become: a worker's program and its arguments. Without a program it runs the command."""
+
+    asked: AskedWorker
+    program: str = ""
+    arguments: Sequence[str] = ()
+
+
+def parts_of(process: int | str, name: str) -> list[bytes]:
+    """The arguments of a process, its `cmdline`, or the variables that it was started with, its `environ`. Raises OSError."""
+    with open(f"/proc/{process}/{name}", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+def environment_of(process: int | str) -> dict[bytes, bytes]:
+    """The variables that a process was started with. Raises OSError."""
+    return {name: value for name, _, value in (each.partition(b"=") for each in parts_of(process, "environ"))}
+
+
+def users_of(process: int) -> set[int]:
+    """The user of a process: several where it has the rights of another one. Raises OSError."""
+    with open(f"/proc/{process}/status") as status:
+        return next({int(each) for each in line.split()[1:]} for line in status if line.startswith("Uid:"))
+
+
 @contextmanager
-def request_from(sender: socket.socket) -> Iterator[ForkRequest]:
-    """A request; its files are closed in the end.
+def asked_by(process: int) -> Iterator[AskedWorker]:
+    """The worker that the shell with that process ID asks for; its files are closed in the end.
 
     Raises:
-        OSError: the sender has gone, is too slow, or belongs to another user.
-        ValueError, TypeError, struct.error: it is no request.
+        OSError: it has ended, or belongs to another user.
+        ValueError: it is no such shell.
     """
-    # Its package imports Ray: not before there is a socket on which requests wait.
-    from runtime.cluster.ray.local.worker_start import user_of
-
-    sender.settimeout(REQUEST_S)
-    if (user := user_of(sender)) != os.geteuid():
-        raise PermissionError(f"a program of user {user}")
-    head, files, _, _ = socket.recv_fds(sender, SIZE.size, len(STANDARD_FILES))
+    if (users := users_of(process)) != {os.geteuid()}:
+        raise PermissionError(f"a program of user {max(users)}")
+    shell, script, *command = map(os.fsdecode, parts_of(process, "cmdline"))
+    if (shell, script) != (SHELL, SCRIPT):
+        raise ValueError(f"{shell} {script}")
+    with open(f"/proc/{process}/oom_score_adj") as score:
+        oom_score = score.read()
+    files: list[int] = []
     try:
-        with sender.makefile("rb") as stream:
-            yield ForkRequest(sender, files, **json.loads(stream.read(*SIZE.unpack(head))))
+        for each in FILES_OF_SHELL:
+            files.append(_opened_again(process, each))
+        yield AskedWorker(command, environment_of(process), files, os.readlink(f"/proc/{process}/cwd"), oom_score)
     finally:
         for each in files:
             os.close(each)
 
 
-def serve(listener: socket.socket, raylet: int, environment: Mapping[str, str]) -> ForkRequest | None:
-    """Fork workers.
+def _opened_again(process: int, file: int) -> int:
+    """An open file of a process, opened in this one for the same. Raises OSError."""
+    with open(f"/proc/{process}/fdinfo/{file}") as info:
+        flags = next(int(line.split()[1], 8) for line in info if line.startswith("flags:"))
+    return os.open(f"/proc/{process}/fd/{file}", flags & (os.O_ACCMODE | os.O_APPEND))
+
+
+def fork_of(asked: AskedWorker, environment: Mapping[bytes, bytes]) -> WorkerFork:
+    """The program that a fork becomes for a worker, or the command that it runs.
 
     Args:
-        listener: where requests come.
+        environment: of this program.
+    """
+    from runtime.cluster.ray.local.worker_start import worker_command
+
+    _, _, *given = asked.command
+    command = worker_command(given)
+    if command is None or command.variables or command.arguments[0] != sys.executable or command.arguments[1].startswith("-"):
+        return WorkerFork(asked)
+    if _without_job(asked.environment) != _without_job(environment):
+        print("no fork for another environment", flush=True)
+        return WorkerFork(asked)
+    if (threads := number_of_threads()) != 1:
+        print(f"no fork of {threads} threads", flush=True)
+        return WorkerFork(asked)
+    _, program, *arguments = command.arguments
+    return WorkerFork(asked, program, arguments)
+
+
+def _without_job(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: value for name, value in environment.items() if name != os.fsencode(JOB)}
+
+
+def serve(asked: int, raylet: int, environment: Mapping[bytes, bytes]) -> WorkerFork | None:
+    """Start workers.
+
+    Args:
+        asked: where process IDs come.
         raylet: becomes readable when the raylet ends.
         environment: that this program was started with.
 
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
-    from runtime.cluster.ray.local.worker_start import digest_of
-
-    digest = digest_of(environment)
     while True:
-        ready, _, _ = select.select([listener.fileno(), raylet], [], [])
+        ready, _, _ = select.select([asked, raylet], [], [])
         if raylet in ready:
             return None
-        sender, _ = listener.accept()
-        # What is wrong with a request is its sender's: it starts the worker itself.
-        with suppress(OSError, ValueError, TypeError, struct.error), request_from(sender) as request:
-            if request.environment != digest:
-                print("no fork for another environment", flush=True)
-            elif (threads := number_of_threads()) != 1:
-                print(f"no fork of {threads} threads", flush=True)
-            elif os.fork() == 0:
-                return request._replace(files=[os.dup(each) for each in request.files])
-        sender.close()
+        for each in os.read(asked, select.PIPE_BUF).split(b"\n")[:-1]:
+            # What is wrong with a process is its own fault. A raylet asks again for a worker that does not come.
+            try:
+                if (fork := start(int(each), environment)) is not None:
+                    return fork
+            except (OSError, ValueError) as error:
+                print(f"no worker for process {each!r}: {error!r}", flush=True)
+
+
+def start(process: int, environment: Mapping[bytes, bytes]) -> WorkerFork | None:
+    """Fork a worker in the place of a shell, and end that. Returns in the fork what it is to become, here None.
+
+    Raises:
+        OSError, ValueError: see `asked_by`.
+    """
+    shell = os.pidfd_open(process)
+    try:
+        with asked_by(process) as asked:
+            fork = fork_of(asked, environment)
+            if os.fork() == 0:
+                return fork._replace(asked=asked._replace(files=[os.dup(each) for each in asked.files]))
+        signal.pidfd_send_signal(shell, signal.SIGKILL)
+        # It has one worker, however often it is named.
+        select.select([shell], [], [], ENDED_S)
+    finally:
+        os.close(shell)
+    return None
 
 
 def number_of_threads() -> int:
@@ -147,31 +218,24 @@ def number_of_threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def may_go_on(sender: socket.socket) -> bool:
-    """Tell the sender that this fork is there. False when the sender has gone: then it starts the worker itself."""
-    with sender, suppress(OSError):
-        # As long as the sender takes: with a limit here, both could give up for the other's sake.
-        sender.settimeout(None)
-        sender.sendall(FORKED)
-        return sender.recv(1) == GO_ON
-    return False
-
-
-def become(request: ForkRequest) -> None:
+def become(fork: WorkerFork) -> None:
     """Be the worker, in this process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setpgid(0, 0)
-    for standard, given in zip(STANDARD_FILES, request.files, strict=True):
+    asked = fork.asked
+    for standard, given in zip(STANDARD_FILES, asked.files, strict=True):
         os.dup2(given, standard)
         os.close(given)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write(request.oom_score)
-    os.environ[JOB] = request.job or ANY_JOB
-    os.chdir(request.folder)
-    sys.path.insert(0, os.path.dirname(request.file))
-    sys.argv = [request.file, *request.arguments]
+        score.write(asked.oom_score)
+    os.chdir(asked.folder)
+    if not fork.program:
+        os.execve(asked.command[0], list(asked.command), dict(asked.environment))
+    os.environ[JOB] = os.fsdecode(asked.environment.get(os.fsencode(JOB), b"")) or ANY_JOB
+    sys.path.insert(0, os.path.dirname(fork.program))
+    sys.argv = [fork.program, *fork.arguments]
     gc.enable()
-    runpy.run_path(request.file, run_name="__main__")
+    runpy.run_path(fork.program, run_name="__main__")
 
 
 def prepare(*imported: str) -> None:
@@ -194,27 +258,28 @@ def prepare(*imported: str) -> None:
 
 
 def main() -> None:
-    """Fork workers for a raylet. The arguments: the socket for requests, the raylet's process ID, and what else to import."""
-    path, process_id, *imported = sys.argv[1:]
+    """Start workers for a raylet. The arguments: this program's folder, the raylet's process ID, and what else to import."""
+    folder, process_id, *imported = sys.argv[1:]
     # Imported is what any program of this interpreter would find.
     del sys.path[0]
-    environment = dict(os.environ)
+    environment = environment_of("self")
     os.environ[JOB] = ANY_JOB
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.disable()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        # Made here: a folder that is there already is not entered.
-        os.mkdir(os.path.dirname(path), 0o700)
-        # Requests wait from when the name is there, as long as the imports take.
-        listener.bind(unseen := os.path.join(os.path.dirname(path), "n"))
-        listener.listen(128)
-        os.rename(unseen, path)
-        raylet = os.pidfd_open(int(process_id))
-        prepare(*imported)
-        request = serve(listener, raylet, environment)
-        os.close(raylet)
-    if request is not None and may_go_on(request.sender):
-        become(request)
+    # Made here: a folder that is there already is not entered.
+    os.mkdir(folder, 0o700)
+    lives, end_of_life = os.pipe()
+    os.symlink(f"/proc/{os.getpid()}/fd/{lives}", os.path.join(folder, LIVES))
+    os.mkfifo(path := os.path.join(folder, ASKED), 0o600)
+    # Shells wait from now on, as long as the imports take.
+    asked = os.open(path, os.O_RDWR)
+    raylet = os.pidfd_open(int(process_id))
+    prepare(*imported)
+    fork = serve(asked, raylet, environment)
+    for each in (lives, end_of_life, asked, raylet):
+        os.close(each)
+    if fork is not None:
+        become(fork)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import ray
@@ -43,15 +44,11 @@ print(json.dumps({
 }))
 """
 
-STARTER = """
+ALONE = """
 import os, sys
-sys.path.insert(0, sys.argv[1])
-import worker_start
-open("/proc/self/oom_score_adj", "w").write("321")
-os._exit(0 if worker_start.fork(sys.argv[2], sys.argv[3:]) else 7)
+print("alone", *sys.argv[1:], os.environ.get("ANY"), os.listdir("/proc/self/fd"))
 """
-
-NOT_FORKED = 7
+"""What a worker is without a fork."""
 
 
 class Forks(NamedTuple):
@@ -78,19 +75,38 @@ def files_of(process: int) -> int:
 def start(
     raylet_socket: str, worker: Path, arguments: Sequence[str] = (), variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    alone = worker.with_name("alone.py")
+    alone.write_text(ALONE)
     return subprocess.run(
         [
-            *(sys.executable, "-c", STARTER, str(Path(worker_start.__file__).parent)),
-            *(str(worker), f"--raylet-name={raylet_socket}", *arguments),
+            *(worker_forks.SHELL, worker_forks.SCRIPT, sys.executable, str(alone), str(worker)),
+            *("--language=PYTHON", f"--raylet-name={raylet_socket}", *arguments),
         ],
         env=environment(variables or {}),
         cwd=worker.parent,
         input="put in",
+        preexec_fn=set_oom_score,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def set_oom_score() -> None:
+    Path("/proc/self/oom_score_adj").write_text("321")
+
+
+FORKED, BY_FORKS, BY_SHELL = "a fork", "alone, from the program of forks", "alone, from the shell"
+
+
+def how(started: subprocess.CompletedProcess[str]) -> str:
+    """How a worker was started. The program of forks ends the shell when it has started one."""
+    if not started.stdout.startswith("alone "):
+        assert started.returncode == -signal.SIGKILL, started
+        return FORKED
+    assert started.returncode in (0, -signal.SIGKILL), started
+    return BY_FORKS if started.returncode else BY_SHELL
 
 
 def environment(added: dict[str, str]) -> dict[str, str]:
@@ -114,14 +130,14 @@ def forks_in(folder: Path, *program_command: str, imported: Sequence[str] = ()) 
     """
     raylet = subprocess.Popen(["sleep", "600"])
     raylet_socket = str(folder / "raylet")
-    path = worker_start.address_of_forks(raylet_socket)
+    path = worker_start.folder_of_forks(raylet_socket)
     program = subprocess.Popen(
         [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid), *imported],
         env=environment({}),
     )
     (folder / "worker.py").write_text(WORKER)
     try:
-        until(lambda: os.path.exists(path))
+        until(lambda: os.path.exists(os.path.join(path, worker_forks.ASKED)))
         yield Forks(program, raylet, raylet_socket, folder / "worker.py")
     finally:
         for process in (program, raylet):
@@ -147,7 +163,7 @@ def test_a_fork_is_what_the_raylet_would_have_started(forks: Forks) -> None:
         "oom_score": "321\n",
         "ignores_children": False,
     }
-    assert ended.returncode == 0
+    assert how(ended) == FORKED
 
 
 def test_a_fork_has_what_the_deployment_needs_besides_as_far_as_that_is_installed(tmp_path: Path) -> None:
@@ -163,10 +179,18 @@ def test_each_request_makes_one_fork(forks: Forks) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("variables", [{"RAY_verbose": "1"}, {"PYTHONPATH": "/elsewhere"}, {"ANY": "thing"}])
-def test_a_worker_with_another_environment_is_not_forked(forks: Forks, variables: dict[str, str]) -> None:
-    assert forks.start(variables=variables).returncode == NOT_FORKED
-    assert forks.start().returncode == 0
+@pytest.mark.parametrize("variables", [{"ANY": "thing"}, {"RAY_verbose": "1"}, {"PYTHONPATH": "/elsewhere"}])
+def test_a_worker_with_another_environment_has_a_python_of_its_own(forks: Forks, variables: dict[str, str]) -> None:
+    started = forks.start("y", variables=variables)
+    assert how(started) == BY_FORKS
+    arguments = f"{forks.worker} --language=PYTHON --raylet-name={forks.raylet_socket} y {variables.get('ANY')}"
+    assert started.stdout == f"alone {arguments} ['0', '1', '2', '3']\n"
+    assert how(forks.start()) == FORKED
+
+
+def test_a_worker_with_a_runtime_environment_has_a_python_of_its_own(forks: Forks) -> None:
+    context = json.dumps({"env_vars": {"WHERE": "here"}})
+    assert how(forks.start(f"{worker_start.CONTEXT}{context}")) == BY_FORKS
 
 
 WITH_A_THREAD = f"""
@@ -178,142 +202,153 @@ runpy.run_path({worker_forks.__file__!r}, run_name="__main__")
 
 def test_a_program_with_a_second_thread_forks_no_worker(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with forks_in(tmp_path, "-c", WITH_A_THREAD) as forks:
-        assert forks.start().returncode == NOT_FORKED
+        assert how(forks.start()) == BY_FORKS
     assert "no fork of 2 threads" in capfd.readouterr().out
 
 
-def test_without_the_program_there_is_no_fork(tmp_path: Path) -> None:
-    assert start(str(tmp_path / "raylet"), tmp_path / "worker.py").returncode == NOT_FORKED
-    # Its socket stays where it was when it ends.
-    left = socket.socket(socket.AF_UNIX)
-    Path(worker_start.folder_of_forks(str(tmp_path / "raylet"))).mkdir(mode=0o700)
-    left.bind(worker_start.address_of_forks(str(tmp_path / "raylet")))
-    left.close()
-    assert start(str(tmp_path / "raylet"), tmp_path / "worker.py").returncode == NOT_FORKED
+def test_without_the_program_a_worker_has_a_python_of_its_own(tmp_path: Path) -> None:
+    started = start(str(tmp_path / "raylet"), tmp_path / "worker.py")
+    assert how(started) == BY_SHELL
+    assert started.stdout.endswith(" None ['0', '1', '2', '3']\n")
+    with forks_in(tmp_path) as forks:
+        assert how(forks.start()) == FORKED
+    # Its files stay where they were when it ends.
+    assert how(forks.start()) == BY_SHELL
+
+
+def test_a_shell_that_waits_when_the_program_ends_starts_the_worker(tmp_path: Path) -> None:
+    with forks_in(tmp_path) as forks, ThreadPoolExecutor() as pool:
+        forks.program.send_signal(signal.SIGSTOP)
+        started = pool.submit(forks.start)
+        until(lambda: waiting_shells(forks.raylet_socket) != [])
+        forks.program.kill()
+        assert how(started.result()) == BY_SHELL
+
+
+def waiting_shells(raylet_socket: str) -> list[int]:
+    """The shells for workers of a raylet that wait for the program of forks."""
+    return [int(each.name) for each in Path("/proc").glob("[0-9]*") if _waits(each, raylet_socket)]
+
+
+def _waits(process: Path, raylet_socket: str) -> bool:
+    with suppress(OSError):
+        command = (process / "cmdline").read_text().split("\0")
+        return command[1:2] == [worker_forks.SCRIPT] and raylet_socket in " ".join(command) and _reads_of_pipe(process)
+    return False
+
+
+def _reads_of_pipe(process: Path) -> bool:
+    return (process / "wchan").read_text().endswith("pipe_read")
+
+
+def test_a_worker_whose_output_is_a_socket_has_a_python_of_its_own(forks: Forks) -> None:
+    ours, its = socket.socketpair()
+    with ours, its, ours.makefile() as said:
+        command = [worker_forks.SHELL, worker_forks.SCRIPT, "/bin/echo", f"--raylet-name={forks.raylet_socket}"]
+        subprocess.run(command, stdout=its.fileno(), check=True, timeout=60)
+        assert said.readline() == f"--raylet-name={forks.raylet_socket}\n"
 
 
 def test_the_program_ends_with_the_raylet(tmp_path: Path) -> None:
     with forks_in(tmp_path) as forks:
-        assert forks.start().returncode == 0
+        assert how(forks.start()) == FORKED
         forks.raylet.kill()
         assert forks.program.wait(10) == 0
 
 
-def connect(forks: Forks) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
-    connection.connect(worker_start.address_of_forks(forks.raylet_socket))
-    return connection
-
-
-def send(connection: socket.socket, request: Any, files: Sequence[int] = (0, 1, 2)) -> None:
-    data = request if isinstance(request, bytes) else json.dumps(request).encode()
-    socket.send_fds(connection, [worker_forks.SIZE.pack(len(data))], files)
-    connection.sendall(data)
-
-
-def test_a_fork_that_is_not_let_go_on_does_nothing(forks: Forks, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    (tmp_path / "worker.py").write_text(f"open({str(mark)!r}, 'w')")
-    request: dict[str, Any] = {
-        "file": str(tmp_path / "worker.py"),
-        "arguments": [],
-        "environment": worker_start.digest_of(environment({})),
-        "job": None,
-        "folder": "/",
-        "oom_score": "0",
-    }
-    with connect(forks) as gone:
-        send(gone, request)
-        assert gone.recv(1) == worker_forks.FORKED
-    until(lambda: not children_of(forks.program.pid))
-    assert not mark.exists()
-    with connect(forks) as stays:
-        send(stays, request)
-        assert stays.recv(1) == worker_forks.FORKED
-        stays.sendall(worker_forks.GO_ON)
-        until(mark.exists)
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("request_", [b"", b"no JSON", b"[]", b"{}", {"file": "x"}, b"1"])
-def test_what_is_no_request_is_refused_and_others_are_not(forks: Forks, request_: Any) -> None:
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("asked", [b"1\n", b"\n", b"no number\n", b"-1\n", b"999999999\n", b"\xff\0\n"])
+def test_what_is_no_shell_for_a_worker_is_left_alone(forks: Forks, asked: bytes) -> None:
     before = files_of(forks.program.pid)
-    with connect(forks) as silent, connect(forks) as wrong, connect(forks) as short, connect(forks) as gone:
-        send(wrong, request_)
-        short.sendall(b"\x00")
-        short.shutdown(socket.SHUT_WR)
-        gone.close()
-        silent.shutdown(socket.SHUT_WR)
-        assert [each.recv(1) for each in (silent, wrong, short)] == [b"", b"", b""]
-    assert forks.start().returncode == 0
-    assert files_of(forks.program.pid) <= before + 1
+    with subprocess.Popen(["sleep", "600"]) as other:
+        ask(forks, asked + b"%d\n" % other.pid)
+        assert how(forks.start()) == FORKED
+        assert other.poll() is None
+        other.kill()
+    assert files_of(forks.program.pid) == before
 
 
-LISTENER = """
-path, mode, owner = sys.argv[1], int(sys.argv[2], 8), int(sys.argv[3])
-folder = os.path.dirname(path)
+def ask(forks: Forks, what: bytes) -> None:
+    with open(os.path.join(worker_start.folder_of_forks(forks.raylet_socket), worker_forks.ASKED), "r+b", buffering=0) as asked:
+        asked.write(what)
+
+
+def test_a_shell_that_waits_and_is_named_twice_has_one_worker_with_the_files_that_it_was_given(
+    forks: Forks, tmp_path: Path
+) -> None:
+    (tmp_path / "worker.py").write_text("import sys; open('mark', 'a').write(sys.stdin.read())")
+    forks.program.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor() as pool:
+        started = pool.submit(start, forks.raylet_socket, tmp_path / "worker.py")
+        until(lambda: waiting_shells(forks.raylet_socket) != [])
+        for shell in waiting_shells(forks.raylet_socket):
+            ask(forks, f"{shell}\n".encode())
+        forks.program.send_signal(signal.SIGCONT)
+        assert how(started.result()) == FORKED
+    # The second request has been read when this worker is there.
+    assert how(start(forks.raylet_socket, tmp_path / "worker.py")) == FORKED
+    assert (tmp_path / "mark").read_text() == "put in" * 2
+
+
+MADE_BY_OTHER = """
+folder, mode, owner = sys.argv[1], int(sys.argv[2], 8), int(sys.argv[3])
 os.mkdir(folder)
 os.chmod(folder, mode)
 os.chown(folder, owner, -1)
-with socket.socket(socket.AF_UNIX) as listener:
-    listener.bind(path)
+asked = os.path.join(folder, "asked")
+os.umask(0)
+if owner:
     become_other()
-    listener.listen()
-    print("listens", flush=True)
-    connection, _ = listener.accept()
-    print(connection.recv(1 << 20).decode(), flush=True)
+os.mkfifo(asked, 0o666)
+os.chown(asked, int(sys.argv[4]), -1)
+file = os.open(asked, os.O_RDWR | os.O_NONBLOCK)
+print("waits", flush=True)
+sys.stdin.read()
+try:
+    print(os.read(file, 100), flush=True)
+except BlockingIOError:
+    print("nothing", flush=True)
 """
 
 
 @NEEDS_ROOT
-@pytest.mark.parametrize(("mode", "owner"), [("0700", USER), ("0777", USER), ("0777", 0), ("0700", 0)])
-def test_a_program_of_another_user_is_sent_nothing(mode: str, owner: int) -> None:
+@pytest.mark.parametrize(("owner", "owner_of_pipe"), [(USER, USER), (0, USER)])
+def test_a_program_of_another_user_is_told_nothing(owner: int, owner_of_pipe: int) -> None:
     with folder_of_all() as folder:
         raylet_socket = str(folder / "raylet")
-        path = worker_start.address_of_forks(raylet_socket)
-        with subprocess.Popen(program(LISTENER, path, mode, str(owner)), stdout=subprocess.PIPE, text=True) as other:
+        command = program(MADE_BY_OTHER, worker_start.folder_of_forks(raylet_socket), "0777", str(owner), str(owner_of_pipe))
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
-            assert other.stdout.readline() == "listens\n"
-            started = start(raylet_socket, folder / "worker.py", variables={"OPENAI_API_KEY": "sk-secret"})
-            assert started.returncode == NOT_FORKED
-            with suppress(ConnectionRefusedError), socket.socket(socket.AF_UNIX) as last:
-                # Brings it to its end where nothing has come.
-                last.connect(path)
-            assert other.stdout.read() == "\n"
-
-
-def test_no_variable_is_sent_to_the_program(tmp_path: Path) -> None:
-    path = worker_start.address_of_forks(str(tmp_path / "raylet"))
-    Path(path).parent.mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
-        listener.bind(path)
-        listener.listen()
-        started = pool.submit(start, str(tmp_path / "raylet"), tmp_path / "worker.py", (), {"OPENAI_API_KEY": "sk-secret"})
-        connection, _ = listener.accept()
-        with connection, connection.makefile("rb") as stream:
-            (size,) = worker_forks.SIZE.unpack(stream.read(worker_forks.SIZE.size))
-            request: bytes = stream.read(size)
-        assert started.result().returncode == NOT_FORKED
-    assert b"sk-secret" not in request
-    assert b"OPENAI_API_KEY" not in request
-    assert json.loads(request)["job"] == "01000000"
+            assert other.stdout.readline() == "waits\n"
+            assert how(start(raylet_socket, folder / "worker.py")) == BY_SHELL
+            assert other.communicate()[0] == "nothing\n"
 
 
 @NEEDS_ROOT
-def test_another_user_gets_no_fork() -> None:
+def test_another_user_gets_no_fork(capfd: pytest.CaptureFixture[str]) -> None:
     with folder_of_all() as folder, forks_in(folder) as forks:
-        path = worker_start.address_of_forks(forks.raylet_socket)
-        asks = "with socket.socket(socket.AF_UNIX) as asking: asking.connect(sys.argv[1]); print(asking.recv(1))"
-        # Its folder keeps others out, and so do the credentials of a program that is in it.
-        assert "PermissionError" in run_as_other(f"try:\n {asks}\nexcept OSError as error: print(repr(error))", path)
-        os.chmod(os.path.dirname(path), 0o777)
+        path = worker_start.folder_of_forks(forks.raylet_socket)
+        asks = """
+import time
+try:
+    open(sys.argv[1] + "/asked", "r+b", buffering=0).write(b"%d\\n" % os.getpid())
+    time.sleep(2)
+except OSError as error:
+    print(repr(error))
+"""
+        # Its folder keeps others out, and so does the user of the shell where others can get in.
+        assert "PermissionError" in run_as_other(asks, path)
         os.chmod(path, 0o777)
-        assert run_as_other(asks, path) == "b''\n"
+        os.chmod(os.path.join(path, worker_forks.ASKED), 0o666)
+        assert how(forks.start()) == FORKED
+        assert run_as_other(asks, path) == ""
+        assert f"a program of user {USER}" in capfd.readouterr().out
 
 
 def test_only_its_owner_may_enter_the_folder_of_the_program(forks: Forks) -> None:
-    assert stat.S_IMODE(os.stat(worker_start.folder_of_forks(forks.raylet_socket)).st_mode) == 0o700
+    folder = worker_start.folder_of_forks(forks.raylet_socket)
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(os.path.join(folder, worker_forks.ASKED)).st_mode) == 0o600
 
 
 @ray.remote(num_cpus=0)
