@@ -180,11 +180,14 @@ def serve(asked: int, raylet: int, environment: Mapping[bytes, bytes]) -> Worker
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
+    # As much as is read at once may end within a process ID.
+    rest = b""
     while True:
         ready, _, _ = select.select([asked, raylet], [], [])
         if raylet in ready:
             return None
-        for each in os.read(asked, select.PIPE_BUF).split(b"\n")[:-1]:
+        *processes, rest = (rest + os.read(asked, select.PIPE_BUF)).split(b"\n")
+        for each in processes:
             # What is wrong with a process is its own fault. A raylet asks again for a worker that does not come.
             try:
                 if (fork := start(int(each), environment)) is not None:

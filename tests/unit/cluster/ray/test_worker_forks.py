@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import stat
@@ -247,6 +248,26 @@ def test_a_worker_whose_output_is_a_socket_has_a_python_of_its_own(forks: Forks)
         command = [worker_forks.SHELL, worker_forks.SCRIPT, "/bin/echo", f"--raylet-name={forks.raylet_socket}"]
         subprocess.run(command, stdout=its.fileno(), check=True, timeout=60)
         assert said.readline() == f"--raylet-name={forks.raylet_socket}\n"
+
+
+def test_many_shells_at_once_are_each_known_by_their_whole_process_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = [*range(10_000, 11_000)]
+    asked, asking = os.pipe()
+    raylet, end_of_raylet = os.pipe()
+    found: list[int] = []
+
+    def start(process: int, environment: object) -> None:
+        found.append(process)
+        if len(found) == len(named):
+            os.close(end_of_raylet)
+
+    monkeypatch.setattr(worker_forks, "start", start)
+    # More than is read at once.
+    assert os.write(asking, b"".join(b"%d\n" % each for each in named)) > select.PIPE_BUF
+    assert worker_forks.serve(asked, raylet, {}) is None
+    assert found == named
+    for each in (asked, asking, raylet):
+        os.close(each)
 
 
 def test_the_program_ends_with_the_raylet(tmp_path: Path) -> None:
