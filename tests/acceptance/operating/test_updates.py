@@ -184,7 +184,8 @@ def test_a_turn_that_begins_while_a_share_is_ended_goes_on_with_its_tree(
 ) -> None:
     with deploy(root(gate, "old")) as rt:
         said(rt, "hi", "before")
-        shared = rt.update(root(gate, "shared"), share=0.999).version
+        # Of all sessions but one in a thousand million.
+        shared = rt.update(root(gate, "shared"), share=1 - 1e-9).version
         session = rt._client.engine.session
         in_use = session.versions_in_use
 
