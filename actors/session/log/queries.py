@@ -8,9 +8,10 @@ from actors.messages.event import USER
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import SessionKey
 from actors.rules.checks.state import take_back
+from actors.rules.delivery.event_buffer import MAX_BYTES
 from actors.session.log.event_scan import scan
 from actors.session.log.logs import SessionLogs
-from actors.session.log.reader import PAGE, LogReader
+from actors.session.log.reader import PAGE, PAGE_BYTES, LogReader
 from actors.session.log.session_log import SessionLog
 
 TURN_PAGE = 100
@@ -73,7 +74,8 @@ class LogQueries:
     async def turn_page(self, key: SessionKey, invocation_id: str, after_seq: int) -> p.TurnRead:
         """A page of the agents' events in a turn, or of all in a session, after a position. Raises what `read_turn` raises."""
         log = await self._logs.load(key)
-        page, more = await self._page(log, after_seq, TURN_PAGE)
+        # A buffer takes no more, and would have the rest read again.
+        page, more = await self._page(log, after_seq, TURN_PAGE, MAX_BYTES)
         # An event that is on disk, but not published yet, comes with the news, after the partials of its answer.
         page = [stored for stored in page if stored.seq <= log.committed_seq]
         if invocation_id == WHOLE_SESSION:
@@ -82,10 +84,12 @@ class LogQueries:
         events = [stored for stored, event in scanned if event.invocation_id == invocation_id and event.author != USER]
         return p.TurnRead(events=events, read_to_seq=page[-1].seq if page else after_seq, more=more)
 
-    async def _page(self, log: SessionLog, after_seq: int, max_events: int) -> tuple[list[p.StoredEvent], bool]:
+    async def _page(
+        self, log: SessionLog, after_seq: int, max_events: int, max_bytes: int = PAGE_BYTES
+    ) -> tuple[list[p.StoredEvent], bool]:
         """The events after a position, and whether there are more."""
         events = log.events_after(after_seq)
         if events is not None:
             return events, False
-        page = await self._reader.page(log.key, after_seq, max_events)
+        page = await self._reader.page(log.key, after_seq, max_events, max_bytes=max_bytes)
         return page, bool(page) and page[-1].seq < log.committed_seq

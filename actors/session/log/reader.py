@@ -90,13 +90,23 @@ class LogReader:
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
     async def page(
-        self, key: SessionKey, after_seq: int, max_events: int = PAGE, after_s: float | None = None
+        self,
+        key: SessionKey,
+        after_seq: int,
+        max_events: int = PAGE,
+        after_s: float | None = None,
+        max_bytes: int = PAGE_BYTES,
     ) -> list[StoredEvent]:
-        """The events after a position: at most `max_events`, fewer when they are large, none when there are no more."""
+        """The events after a position, none when there are no more.
+
+        Args:
+            max_events: so many at most.
+            max_bytes: about so large they may be together, as far as the first ones are like the others.
+        """
         page = await self.events(key, after_seq=after_seq, limit=FIRST_READ, after_s=after_s)
         if len(page) == FIRST_READ:
             size = sum(len(stored.raw) for stored in page)
-            room = min(max_events, FIRST_READ * PAGE_BYTES // (size + 1)) - FIRST_READ
+            room = min(max_events, FIRST_READ * max_bytes // (size + 1)) - FIRST_READ
             if room > 0:
                 page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
         return page

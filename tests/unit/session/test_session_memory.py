@@ -16,6 +16,7 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.limits import KIB, Limits
 from actors.messages.session import SessionKey
+from actors.rules.delivery.event_buffer import MAX_BYTES
 from actors.session.log.logs import FRESH_S, IDLE_S
 from actors.session.log.reader import PAGE, PAGE_BYTES
 from actors.session.log.session_log import TAIL, TAIL_BYTES
@@ -172,6 +173,22 @@ async def test_a_log_of_large_events_is_kept_in_part_and_read_in_small_pages(ses
     pages = await fetched(session)
     assert [event.text for page in pages for event in page] == ["hi", *more]
     assert max(map(size, pages)) < 1.5 * PAGE_BYTES
+
+
+async def test_a_page_for_a_reader_that_is_behind_is_what_its_buffer_takes(session: SessionFixture) -> None:
+    await session.open()
+    said = [f"{number}" + "x" * (MAX_BYTES // 50) for number in range(150)]
+    for text in said:
+        await session.say(session.event("root", text))
+    pages: list[list[Event]] = []
+    read, more = 0, True
+    while more:
+        page = await session.ref.read_turn(p.ReadTurn(key=KEY, invocation_id="e-1", after_seq=read))
+        pages.append([decode_event(stored.raw, stored.seq) for stored in page.events])
+        read, more = page.read_to_seq, page.more
+    assert [event.text for page in pages for event in page] == said
+    # The message is among those that tell how large the others are.
+    assert max(map(size, pages)) < 1.1 * MAX_BYTES
 
 
 def size(page: Sequence[Event]) -> int:
