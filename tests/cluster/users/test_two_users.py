@@ -124,7 +124,7 @@ def test_no_file_is_read_and_no_socket_entered_by_another_user(running: Program)
     files = [str(path) for path in running.folder.rglob("*")]
     kinds = {
         name: any(name in path for path in files)
-        for name in ("private.db", "private.db-wal", "letter", ".sock", "raylet.f/s", "auth_token")
+        for name in ("private.db", "private.db-wal", "letter", ".sock", "raylet.f/asked", "auth_token")
     }
     assert all(kinds.values()), kinds
     listening = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if str(running.folder) in line]
@@ -152,7 +152,7 @@ def test_nothing_that_its_processes_have_open_is_reached_by_another_user_while_a
             "/raygrove-python-",
             "/kept.txt",
             ".sock",
-            "raylet.f/s",
+            "raylet.f/asked",
             "/letter.txt",
             "/logs/",
             "plasma",

@@ -81,7 +81,10 @@ class Release:
         if found.returncode:
             return None
         with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                # Python has it from 3.11.4 on. What git packs needs none.
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(folder)
         return cls(folder, environment)
 
     def add(self, path: str) -> None:
