@@ -153,7 +153,7 @@ def fork_of(asked: AskedWorker, environment: Mapping[bytes, bytes]) -> WorkerFor
 
     _, _, *given = asked.command
     command = worker_command(given)
-    if command is None or command.variables or command.arguments[0] != sys.executable or command.arguments[1].startswith("-"):
+    if command is None or not command.is_for_this_python:
         return WorkerFork(asked)
     if _without_job(asked.environment) != _without_job(environment):
         print("no fork for another environment", flush=True)

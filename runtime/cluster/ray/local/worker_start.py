@@ -41,6 +41,12 @@ class WorkerCommand(NamedTuple):
     arguments: list[str]
     variables: dict[str, str]
 
+    @property
+    def is_for_this_python(self) -> bool:
+        """True when this interpreter can run the worker's file itself: no other one is asked for, and no variables."""
+        python, file, *_ = self.arguments
+        return python == sys.executable and not self.variables and not file.startswith("-")
+
 
 def worker_command(given: Sequence[str]) -> WorkerCommand | None:
     """The command of a process that becomes a worker.
@@ -94,8 +100,8 @@ def main() -> None:
         (folder,) = cast(list[str], cast(ModuleSpec, find_spec("ray")).submodule_search_locations)
         runpy.run_path(os.path.join(folder, "_private", "workers", "setup_worker.py"), run_name="__main__")
         return
-    python, file, *arguments = command.arguments
-    if python == sys.executable and not command.variables and not file.startswith("-"):
+    if command.is_for_this_python:
+        _, file, *arguments = command.arguments
         run(file, arguments)
         return
     # An interpreter reads some variables when it starts.
