@@ -53,9 +53,15 @@ def of_turn(log: list[Event], invocation_id: str) -> list[Event]:
 def undecided(log: list[Event], place: int) -> set[str]:
     """Children whose failure a supervisor decides about after a place: they would fail once more, as in any other retry."""
     decided = [decision.split()[2] for decision in decisions_in(log[: place + 1])]
-    failures = Counter(event.author for event in log[: place + 1] if event.error_code)
     supervised = {decision.split()[2] for decision in decisions_in(log)}
+    failures = Counter(child_of(event, supervised) for event in log[: place + 1] if event.error_code)
     return {child for child in supervised if failures[child] > decided.count(child)}
+
+
+def child_of(event: Event, supervised: set[str]) -> str | None:
+    """The child that an event's author is, or is inside of: the failure of a step is that of its workflow."""
+    inwards = [*(event.branch or "").split("."), event.author]
+    return next((name for name in reversed(inwards) if name in supervised), None)
 
 
 def reset(rt: Runtime, event: Event) -> None:
