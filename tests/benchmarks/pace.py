@@ -1,6 +1,7 @@
 """The pace of the machine and its interpreter, by a fixed piece of work: what figures in seconds are to be read beside.
 
-The same machine may run at half its speed an hour later, and one build of a version of Python takes twice as long as another.
+A core of a virtual machine runs at half its speed while a neighbour uses the other half of its physical core, which may change
+within a second and stay for hours; and one build of a version of Python takes twice as long as another.
 """
 
 from __future__ import annotations
