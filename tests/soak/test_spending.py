@@ -1,5 +1,6 @@
 """Budgets of every scope hold, whatever happens at the limit, while agents, Runners and Session actors are killed by chance.
 
+`make test-full` plays a few rounds.
 `SOAK_KILLS=50 SOAK_FIRST=20 pytest -m soak tests/soak/test_spending.py` plays a part: so many kills, beginning with that round.
 `SOAK_AT_LIMIT=wrap_up` leaves out the other choices.
 """
@@ -31,6 +32,9 @@ from tests.support.stores.logged_usage import NO_PRICES, fold
 
 KILLS = int(os.environ.get("SOAK_KILLS", "200"))
 FIRST = int(os.environ.get("SOAK_FIRST", "0"))
+FEW = 4
+"""Kills of the test that plays a few rounds."""
+
 CHOICES = os.environ.get("SOAK_AT_LIMIT", "stop ask wrap_up model").split()
 
 AGENTS, LIMIT, MORE = 16, 60, 20
@@ -174,31 +178,56 @@ def rounds() -> Iterator[tuple[int, str, str]]:
     return ((number, *kinds[number % len(kinds)]) for number in count(FIRST) if kinds[number % len(kinds)][1] in CHOICES)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_no_agent_is_more_than_a_call_above_a_budget_whatever_is_killed(
-    local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def spenders(folder: Path, kills: int, **killing: float) -> Iterator[tuple[Killer, Round, int]]:
+    """Play rounds, and check each, until so many processes were killed, and some of each kind.
+
+    Args:
+        killing: options of the Killer.
+
+    Yields:
+        After each round: who kills, the round, and how many calls its agents have left.
+    """
     children = [LlmAgent(name=f"a{number}", model=MeteredModel(Seeker(), OWN), tools=[look]) for number in range(AGENTS)]
-    settings, store = Settings(max_live_agents=4), f"sqlite:///{tmp_path}/s.db"
-    left: dict[str, int] = {}
+    settings, store = Settings(max_live_agents=4), f"sqlite:///{folder}/s.db"
     root = ParallelAgent(name="all", sub_agents=children)
     # A round may be over before the first kill of a killer of its own.
     with (
         Runtime(root, app_name="spenders", session_store=store, settings=settings) as rt,
-        Killer(rt, PAUSE_S, FIRST) as killer,
+        Killer(rt, PAUSE_S, FIRST, **killing) as killer,
     ):
         for number, scope, at_limit in rounds():
             before = rt.usage().total.llm_calls if scope == "app" else 0
             each = Round(number, scope, at_limit, before)
             given = play(rt, each)
-            name, unused = f"{scope} {at_limit}", check_spent(rt, each, given)
+            left = check_spent(rt, each, given)
             check_sums(rt, each)
-            left[name] = min(unused, left.get(name, unused))
-            if killer.kills >= KILLS and len(left) >= len(SCOPES):
+            yield killer, each, left
+            if killer.kills >= kills and killer.agents and killer.runners and killer.sessions:
                 break
-    with capsys.disabled():
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("local_ray")
+def test_budgets_hold_though_processes_of_each_kind_are_killed(tmp_path: Path) -> None:
+    # As many of each kind, so that each is soon among them.
+    assert [*spenders(tmp_path, FEW, cores=2 / 3)]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("local_ray")
+def test_no_agent_is_more_than_a_call_above_a_budget_whatever_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left: dict[str, int] = {}
+    killed: dict[str, int] = {}
+    for killer, each, unused in spenders(tmp_path, KILLS):
+        name = f"{each.scope} {each.at_limit}"
+        left[name] = min(unused, left.get(name, unused))
         killed = {"agents": killer.agents, "runners": killer.runners, "sessions": killer.sessions}
-        print(f"\nrounds {FIRST} to {number}: killed {killed}; calls left at least: {left}")
+        played = each.number
+    with capsys.disabled():
+        print(f"\nrounds {FIRST} to {played}: killed {killed}; calls left at least: {left}")
     # Some turns end by losses, before they reach their limit.
     assert any(unused <= 0 for unused in left.values())

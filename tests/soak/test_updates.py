@@ -93,6 +93,13 @@ def test_turns_end_by_the_version_that_they_began_with(engine: str, tmp_path: Pa
     assert turns > 10
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("local_ray")
+def test_updates_lose_no_turn_though_an_actor_is_killed(tmp_path: Path) -> None:
+    turns, _ = play_on("ray", tmp_path, times=7, rate=RATE, every_s=0.3, kills=True)
+    assert turns > 50
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("local_ray")

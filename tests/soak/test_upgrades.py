@@ -1,6 +1,6 @@
 """Ten upgrades, and ten drains, while a program that has joined and clients of a server have turns of all kinds run.
 
-`SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
+`make test-full` does one of each. `SOAK_TIMES=5` does five instead; `SOAK_RATE=20` has 20 turns begin each second instead of 50.
 """
 
 from __future__ import annotations
@@ -16,11 +16,32 @@ from tests.support.programs.other_release import PREVIOUS
 from tests.support.releases.busy_app import NAME, code
 from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1_800)]
-
 TIMES, WITHIN = int(os.environ.get("SOAK_TIMES", "10")), "1s"
 
+FEW = 20
+"""Turns a second of the test that does everything once."""
 
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+def test_a_drain_an_update_and_an_upgrade_lose_no_turn(tmp_path: Path) -> None:
+    with busy_deployment(tmp_path, FEW) as busy:
+        (first,) = busy.versions()
+        # First, since trees of updates end with a deployment that stops.
+        assert busy.releases[0].code("stop", NAME, "--drain", "--within", WITHIN) in (0, 3)
+        busy.releases[0].run("start", busy.path, "--resume")
+        code(tmp_path, 1)
+        trees = {str(first["id"]): 0, str(busy.json("update", NAME, busy.path)["version"]): 1}
+        code(tmp_path, 2)
+        report = busy.json("upgrade", NAME, busy.path, "--within", WITHIN, release=1)
+        assert report["releaseBefore"] != report["releaseAfter"]
+        trees |= {str(report["versionAfter"]): 2}
+        time.sleep(BETWEEN_S)
+    busy.check(trees, print)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_ten_upgrades_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees, away_s, left = dict[str, int](), list[float](), 0
     with busy_deployment(tmp_path) as busy:
@@ -41,6 +62,8 @@ def test_ten_upgrades_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture
     busy.check(trees, tell)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with busy_deployment(tmp_path, older=PREVIOUS) as busy:
         (first,) = (str(version["id"]) for version in busy.versions())
@@ -70,6 +93,8 @@ def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: py
     busy.check(trees, tell)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_ten_drains_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = Counter[int]()
     with busy_deployment(tmp_path) as busy:

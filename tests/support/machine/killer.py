@@ -12,7 +12,7 @@ from actors.errors import RaygroveError
 from runtime import Runtime
 
 CORES = 0.2
-"""The share of Runners and Session actors among what is killed."""
+"""The usual share of Runners and Session actors among what is killed."""
 
 
 class Killer:
@@ -22,13 +22,15 @@ class Killer:
         rt: a Runtime of the deployment, which is asked where its actors live.
         pause_s: between two kills, on average.
         seed: of the random choice.
+        cores: the share of Runners and Session actors.
 
     Attributes:
         agents, runners, sessions: how many processes of each kind were killed.
     """
 
-    def __init__(self, rt: Runtime, pause_s: float, seed: int) -> None:
+    def __init__(self, rt: Runtime, pause_s: float, seed: int, cores: float = CORES) -> None:
         self._rt = rt
+        self._cores = cores
         self._pause_s = pause_s
         self._random = random.Random(seed)
         self._is_over = threading.Event()
@@ -57,7 +59,7 @@ class Killer:
     def _kill_one(self) -> None:
         figures = self._rt.statistics()
         pids = [agent.pid for agent in figures.agents.values() if agent.pid]
-        if self._random.random() >= CORES:
+        if self._random.random() >= self._cores:
             if pids:
                 os.kill(self._random.choice(pids), signal.SIGKILL)
                 self.agents += 1
