@@ -36,7 +36,7 @@ class Schedules(NamedTuple):
     ahead_s: float
 
 
-MANY, FEW = Schedules(10_000, 1_000, 90.0), Schedules(400, 100, 8.0)
+MANY, FEW = Schedules(10_000, 1_000, 90.0), Schedules(400, 100, 12.0)
 
 
 async def create_all(rt: Runtime, made: Schedules, due_s: int) -> None:

@@ -23,7 +23,7 @@ FEW = 20
 
 
 @pytest.mark.full
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_drain_an_update_and_an_upgrade_lose_no_turn(tmp_path: Path) -> None:
     with busy_deployment(tmp_path, FEW) as busy:
         (first,) = busy.versions()
