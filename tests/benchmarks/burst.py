@@ -59,9 +59,9 @@ async def _new_sessions(plan: Plan, folder: Path) -> list[Figure]:
         async def begin(_: int) -> None:
             await rt.run(user_id=f"new-{next(numbers)}", session_id="s", message=SENTENCE)
 
-        for turn in (begin, talk(rt)):
-            await run_load(turn, sessions=at_once, turns=2 * at_once)
         loads = {"new": begin, "existing": talk(rt)}
+        for turn in loads.values():
+            await run_load(turn, sessions=at_once, turns=2 * at_once)
         rates: dict[str, list[float]] = {name: [] for name in loads}
         for _ in range(ROUNDS):
             for name, turn in loads.items():

@@ -13,7 +13,7 @@ import uvloop
 
 from actors.messages.event import USER
 from runtime import Runtime
-from tests.benchmarks.figures import Figure, median, percentile
+from tests.benchmarks.figures import OURS, Figure, median, percentile
 from tests.benchmarks.floor import Floor, Wire
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.workloads import SENTENCE, LoadResult, instant_agent, run_load, runtime
@@ -21,8 +21,10 @@ from tests.support.machine.process_use import cpu_s, pids_of
 
 NAME = "throughput"
 
+FLOOR: Wire = "bare connections"
+SLOW: Wire = "bare Ray calls"
 TIMES = 4
-"""Rounds in a row of ours and of bare connections, by turns, beside one of bare Ray calls, which are slow."""
+"""Rounds in a row of ours and of the floor, by turns, beside one of what is slow."""
 
 Turn = Callable[[int], Awaitable[object]]
 
@@ -45,23 +47,21 @@ class _Round(NamedTuple):
 
 async def _measure(plan: Plan, folder: Path, floors: Mapping[Wire, Floor]) -> list[Figure]:
     async with runtime(plan, instant_agent(), folder) as rt:
-        turn = talk(rt)
-        most = max(plan.concurrency)
+        turn, most = talk(rt), max(plan.concurrency)
         await run_load(turn, sessions=most, turns=2 * most)
-        pids = (await pids_of(rt)).values()
-        floors_pids = {wire: [os.getpid(), *floor.pids()] for wire, floor in floors.items()}
-        ours: dict[int, list[_Round]] = {sessions: [] for sessions in plan.concurrency}
-        bare: dict[int, dict[Wire, list[_Round]]] = {sessions: {wire: [] for wire in floors} for sessions in plan.concurrency}
+        contestants: dict[str, tuple[Turn, Collection[int]]] = {OURS: (turn, (await pids_of(rt)).values())}
+        contestants |= {wire: (floor.turn, [os.getpid(), *floor.pids()]) for wire, floor in floors.items()}
+        order = [name for name in contestants if name != SLOW] * TIMES + [name for name in contestants if name == SLOW]
+        rounds: dict[int, dict[str, list[_Round]]] = {
+            sessions: {name: [] for name in contestants} for sessions in plan.concurrency
+        }
         for _ in range(plan.load_rounds):
             for sessions in plan.concurrency:
-                for number in range(TIMES):
-                    ours[sessions].append(await _round(turn, pids, sessions, plan.load))
-                    for wire, floor in floors.items():
-                        if number == 0 or wire == "bare connections":
-                            bare[sessions][wire].append(await _round(floor.turn, floors_pids[wire], sessions, plan.load))
+                for name in order:
+                    rounds[sessions][name].append(await _round(*contestants[name], sessions, plan.load))
     for floor in floors.values():
         await floor.leave()
-    return [figure for sessions in plan.concurrency for figure in _figures(sessions, ours[sessions], bare[sessions])]
+    return [figure for sessions, taken in rounds.items() for figure in _figures(sessions, taken)]
 
 
 async def _round(turn: Turn, pids: Collection[int], sessions: int, turns: int) -> _Round:
@@ -79,12 +79,11 @@ def talk(rt: Runtime, sessions: str = "session") -> Turn:
     return turn
 
 
-def _figures(sessions: int, ours: list[_Round], bare: Mapping[Wire, list[_Round]]) -> list[Figure]:
-    floor = bare.get("bare connections", [])
-    times = [theirs.load.rate / each.load.rate for each, theirs in zip(ours, floor, strict=True)] if floor else []
+def _figures(sessions: int, rounds: Mapping[str, list[_Round]]) -> list[Figure]:
+    ours, floor, slow = (rounds.get(name, []) for name in (OURS, FLOOR, SLOW))
     latencies_ms = [latency for each in ours for latency in each.load.latencies_ms]
     at = f"{sessions} sessions"
-    return [
+    made = [
         Figure(
             benchmark=NAME,
             name=f"{at}: rate",
@@ -92,7 +91,7 @@ def _figures(sessions: int, ours: list[_Round], bare: Mapping[Wire, list[_Round]
             unit="turns/s",
             reference=_rate(floor) if floor else None,
             at=sessions,
-            paired=median(times) if times else None,
+            paired=median([theirs.load.rate / own.load.rate for own, theirs in zip(ours, floor, strict=True)]) if floor else None,
         ),
         *(
             Figure(
@@ -106,12 +105,10 @@ def _figures(sessions: int, ours: list[_Round], bare: Mapping[Wire, list[_Round]
         ),
         Figure(benchmark=NAME, name=f"{at}: median", value=median(latencies_ms), unit="ms"),
         Figure(benchmark=NAME, name=f"{at}: p99", value=percentile(latencies_ms, 99), unit="ms"),
-        *(
-            Figure(benchmark=NAME, name=f"{at}, {wire}: rate", value=_rate(rounds), unit="turns/s")
-            for wire, rounds in bare.items()
-            if wire != "bare connections"
-        ),
     ]
+    if slow:
+        made.append(Figure(benchmark=NAME, name=f"{at}, {SLOW}: rate", value=_rate(slow), unit="turns/s"))
+    return made
 
 
 def _rate(rounds: Sequence[_Round]) -> float:

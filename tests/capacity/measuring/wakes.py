@@ -34,7 +34,7 @@ def wake_ms(rounds: int = _ROUNDS) -> float:
     return max(0.0, median(ways_ms(rounds)) - median(_ways_awake_ms(rounds)))
 
 
-def ways_ms(rounds: int = _ROUNDS) -> list[float]:
+def ways_ms(rounds: int) -> list[float]:
     """The ways of so many messages to a process that sleeps, in milliseconds each."""
     ours, theirs = socket.socketpair()
     with ours:
