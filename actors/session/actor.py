@@ -82,7 +82,12 @@ class SessionActor(Actor):
         steady_clock = clock or time.monotonic
         self._counts = counts = Counter(dict.fromkeys(("turns", "events", "partials", *COUNTED, *COUNTED_OF_BUDGETS), 0))
         self._access = access = StoreAccess(
-            environment.store, environment.store_timeout_s, environment.writer, environment.on_replaced, steady_clock
+            environment.store,
+            environment.store_timeout_s,
+            environment.writer,
+            environment.on_replaced,
+            steady_clock,
+            environment.on_late_write,
         )
         self._versions = versions = SessionVersions(environment, access)
         reader, shared = LogReader(access), SharedStates(access, has_other_writers=shard.of > 1)

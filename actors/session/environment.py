@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ class SessionEnvironment:
         writer: its place in the store, which the process takes that is started in its place; "": none will be.
         keep_calls_s: how long recorded model calls are kept, in seconds; None: as long as their session.
         on_replaced: called when another process has taken that place; None: the writes just fail.
+        on_late_write: awaited by what is to be written after the actor has stopped, before it is refused; None: nothing is.
         prices: of models' tokens, by their names or patterns.
         version: the name of that tree.
         versions: which versions it has now.
@@ -69,6 +70,7 @@ class SessionEnvironment:
     writer: str = ""
     keep_calls_s: float | None = None
     on_replaced: Callable[[], None] | None = None
+    on_late_write: Callable[[], Awaitable[None]] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     version: str = ""
     versions: VersionRecord = NO_VERSIONS

@@ -7,6 +7,7 @@ from typing import Any, Union
 
 import msgspec
 
+from actors.messages.codec import encode
 from actors.messages.protocol import (
     base,
     log,
@@ -64,3 +65,15 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(AnyMessage)
 
 decode_message = _decoder.decode
 """The message in some bytes. Raises msgspec.DecodeError for bytes that hold none, RecursionError for a nesting too deep."""
+
+_ERROR_TAG = encode(base.ErrorReply(error=""))[1:].partition(encode("error"))[0]
+"""What follows the number of fields in the bytes of an ErrorReply."""
+
+
+def error_in(raw: bytes) -> base.ErrorReply | None:
+    """The error that a reply is, in its bytes; None if it is none. Only an error is decoded."""
+    if not raw.startswith(_ERROR_TAG, 1):
+        return None
+    error = decode_message(raw)
+    assert isinstance(error, base.ErrorReply)
+    return error

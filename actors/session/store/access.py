@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from actors.errors import ActorLostError, StoreError, StoreInUseError, WriterReplacedError
 from actors.interfaces.records import Write
@@ -32,6 +32,7 @@ class StoreAccess:
         writer: the place that is taken in it: see `ClaimedStore`.
         on_replaced: called when another process has taken that place.
         clock: seconds that go on, whatever this process does.
+        on_late_write: awaited by what is to be written after `close`, before it is refused.
 
     Attributes:
         commits: takes the writes of logs.
@@ -47,10 +48,12 @@ class StoreAccess:
         writer: str = "",
         on_replaced: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_late_write: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.store = store
         self._clock = clock
         self._on_replaced = on_replaced
+        self._on_late_write = on_late_write
         self._claimed = ClaimedStore(store, writer)
         self._thread = StoreThread(self._claimed, "store", timeout_s)
         self._compare: Callable[[], None] = lambda: None
@@ -90,7 +93,8 @@ class StoreAccess:
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes what is stored, in the store's thread. It may run twice. Raises StoreError."""
-        self._check_place()
+        if not self._claimed.takes_place:
+            await self._refuse()
         try:
             return await self._thread.call(function, *args, writing=True)
         except WriterReplacedError:
@@ -137,10 +141,11 @@ class StoreAccess:
         await asyncio.shield(self._first_use)
         self.on_first_use = None
 
-    def _check_place(self) -> None:
+    async def _refuse(self) -> NoReturn:
         """Refuse to write what comes when the place was left. Raises ActorLostError."""
-        if not self._claimed.takes_place:
-            raise ActorLostError("the Session actor", "it has stopped")
+        if self._on_late_write is not None:
+            await self._on_late_write()
+        raise ActorLostError("the Session actor", "it has stopped")
 
     async def _take_as_it_is(self) -> None:
         """Go on with a store that has gone back. Raises StoreError."""
@@ -154,7 +159,8 @@ class StoreAccess:
             raise WriterReplacedError(self._claimed.writer) from error
 
     async def _commit(self, writes: Sequence[Write]) -> None:
-        self._check_place()
+        if not self._claimed.takes_place:
+            await self._refuse()
         began_s = self._clock()
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)

@@ -29,6 +29,9 @@ from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
 from runtime.stores.owner import ProcessPlace, StoreOwner, this_process
 
+LONGEST_END_S = 30.0
+"""How long what is to be written after the actor has stopped waits for the end of the process, before it is refused."""
+
 
 @dataclass(frozen=True)
 class SessionSpec:
@@ -90,6 +93,7 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
         limits=spec.settings.limits,
         writer=f"{spec.name} {spec.deployment}",
         on_replaced=_leave,
+        on_late_write=_until_killed,
         prices=spec.settings.prices,
         version=spec.version.id,
         versions=record,
@@ -121,6 +125,11 @@ async def _peers(spec: SessionSpec, wires: Wires) -> Mapping[int, SessionRef]:
             else wires.link(handle, name, settings.restart_timeout_s)
         )
     return found
+
+
+async def _until_killed() -> None:
+    """Wait for the end of this process, which is near when its actor has stopped: senders learn then that the app has ended."""
+    await asyncio.sleep(LONGEST_END_S)
 
 
 def _leave() -> None:

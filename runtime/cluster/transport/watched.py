@@ -1,11 +1,15 @@
-"""Links whose losses are explained: that of an actor whose deployment has ended is no loss of an actor."""
+"""Links whose losses are explained: that of an actor whose deployment has ended is no loss of an actor.
+
+An actor may be the one to tell of it: a Runner that still lives has asked a Session actor which was ended before it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from actors.errors import ActorLostError, ActorRestartsError, RaygroveError
+from actors.errors import ActorLostError, ActorRestartsError, RaygroveError, rebuild
 from actors.interfaces.transport import EarlyReply, Link
+from actors.messages.protocol.any_message import error_in
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.wires import WireOptions, Wires
@@ -29,11 +33,17 @@ class WatchedLink:
     async def send(self, raw: bytes, *, once: bool = False, early: EarlyReply | None = None) -> bytes:
         """Deliver a message and return the reply. Raises what the other link raises, and what explains a loss."""
         try:
-            return await self._link.send(raw, once=once, early=early)
+            reply = await self._link.send(raw, once=once, early=early)
         except ActorRestartsError:
             raise
         except ActorLostError as error:
             raise await self._explain(error) from error
+        failure = error_in(reply)
+        if failure is not None and failure.error == ActorLostError.__name__:
+            lost = rebuild(failure.error, failure.args, failure.traceback)
+            assert isinstance(lost, ActorLostError)
+            raise await self._explain(lost)
+        return reply
 
 
 class WatchedWires(Wires):

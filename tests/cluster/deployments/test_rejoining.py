@@ -64,6 +64,23 @@ def test_a_program_that_has_joined_goes_on_with_the_deployment_that_is_started_n
         joined.close()
 
 
+def test_a_turn_that_comes_while_a_deployment_ends_is_told_so_and_is_begun_by_the_next_one(
+    started: Callable[[str], Runtime], local_ray: str
+) -> None:
+    with started("old"):
+        joined = Runtime.connect(APP, address=local_ray)
+        joined.start()
+        assert author_texts(run_turn(joined, "one")) == [("old", "here I am")]
+        # As in the midst of `stop`: the Session actor has stopped, and no process has ended.
+        joined._client.run(joined._client.engine.session.stop())
+        late = joined.run(user_id="ada", session_id="s1", message="two", invocation_id="e-two")
+    with pytest.raises(DeploymentNotFoundError):
+        late.result()
+    with started("new"):
+        assert author_texts(run_turn(joined, "two", invocation_id="e-two")) == [("new", "here I am")]
+        joined.close()
+
+
 @pytest.mark.full
 def test_the_first_probe_after_the_next_start_finds_the_server_ready(started: Callable[[str], Runtime], local_ray: str) -> None:
     with started("old"):

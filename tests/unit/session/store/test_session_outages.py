@@ -62,6 +62,24 @@ async def test_what_comes_after_the_end_is_refused_and_does_not_open_the_store(
     opened.assert_not_called()
 
 
+async def test_what_comes_after_the_end_may_wait_for_that_of_the_process(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def wait() -> None:
+        await ended.wait()
+
+    session = SessionFixture(tmp_path, on_late_write=wait)
+    await session.open()
+    await session.ref.stop()
+    late = [asyncio.create_task(session.say(session.event("root", "late"))), asyncio.create_task(session.open("e-2", key=OTHER))]
+    await settled()
+    assert not any(each.done() for each in late)
+    ended.set()
+    for each in late:
+        with pytest.raises(ActorLostError, match="it has stopped"):
+            await each
+
+
 async def test_who_reads_after_the_end_is_served_without_the_place_in_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
