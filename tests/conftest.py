@@ -22,6 +22,7 @@ from runtime.frontends.testing.shared_ray import ADDRESS, NICENESS
 from runtime.settings import Settings
 from tests.support.machine.folders import place_of_folders
 from tests.support.machine.made_once import share_certificates, share_commands
+from tests.support.machine.terminal import Tell
 from tests.support.models.model_host import one_model_host
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
@@ -152,6 +153,17 @@ def local_ray() -> Iterator[str]:
     """One Ray for all tests that need one. In a run of one process it is started by the first of them. Its address."""
     yield _start_ray(os.environ.get(ADDRESS))
     ray.shutdown()
+
+
+@pytest.fixture
+def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Writes a line to the terminal, whatever becomes of what the test prints."""
+
+    def write(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}")
+
+    return write
 
 
 @pytest.fixture(params=["local", "ray"])

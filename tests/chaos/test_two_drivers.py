@@ -15,6 +15,7 @@ from tests.chaos.storm_checks import EndedTurn, Findings, check, reference
 from tests.chaos.storm_driver import APP
 from tests.chaos.storm_faults import DriverProcess, Faults
 from tests.chaos.storm_tree import KINDS, Journal, storm_tree
+from tests.support.machine.terminal import Tell
 from tests.support.runtimes import Deploy
 
 NAMES = ("first", "second")
@@ -80,11 +81,9 @@ def test_a_short_storm(local_ray: str, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_a_thousand_turns_are_what_they_would_be_without_faults(
-    local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_thousand_turns_are_what_they_would_be_without_faults(local_ray: str, tmp_path: Path, tell: Tell) -> None:
     found, lines = storm(local_ray, tmp_path, sessions=15, turns=1000, seed=11)
-    with capsys.disabled():
-        print("", *lines, sep="\n")
+    for line in lines:
+        tell(line)
     assert found.wrong == []
     assert found.turns == 1000

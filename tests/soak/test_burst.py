@@ -13,6 +13,7 @@ from tests.benchmarks.burst import burst
 from tests.benchmarks.figures import percentile
 from tests.benchmarks.sessions import DelayedModel
 from tests.support.machine.process_use import MB, sample
+from tests.support.machine.terminal import Tell
 from tests.support.runtimes import Deploy
 
 CONVERSATIONS = 10_000
@@ -38,9 +39,7 @@ async def test_ten_thousand_conversations_that_begin_at_once_all_get_their_answe
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("local_ray")
-async def test_twenty_thousand_in_a_minute_all_get_their_answers_within_two_gigabytes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_twenty_thousand_in_a_minute_all_get_their_answers_within_two_gigabytes(tmp_path: Path, tell: Tell) -> None:
     used_mb: list[float] = []
     async with Deploy("ray", tmp_path)(LlmAgent(name="root", model=DelayedModel(SLOW_S))) as rt:
 
@@ -54,8 +53,7 @@ async def test_twenty_thousand_in_a_minute_all_get_their_answers_within_two_giga
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-    with capsys.disabled():
-        latest_ms = percentile(done.latencies_ms, 99)
-        print(f"\n{len(done.latencies_ms):,} answered, p99 {latest_ms / 1_000:.1f} s, at most {max(used_mb):.0f} MB")
+    latest_ms = percentile(done.latencies_ms, 99)
+    tell(f"{len(done.latencies_ms):,} answered, p99 {latest_ms / 1_000:.1f} s, at most {max(used_mb):.0f} MB")
     assert (len(done.latencies_ms), done.failures) == (MANY, {})
     assert max(used_mb) < MOST_MB

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.machine.terminal import Tell
 from tests.support.releases.busy_app import NAME, code
 from tests.support.releases.busy_deployment import Busy, busy_deployment, processes
 
@@ -34,12 +35,8 @@ def change(busy: Busy, folder: Path, number: int) -> tuple[str, int]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_a_hundred_updates_from_outside_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_updates_from_outside_lose_no_turn(tmp_path: Path, tell: Tell) -> None:
     kinds, chance, took_s = Counter[str](), random.Random(3), list[float]()
-
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}")
 
     with busy_deployment(tmp_path) as busy:
         (first,) = busy.versions()

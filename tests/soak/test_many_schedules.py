@@ -17,6 +17,7 @@ import pytest
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.support.machine.terminal import Tell
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
 
@@ -88,13 +89,12 @@ def test_turns_that_are_due_at_once_all_begin_once_though_the_session_actor_is_k
 @pytest.mark.parametrize("kills", [True, False], ids=["killed", "undisturbed"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_thousand_turns_that_are_due_at_once_all_begin_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, kind: str, kills: bool
+    tmp_path: Path, tell: Tell, request: pytest.FixtureRequest, kind: str, kills: bool
 ) -> None:
     store = {"session_store": request.getfixturevalue("own_server").url} if kind == "postgresql" else {}
     # The server is that of both cases.
     with Deploy("ray", tmp_path)(echo(), app_name=f"due-{kills}", **store) as rt:
         late_s = begun_late_s(rt, MANY, kills=kills)
-    with capsys.disabled():
-        half_s, all_s = late_s[MANY.due // 2], late_s[-1]
-        print(f"\n{kind}: {MANY.due:,} of {MANY.kept:,} schedules: half begun after {half_s:.2f} s, all after {all_s:.2f} s")
+    half_s, all_s = late_s[MANY.due // 2], late_s[-1]
+    tell(f"{kind}: {MANY.due:,} of {MANY.kept:,} schedules: half begun after {half_s:.2f} s, all after {all_s:.2f} s")
     assert late_s[-1] < MOST_S

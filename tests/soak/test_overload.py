@@ -16,6 +16,7 @@ from tests.support.load.overload import Load, RuntimeLoad, by_turns, clients_of,
 from tests.support.load.tally import Tally
 from tests.support.machine.load import is_within
 from tests.support.machine.process_use import MB, sample
+from tests.support.machine.terminal import Tell
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving_process
 
@@ -49,7 +50,7 @@ def _asked(way: str, rt: Runtime, app: str, address: str) -> Iterator[Load]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["local", "ray", "http"])
 async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwards_all_is_as_before(
-    way: str, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: str, local_ray: str, tmp_path: Path, tell: Tell
 ) -> None:
     settings = Settings(max_waiting_turns=WAITING, max_cache_bytes=CACHE_MB * MB)
     usual, much = Tally(), Tally()
@@ -71,10 +72,9 @@ async def test_what_is_taken_is_answered_the_rest_is_refused_at_once_and_afterwa
         whole = await sample(rt, much.answered)
         again, bears_now = await by_turns(BEARS_S, usual, load, spared)
     grown = {name: (use.memory - half.of[name].memory) / MB for name, use in whole.of.items() if name in half.of}
-    with capsys.disabled():
-        print(f"\n{way}: bears {bears:.0f} turns/s; {TIMES} times as many for {SECONDS} s: {much}")
-        print(f"afterwards {again:.0f} turns/s; beside it, one that had no such load, {bears_now:.0f}")
-        print({name: f"{mb:+.1f} MB" for name, mb in grown.items()})
+    tell(f"{way}: bears {bears:.0f} turns/s; {TIMES} times as many for {SECONDS} s: {much}")
+    tell(f"afterwards {again:.0f} turns/s; beside it, one that had no such load, {bears_now:.0f}")
+    tell(f"grown by MB: { {name: round(mb, 1) for name, mb in grown.items()} }")
     assert (usual.errors, usual.refused_ms, much.errors) == ({}, [], {})
     assert sum(_finished(_store(tmp_path, app)) for app in ("overloaded", "spared")) == usual.answered + much.answered
     assert len(much.refused_ms) > much.answered / 2

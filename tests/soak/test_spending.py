@@ -26,6 +26,7 @@ from actors.rules.accounting.turn_usage import Spent, packed, together
 from runtime import Runtime, Settings
 from runtime.models import registry
 from tests.support.machine.killer import CORES, Killer
+from tests.support.machine.terminal import Tell
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import run_turn, stored
 from tests.support.stores.logged_usage import NO_PRICES, fold
@@ -221,12 +222,9 @@ def test_budgets_hold_though_processes_of_each_kind_are_killed(tmp_path: Path) -
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("local_ray")
-def test_no_agent_is_more_than_a_call_above_a_budget_whatever_is_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_agent_is_more_than_a_call_above_a_budget_whatever_is_killed(tmp_path: Path, tell: Tell) -> None:
     killer, left, last = spend(tmp_path, KILLS, kinds=len(SCOPES))
-    with capsys.disabled():
-        killed = {"agents": killer.agents, "runners": killer.runners, "sessions": killer.sessions}
-        print(f"\nrounds {FIRST} to {last}: killed {killed}; calls left at least: {left}")
+    killed = {"agents": killer.agents, "runners": killer.runners, "sessions": killer.sessions}
+    tell(f"rounds {FIRST} to {last}: killed {killed}; calls left at least: {left}")
     # Some turns end by losses, before they reach their limit.
     assert any(unused <= 0 for unused in left.values())

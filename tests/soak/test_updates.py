@@ -15,6 +15,7 @@ import pytest
 from actors import CallbackContext, LlmAgent
 from actors.testing import PatternModel
 from runtime import Runtime
+from tests.support.machine.terminal import Tell
 from tests.support.runtimes import Deploy
 
 RATE, SESSIONS = 50, 400
@@ -104,13 +105,12 @@ def test_updates_lose_no_turn_though_an_actor_is_killed(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("kills", [False, True], ids=["undisturbed", "killed"])
-def test_a_hundred_updates_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], kills: bool) -> None:
+def test_a_hundred_updates_lose_no_turn(tmp_path: Path, tell: Tell, kills: bool) -> None:
     began_s = time.monotonic()
     turns, took_s = play_on("ray", tmp_path, times=100, rate=RATE, every_s=0.3, kills=kills)
-    with capsys.disabled():
-        whole_s = time.monotonic() - began_s
-        took = sorted(took_s)
-        print(f"\n100 updates in {whole_s:.0f} s, {turns:,} turns: an update took {took[50]:.2f} s, at most {took[-1]:.2f} s")
+    whole_s = time.monotonic() - began_s
+    took = sorted(took_s)
+    tell(f"100 updates in {whole_s:.0f} s, {turns:,} turns: an update took {took[50]:.2f} s, at most {took[-1]:.2f} s")
     assert turns > 1_000
 
 
@@ -134,9 +134,7 @@ def large(changed: str = "") -> LlmAgent:
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_one_agent_of_ten_thousand_is_updated_within_a_second(
-    engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_agent_of_ten_thousand_is_updated_within_a_second(engine: str, tmp_path: Path, tell: Tell) -> None:
     with Deploy(engine, tmp_path)(large()) as rt:
         rt.run(user_id="ada", session_id="s1", message="hi").result()
         took_s = []
@@ -148,6 +146,5 @@ def test_one_agent_of_ten_thousand_is_updated_within_a_second(
             took_s.append(time.process_time() - busy_s if engine == "local" else time.monotonic() - began_s)
             assert (report.difference.changed, report.difference.touched) == (["a7_7"], [])
         assert rt.run(user_id="ada", session_id="s2", message="hi").result().text == "ok"
-    with capsys.disabled():
-        print(f"\none agent of {AGENTS:,} on {engine}: updated in {min(took_s):.2f} s, at most {max(took_s):.2f} s")
+    tell(f"one agent of {AGENTS:,} on {engine}: updated in {min(took_s):.2f} s, at most {max(took_s):.2f} s")
     assert min(took_s) < MOST_S

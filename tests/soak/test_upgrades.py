@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.machine.terminal import Tell
 from tests.support.programs.other_release import PREVIOUS
 from tests.support.releases.busy_app import NAME, code
 from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment
@@ -42,7 +43,7 @@ def test_a_drain_an_update_and_an_upgrade_lose_no_turn(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_ten_upgrades_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_upgrades_lose_no_turn(tmp_path: Path, tell: Tell) -> None:
     trees, away_s, left = dict[str, int](), list[float](), 0
     with busy_deployment(tmp_path) as busy:
         for number in range(1, TIMES + 1):
@@ -54,17 +55,13 @@ def test_ten_upgrades_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture
             assert report["releaseBefore"] != report["releaseAfter"]
             time.sleep(BETWEEN_S)
 
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}")
-
     tell(f"{TIMES} upgrades: {left} turns went on in the next one; away for {min(away_s):.1f} to {max(away_s):.1f} s")
     busy.check(trees, tell)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, tell: Tell) -> None:
     with busy_deployment(tmp_path, older=PREVIOUS) as busy:
         (first,) = (str(version["id"]) for version in busy.versions())
         trees, refusals = {first: 0}, 0
@@ -83,10 +80,6 @@ def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: py
         trees[report["versionAfter"]] = 3
         time.sleep(5 * BETWEEN_S)
 
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}")
-
     kept = f"kept trees {sorted(trees[each] for each in report['kept'])}"
     went = f"{report.get('left', 0)} turns went on; {kept}; away for {report['awayS']:.1f} s"
     tell(f"from {report['releaseBefore']}, after {refusals} refusals: {went}")
@@ -95,7 +88,7 @@ def test_an_upgrade_of_a_release_before_loses_no_turn(tmp_path: Path, capsys: py
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_ten_drains_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_drains_lose_no_turn(tmp_path: Path, tell: Tell) -> None:
     codes = Counter[int]()
     with busy_deployment(tmp_path) as busy:
         (version,) = busy.versions()
@@ -103,10 +96,6 @@ def test_ten_drains_lose_no_turn(tmp_path: Path, capsys: pytest.CaptureFixture[s
             codes[busy.releases[0].code("stop", NAME, "--drain", "--within", WITHIN)] += 1
             busy.releases[0].run("start", busy.path, "--resume")
             time.sleep(BETWEEN_S)
-
-    def tell(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}")
 
     tell(f"{TIMES} drains: exit codes {dict(codes)}")
     busy.check({version["id"]: 0}, tell)
