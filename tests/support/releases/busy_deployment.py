@@ -29,6 +29,14 @@ SHOWN = 20
 BETWEEN_S = 2.0
 
 
+@contextmanager
+def recovering() -> Iterator[None]:
+    """Waits after the block for as long as it has lasted: what has waited while the deployment was away is worked off then."""
+    began_s = time.monotonic()
+    yield
+    time.sleep(max(BETWEEN_S, time.monotonic() - began_s))
+
+
 class Load:
     """Programs that have turns run."""
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 KINDS = ("go", "go", "go", "go", "loop", "graph", "go", "stream", "pause", "left", "go", "still", "loop", "graph", "go", "stream")
 """One after the other; each 25th turn is a slow one."""
 
-SLOW_EVERY, AT_ONCE, TURNS_OF_SESSION, AGAIN_S, MOST_PAUSED_S = 25, 64, 4, 0.5, 8.0
+SLOW_EVERY, AT_ONCE, TURNS_OF_SESSION, AGAIN_S, LATEST_AGAIN_S, MOST_PAUSED_S = 25, 64, 4, 0.5, 4.0, 8.0
 USER, SCHEDULES = "ada", 4
 
 
@@ -126,17 +126,19 @@ class Load:
         return turn, (kind, said)
 
     async def sure(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What a request gives, which is sent again when it is refused with a time."""
+        """What a request gives, which is sent again when it is refused with a time, and later each time."""
+        pause_s = AGAIN_S
         while True:
             try:
                 return await ask()
             except RefusedError as error:
                 refusal, again_s = error.args
                 self.refusals[refusal] += 1
-                await asyncio.sleep(again_s)
+                await asyncio.sleep(max(again_s, pause_s))
             except self._cut as error:
                 self.refusals[type(error).__name__] += 1
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LATEST_AGAIN_S)
 
 
 class JoinedTurns:
