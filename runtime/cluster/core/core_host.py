@@ -6,11 +6,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 
 import ray
 
 from actors.actor import Actor
+from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
@@ -121,6 +123,9 @@ class CoreHost(PlanHost):
     async def _stand_by(self) -> None:
         """Wait for the loss of the process that leads, and take its place."""
         assert self._plan is not None
+        with suppress(ClusterError):
+            # Senders would wait for it. They hear why it cannot.
+            await self.endpoint()
         self._standby = Standby(self._plan, self._wires, self._prepare)
         self._term = await self._standby.until_it_leads()
         self._standby = None

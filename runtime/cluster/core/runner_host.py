@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Awaitable
 from itertools import count
 from typing import cast
 
@@ -35,7 +36,7 @@ READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
 
 TURNS_FIRST_S = 1.0
-"""How long a process that takes the place of a lost one reads nothing else, while it has turns go on. A store may be away."""
+"""How long a process that takes the place of a lost one does nothing else than to have turns go on, and then to run them."""
 
 
 class RunnerHost(CoreHost):
@@ -101,23 +102,19 @@ class RunnerHost(CoreHost):
         self._is_leading.set()
         recovering = asyncio.create_task(self._recover_here())
         try:
-            # The turns that go on come first: to read what follows takes this process and others time that they wait for.
+            # The turns that go on come first: all that follows takes this process and others time that they wait for.
             await asyncio.wait((recovering,), timeout=TURNS_FIRST_S)
-            await self._read_what_is_kept()
+            await _surely(self._use_versions())
+            await asyncio.sleep(TURNS_FIRST_S)
+            self._directory.start_spares()
+            await _surely(asyncio.to_thread(self.plans.copy_from_peers))
             await recovering
         finally:
             recovering.cancel()
 
-    async def _read_what_is_kept(self) -> None:
-        async def use_versions() -> None:
-            # This process has read a record of versions when it was started, and was told of none since.
-            await self._actor.receive(encode(UseVersions(record=await self._trees.newest_record())))
-
-        reading = (asyncio.to_thread(self.plans.copy_from_peers), use_versions())
-        for error in await asyncio.gather(*reading, return_exceptions=True):
-            if isinstance(error, BaseException):
-                # Flows and versions are looked for again when a turn needs one that is not here.
-                logger.warning("the Runner that takes the place of a lost one could not read all that is kept", exc_info=error)
+    async def _use_versions(self) -> None:
+        # This process has read a record of versions when it was started, and was told of none since.
+        await self._actor.receive(encode(UseVersions(record=await self._trees.newest_record())))
 
     async def _prepare(self) -> list[int]:
         self._directory.start_spares(READY)
@@ -133,7 +130,6 @@ class RunnerHost(CoreHost):
                 break
             # The store is away, or a Session actor. A turn that no driver follows would wait for ever.
             await asyncio.sleep(RECOVERY.after_attempts(attempt))
-        self._directory.start_spares()
 
     def _recover(self, actor: Handle) -> None:
         # The agents of the turns that go on need processes, which take longer to start than it takes to find the turns.
@@ -153,6 +149,14 @@ class RunnerHost(CoreHost):
                 time.sleep(pause_s)
         actor.start_spares.remote()
         self.plans.copy_from_peers()
+
+
+async def _surely(reading: Awaitable[None]) -> None:
+    try:
+        await reading
+    except Exception:
+        # Flows and versions are looked for again when a turn needs one that is not here.
+        logger.warning("the Runner that takes the place of a lost one could not read all that is kept", exc_info=True)
 
 
 def _use_threads() -> None:

@@ -18,6 +18,7 @@ from actors.messages.protocol.base import Statistics
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.settings import Settings
+from tests.support.machine.listening import ports_of
 from tests.support.machine.processes import is_running, kill, stop
 from tests.support.models.greeter import GREETING, Greeter
 from tests.support.models.waiting_model import GatedModel
@@ -87,6 +88,11 @@ def test_the_process_that_the_standby_has_for_agents_has_loaded_their_code(desk:
     _, for_agents = desk.with_standby().standby_pids
     assert isinstance(desk.model, Greeter)
     assert for_agents in desk.model.loaded_by()
+
+
+def test_a_process_that_stands_by_listens_already(desk: Desk) -> None:
+    leads = desk.with_standby()
+    assert len(ports_of([leads.standby_pids[0]])) == len(ports_of([leads.pid]))
 
 
 def test_a_killed_standby_disturbs_no_turn_and_another_one_stands_by(desk: Desk) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +14,11 @@ from ray.exceptions import ActorUnavailableError
 
 from actors.errors import StoreUnavailableError
 from actors.messages.codec import encode
+from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
+from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import Ack, ErrorReply
-from runtime.cluster.core.runner_host import RunnerHost
+from runtime.cluster.core.runner_host import TURNS_FIRST_S, RunnerHost
+from tests.support.virtual_time import run_in_virtual_time
 
 
 class Calls:
@@ -43,6 +48,42 @@ def host(monkeypatch: pytest.MonkeyPatch, copied: list[bool]) -> RunnerHost:
     host = RunnerHost.__new__(RunnerHost)
     monkeypatch.setattr(host, "plans", SimpleNamespace(copy_from_peers=lambda: copied.append(True)), raising=False)
     return host
+
+
+def test_one_that_takes_a_place_starts_no_processes_until_the_turns_that_go_on_have_theirs(
+    monkeypatch: pytest.MonkeyPatch, host: RunnerHost, copied: list[bool]
+) -> None:
+    done: list[tuple[str, float]] = []
+
+    def note(what: str) -> None:
+        done.append((what, asyncio.get_running_loop().time()))
+
+    async def receive(raw: bytes) -> bytes:
+        note(type(decode_message(raw)).__name__)
+        return encode(Ack())
+
+    async def newest_record() -> VersionRecord:
+        return NO_VERSIONS
+
+    async def at_once(function: Callable[[], object]) -> None:
+        function()
+
+    # No time goes by while a thread works.
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    parts = {
+        "_actor": SimpleNamespace(receive=receive),
+        "_directory": SimpleNamespace(start_spares=lambda: note("spares")),
+        "_is_leading": asyncio.Event(),
+        "_term": 3,
+        "_trees": SimpleNamespace(newest_record=newest_record),
+        "_warm_spares": SimpleNamespace(end=lambda: None),
+    }
+    for name, part in parts.items():
+        monkeypatch.setattr(host, name, part, raising=False)
+    _, took_s = run_in_virtual_time(host._take_place())
+    assert done == [("RecoverTurns", 0.0), ("UseVersions", 0.0), ("spares", TURNS_FIRST_S)]
+    assert took_s == pytest.approx(TURNS_FIRST_S)
+    assert copied
 
 
 def test_it_asks_for_its_turns_until_any_of_its_messages_has_a_reply(
