@@ -19,7 +19,7 @@ from tests.support.releases.busy_deployment import BETWEEN_S, busy_deployment, r
 
 TIMES, WITHIN = int(os.environ.get("SOAK_TIMES", "10")), "1s"
 
-FEW = 20
+FEW = 8
 """Turns a second of the test that does everything once."""
 
 

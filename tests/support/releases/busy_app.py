@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.app_folders import write
+from tests.support.releases.turns_program import EVERY_S
 
 NAME = "busy"
 
@@ -102,7 +103,7 @@ def faults(told: dict[str, Any], trees: dict[str, int]) -> Iterator[str]:
         if said != {"still": "same", "left": ""}.get(kind, tree):
             yield f"{turn} ({kind}) of {tree} was heard to say {said!r}"
     for schedule, due in told["due"].items():
-        if missing := set(range(min(due), max(due) + 1)) - set(due):
+        if missing := set(range(min(due), max(due) + 1, EVERY_S)) - set(due):
             yield f"{schedule} made no turn at {sorted(missing)}"
         if doubled := [each for each, count in Counter(due).items() if count > 1]:
             yield f"{schedule} made turns twice at {doubled}"

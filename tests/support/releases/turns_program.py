@@ -34,6 +34,9 @@ KINDS = ("go", "go", "go", "go", "loop", "graph", "go", "stream", "pause", "left
 SLOW_EVERY, AT_ONCE, TURNS_OF_SESSION, AGAIN_S, LATEST_AGAIN_S, MOST_PAUSED_S = 25, 64, 4, 0.5, 4.0, 8.0
 USER, SCHEDULES = "ada", 4
 
+EVERY_S = 5
+"""Of each schedule. One that is more than 100 times behind leaves some out, as after 100 s at a turn a second."""
+
 
 class RefusedError(Exception):
     """A request was refused with the time to ask again: the error's name, and seconds."""
@@ -269,7 +272,7 @@ async def joined(app: str, rate: float) -> dict[str, object]:
     async with Runtime.connect(app) as rt:
         load = Load(JoinedTurns(rt), "joined")
         for number in range(SCHEDULES):
-            await rt.aio.schedules.create(f"due{number}", user_id=USER, message="go", every=1, missed="all")
+            await rt.aio.schedules.create(f"due{number}", user_id=USER, message="go", every=EVERY_S, missed="all")
         asked = await load.run(rate)
         for number in range(SCHEDULES):
             await load.sure(partial(_paused, rt, f"due{number}"))
