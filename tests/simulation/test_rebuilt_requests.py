@@ -40,7 +40,7 @@ def rebuilt(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[RecordedCall]]:
     return found
 
 
-@pytest.mark.parametrize("enough", [30, pytest.param(150, marks=pytest.mark.full)])
+@pytest.mark.parametrize("enough", [30, pytest.param(80, marks=pytest.mark.full)])
 def test_what_is_rebuilt_after_losses_is_what_models_were_given(
     enough: int, went_out: Counter[bytes], rebuilt: dict[str, list[RecordedCall]]
 ) -> None:

@@ -140,7 +140,7 @@ def lose_all(rt: Runtime, engine: LossyEngine) -> None:
     rt._client.run(engine.lose("agents", "runner", "session"))
 
 
-@pytest.mark.parametrize("enough", [30, pytest.param(300, marks=[pytest.mark.full, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("enough", [30, pytest.param(120, marks=[pytest.mark.full, pytest.mark.timeout(600)])])
 def test_what_is_rebuilt_equals_what_was_recorded_over_updates_and_losses(enough: int) -> None:
     chance = random.Random(5)
     tally = Counter[str]()

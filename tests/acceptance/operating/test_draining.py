@@ -178,7 +178,7 @@ def let_through(rt: Runtime, gate: Gate) -> bool:
     return rt.turns.counts().running == 0
 
 
-@pytest.mark.parametrize("drains", [3, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("drains", [3, pytest.param(10, marks=pytest.mark.full)])
 def test_programs_that_ask_again_lose_no_turn_through_many_drains(local: Deploy, drains: int) -> None:
     """A map asks for turns without pause, while one deployment after the other is drained. Each input is answered once."""
     calls: Counter[str] = Counter()
