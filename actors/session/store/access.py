@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from actors.errors import ActorLostError, StoreError, StoreInUseError, WriterReplacedError
 from actors.interfaces.records import Write
@@ -93,8 +93,7 @@ class StoreAccess:
 
     async def write(self, function: Callable[..., T], *args: Any) -> T:
         """Call a method of the store that changes what is stored, in the store's thread. It may run twice. Raises StoreError."""
-        if not self._claimed.takes_place:
-            await self._refuse()
+        await self._check_place()
         try:
             return await self._thread.call(function, *args, writing=True)
         except WriterReplacedError:
@@ -141,8 +140,10 @@ class StoreAccess:
         await asyncio.shield(self._first_use)
         self.on_first_use = None
 
-    async def _refuse(self) -> NoReturn:
+    async def _check_place(self) -> None:
         """Refuse to write what comes when the place was left. Raises ActorLostError."""
+        if self._claimed.takes_place:
+            return
         if self._on_late_write is not None:
             await self._on_late_write()
         raise ActorLostError("the Session actor", "it has stopped")
@@ -159,8 +160,7 @@ class StoreAccess:
             raise WriterReplacedError(self._claimed.writer) from error
 
     async def _commit(self, writes: Sequence[Write]) -> None:
-        if not self._claimed.takes_place:
-            await self._refuse()
+        await self._check_place()
         began_s = self._clock()
         try:
             await self._thread.call(Transaction(self.store, writes), writing=True)
