@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -57,10 +57,14 @@ def plans_of(tree: AgentTree) -> dict[str, FlowPlan]:
 
 def check_models(tree: AgentTree) -> None:
     """Check that every LLM agent's model is known. Raises UnknownModelError, DefinitionError."""
-    for agent, model in _distinct_models(tree):
+    for agent, model in distinct_models(tree):
         resolve(agent, model)
     if tree.summary_model:
         resolve(tree.root.name, tree.summary_model)
+
+
+DistinctModels = Collection[tuple[str, str | Model]]
+"""Models, each once, and the first agent that has it."""
 
 
 class ModelCheck(NamedTuple):
@@ -75,24 +79,29 @@ class ModelCheck(NamedTuple):
     lacks: Check
 
 
-def model_checks(tree: AgentTree) -> dict[str, ModelCheck]:
-    """The checks of models, by agent; those of agents with the same model are one object. Not all models have one."""
+def model_checks(tree: AgentTree, distinct: DistinctModels) -> dict[str, ModelCheck]:
+    """The checks of models, by agent; those of agents with the same model are one object. Not all models have one.
+
+    Args:
+        distinct: the tree's.
+    """
     found = {
-        _identity(model): ModelCheck(name_of(model), lacks)
-        for _, model in _distinct_models(tree)
-        if (lacks := check_of(model)) is not None
+        _identity(model): ModelCheck(name_of(model), lacks) for _, model in distinct if (lacks := check_of(model)) is not None
     }
     if not found:
         return {}
     return {agent: check for agent, model in tree.models.items() if (check := found.get(_identity(model))) is not None}
 
 
-def slow_imports(tree: AgentTree) -> tuple[str, ...]:
+def slow_imports(tree: AgentTree, distinct: DistinctModels) -> tuple[str, ...]:
     """Modules to preload because they are slow to import: the SDK that most agents have whose models load one.
 
     Any agent may live in any process, so each further SDK would cost memory in all of them.
+
+    Args:
+        distinct: the models of the tree.
     """
-    by_model = {_identity(model): loads for _, model in _distinct_models(tree) if (loads := sdks(model))}
+    by_model = {_identity(model): loads for _, model in distinct if (loads := sdks(model))}
     if not by_model:
         return ()
     used = Counter(modules for model in tree.models.values() if (modules := by_model.get(_identity(model))))
@@ -103,12 +112,13 @@ def _identity(model: str | Model) -> object:
     return model if isinstance(model, str) else id(model)
 
 
-def _distinct_models(tree: AgentTree) -> Iterable[tuple[str, str | Model]]:
-    """Every model once, with the first agent that has it: most agents of a large tree share one."""
+def distinct_models(tree: AgentTree) -> DistinctModels:
+    """Every model of a tree once, with the first agent that has it: most agents of a large tree share one."""
     found: dict[object, tuple[str, str | Model]] = {}
-    for agent, model in tree.models.items():
-        if (key := _identity(model)) not in found:
-            found[key] = agent, model
+    for each in tree.models.items():
+        model = each[1]
+        if (key := model if isinstance(model, str) else id(model)) not in found:
+            found[key] = each
     return found.values()
 
 

@@ -18,7 +18,7 @@ from actors.messages.session import SessionKey
 from actors.refs.shielded import shielded
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of, serves_any
 from actors.runner.environment import RunnerTree
-from runtime.engine.deployment import model_checks, obstacles
+from runtime.engine.deployment import distinct_models, model_checks, obstacles
 from runtime.engine.local_versions import LocalVersions
 
 
@@ -60,7 +60,7 @@ class LocalDirectory:
         self._links: dict[Replica, LocalLink] = {}
         self._activations: Counter[Replica] = Counter()
         self._stopping: set[asyncio.Task[bytes]] = set()
-        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree))
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A link to the agent's actor that serves a session, which is activated if need be."""
@@ -157,7 +157,7 @@ class _OfVersion:
         self._directory = directory
         self._tree = tree
         self._marks = marks
-        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree))
+        self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
 
     async def link(self, agent: str, key: SessionKey) -> Link:
         """A link to the agent's actor that serves a session: see Directory."""

@@ -51,11 +51,13 @@ class Fingerprints:
         self._lists: dict[tuple[int, ...], bytes] = {}
         self._alike: dict[Hashable, bytes] = {}
 
-    def of(self, value: object) -> bytes:
+    def of(self, value: object) -> bytes | str:
         """The fingerprint of a value; that of a text is the text."""
+        if type(value) is str:
+            return value
         if isinstance(value, str):
-            # Its first letter tells it from a fingerprint.
-            return b"s" + value.encode("utf-8", "surrogatepass")
+            # As it is, without calling what its class makes of it.
+            return str.__str__(value)
         if (kept := self._kept.get(id(value))) is not None:
             return kept[1]
         if value.__class__ is dict and not value:
@@ -77,18 +79,23 @@ class Fingerprints:
         self._kept[id(value)] = (value, made)
         return made
 
-    def _class_of(self, value: object) -> Mapping[type, bytes]:
+    def _class_of(self, value: object) -> Mapping[type, bytes | str]:
         """The class of an object that counts by its attributes, with its fingerprint: a hundred thousand models share one."""
         kind: Any = type(value)
         return {kind: self.of(kind)} if is_plain(kind) and kind is value.__class__ else {}
 
 
-def combined(parts: Sequence[bytes]) -> bytes:
+def combined(parts: Sequence[bytes | str]) -> bytes:
     """The fingerprint of several in their order."""
-    return blake2b(_encode(parts), digest_size=PRINT_BYTES).digest()
+    try:
+        encoded = _encode(parts)
+    except UnicodeEncodeError:
+        # A text with half characters.
+        encoded = _encode([each.encode("utf-16", "surrogatepass") if isinstance(each, str) else each for each in parts])
+    return blake2b(encoded, digest_size=PRINT_BYTES).digest()
 
 
-def _hashed(*parts: bytes) -> bytes:
+def _hashed(*parts: bytes | str) -> bytes:
     return combined(parts)
 
 
@@ -103,7 +110,7 @@ class _Walk:
         around: the walk that has come to a set, for one of its members. It knows what it is in, so that no walk goes in circles.
     """
 
-    def __init__(self, known: Mapping[type, bytes], around: _Walk | None = None) -> None:
+    def __init__(self, known: Mapping[type, bytes | str], around: _Walk | None = None) -> None:
         self._known = known
         self._met: dict[int, int] = dict(around._met) if around is not None else {}
         self._alive: list[object] = []
@@ -243,7 +250,7 @@ class _Walk:
         self._depth -= ATTRIBUTE_DEPTH
         return combined(parts)
 
-    def _of_kind(self, kind: type) -> bytes:
+    def _of_kind(self, kind: type) -> bytes | str:
         known = self._known.get(kind)
         return self.of(kind) if known is None else known
 

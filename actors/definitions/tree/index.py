@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Never
 
@@ -29,6 +29,7 @@ class AgentIndex:
         tool_agents: for every agent that has others as tools: those, in order.
         asked_by: for every agent beside the tree that is a tool: the first agent that has it.
         searchers: LLM agents that bring along a tool called `find_agents`.
+        children: of every agent that has others below it: those, in order.
 
     Raises:
         AgentTreeError: a name is given twice, or an agent has two parents; the message names the agent.
@@ -41,7 +42,8 @@ class AgentIndex:
         self.tool_agents: dict[str, list[BaseAgent]] = {}
         self.asked_by: dict[str, str] = {}
         self.searchers: list[str] = []
-        for agent, parent in _walk(root):
+        self.children: dict[str, Sequence[BaseAgent]] = {}
+        for agent, parent in self._walk(root):
             self._add(agent, parent)
         self._add_tool_agents()
         # For flows that are run without being part of the tree. No agent of a user can have its name.
@@ -59,7 +61,7 @@ class AgentIndex:
                     continue
                 if asked.name in self.asked_by and self.agents[asked.name] is asked:
                     continue
-                for agent, parent in _walk(asked):
+                for agent, parent in self._walk(asked):
                     self._add(agent, parent, asked_by=owner.name)
                     owners.append(agent)
                 self.asked_by[asked.name] = owner.name
@@ -69,10 +71,11 @@ class AgentIndex:
         if name in self.agents:
             self._refuse(agent, parent, asked_by)
         self._put(agent, name, parent)
+        is_llm = isinstance(agent, LlmAgent)
         for tool in getattr(agent, "tools", ()):
             if _asks_agent(tool.__class__):
                 self.tool_agents.setdefault(name, []).append(tool.agent)
-            if isinstance(agent, LlmAgent) and tool.name == FIND_TOOL:
+            if is_llm and tool.name == FIND_TOOL:
                 self.searchers.append(name)
 
     def _refuse(self, agent: BaseAgent, parent: str | None, asked_by: str) -> Never:
@@ -93,6 +96,17 @@ class AgentIndex:
         self.parents[name] = parent
         self.tops[name] = self.tops[parent] if parent is not None else agent
 
+    def _walk(self, root: BaseAgent) -> Iterator[tuple[BaseAgent, str | None]]:
+        """Every agent with the name of its parent, parents first. In a cycle the caller raises at the first repeated name, so
+        the walk ends."""
+        waiting: list[tuple[BaseAgent, str | None]] = [(root, None)]
+        for agent, parent in waiting:
+            yield agent, parent
+            if children := agent.children:
+                name = agent.name
+                self.children[name] = children
+                waiting += [(child, name) for child in children]
+
 
 @lru_cache(1_024)
 def _asks_agent(kind: type) -> bool:
@@ -105,14 +119,3 @@ def _place(parent: str | None, asked_by: str) -> str:
     if parent is not None:
         return f"a child of {parent!r}"
     return f"a tool of {asked_by!r}" if asked_by else "the root"
-
-
-def _walk(root: BaseAgent) -> Iterator[tuple[BaseAgent, str | None]]:
-    """Every agent with the name of its parent, parents first. In a cycle the caller raises at the first repeated name, so the
-    walk ends."""
-    waiting: list[tuple[BaseAgent, str | None]] = [(root, None)]
-    for agent, parent in waiting:
-        yield agent, parent
-        if children := agent.children:
-            name = agent.name
-            waiting += [(child, name) for child in children]

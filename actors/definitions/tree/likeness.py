@@ -33,17 +33,16 @@ def likeness(value: object) -> Hashable | None:
     if not _counts_by_attributes(kind) or value.__class__ is not kind:
         return None
     attributes = vars(value)
-    # Nothing deeper: marshal takes arrays of any kind for bytes.
-    if all(map(_is_flat, attributes.values())):
-        return kind, marshal.dumps(attributes, _VERSION)
-    return None
+    for each in attributes.values():
+        # Nothing deeper: marshal takes arrays of any kind for bytes.
+        if type(each) not in _VALUES and not _is_flat(each):
+            return None
+    return kind, marshal.dumps(attributes, _VERSION)
 
 
 def _is_flat(value: object) -> bool:
-    """True for a simple value, and for a list or a dictionary of such."""
+    """True for a list or a dictionary of simple values."""
     kind = type(value)
-    if kind in _VALUES:
-        return True
     if isinstance(value, tuple):
         return kind is tuple and _VALUES.issuperset(map(type, value))
     # What else refers to it may go on sharing it where the object travels to.
@@ -58,8 +57,14 @@ def _references(value: object) -> int:
     return getrefcount(value)
 
 
-_ALONE: int = next(map(_references, {"": [0]}.values()))
-"""References to a value of a dictionary that nothing else has, as they are counted in a function that it is mapped with."""
+def _of_one_that_is_alone() -> int:
+    kept = {"": list[int]()}
+    (each,) = kept.values()
+    return _references(each)
+
+
+_ALONE = _of_one_that_is_alone()
+"""References to a value of a dictionary that nothing else has, as a function counts them that is given it out of a loop."""
 
 
 @lru_cache(1_024)

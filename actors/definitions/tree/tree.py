@@ -131,8 +131,8 @@ class AgentTree:
 
     def _node(self, agent: BaseAgent) -> AgentNode:
         """The place of an agent in the tree. Fields that its kind never has are left as they are: agents are many."""
-        index, name, children = self._index, agent.name, agent.children
-        parent, asked = index.parents[name], index.tool_agents.get(name)
+        index, name = self._index, agent.name
+        parent, children, asked = index.parents[name], index.children.get(name), index.tool_agents.get(name)
         below = tuple([child.name for child in children]) if children else ()
         tool_agents = tuple([each.name for each in asked]) if asked is not None else ()
         is_resumable = self.is_resumable and agent is self.root
@@ -179,9 +179,10 @@ class AgentTree:
     @cached_property
     def version(self) -> TreeVersion:
         """The fingerprints that tell this tree from others. Raises DefinitionError when an LLM agent has no model."""
-        models = self.models
+        models, index = self.models, self._index
         agents = (Defined(self.whole(each), models.get(each.name, ""), self.global_instruction(each.name)) for each in self)
-        return version_of(self.topology, agents, self.plugins, self.recording, self.limits)
+        families = ((index.agents[name], children) for name, children in index.children.items())
+        return version_of(self.topology, agents, families, self.plugins, self.recording, self.limits)
 
     def spec(self, name: str) -> AgentSpec:
         """All that the actor of that agent is given."""

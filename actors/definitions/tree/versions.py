@@ -23,7 +23,7 @@ from actors.messages.operating.versions import TreeVersion
 from actors.messages.topology import LLM, AgentNode, Topology
 
 _NO_MENU = combined(())
-_NO_NAMES = b"\0"
+_NO_NAMES = "\0"
 
 ID_LETTERS = 8
 """Of a version's name: two of a million differ but once in four thousand times, and a deployment has a few."""
@@ -38,51 +38,72 @@ class Defined(NamedTuple):
 
 
 def version_of(
-    topology: Topology, agents: Iterable[Defined], plugins: Sequence[Plugin], recording: Recording, limits: Limits
+    topology: Topology,
+    agents: Iterable[Defined],
+    families: Iterable[tuple[BaseAgent, Sequence[BaseAgent]]],
+    plugins: Sequence[Plugin],
+    recording: Recording,
+    limits: Limits,
 ) -> TreeVersion:
     """The version of a tree: one name stands for equal requests to models, also after a deployment was started again.
 
     Args:
         agents: in the order of the topology's nodes.
+        families: the agents that have others below them, each with those.
         limits: how many transfer targets a model gets by name counts, too.
     """
-    prints, nodes = Fingerprints(), list(topology.nodes)
+    prints = Fingerprints()
     shared = combined([prints.of(plugins), prints.of(recording.mask)])
-    faces = {node.name: combined([node.name.encode(), node.description.encode("utf-8", "surrogatepass")]) for node in nodes}
-    menus = {node.name: combined([faces[child] for child in node.children]) for node in nodes if node.children}
+    menus = {agent.name: _Menu.of(agent, children) for agent, children in families}
     definitions: list[bytes] = []
     actors: list[bytes] = []
-    for node, defined in zip(nodes, agents, strict=True):
+    for node, defined in zip(topology.nodes, agents, strict=True):
         definitions.append(own := _of_definition(prints, defined, node))
-        actors.append(combined([own, shared, prints.of(defined.global_instruction), *_neighbours(node, faces, menus)]))
+        actors.append(combined([own, shared, prints.of(defined.global_instruction), *_neighbours(node, menus)]))
     # Another release may ask models in another way.
-    around = [this_version().encode(), str(limits.max_listed_targets).encode()]
+    around = [this_version(), str(limits.max_listed_targets)]
     name, is_masked = combined([*actors, *around]).hex()[:ID_LETTERS], recording.mask is not None
     return TreeVersion(name, topology, b"".join(definitions), b"".join(actors), len(plugins), is_masked)
+
+
+class _Menu(NamedTuple):
+    """The fingerprints of the name and description of an agent with others below it, and of theirs."""
+
+    face: bytes
+    below: bytes
+
+    @classmethod
+    def of(cls, agent: BaseAgent, children: Iterable[BaseAgent]) -> _Menu:
+        """That of an agent and those right below it."""
+        told = [text for child in children for text in (child.name, child.description)]
+        return cls(combined([agent.name, agent.description]), combined(told))
 
 
 def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> bytes:
     """The fingerprint of an agent without the agents below it."""
     agent = defined.agent
-    values, parts = agent.__dict__, [prints.of(type(agent)), (node.parent or "").encode(), prints.of(defined.model)]
-    for name, value, default in _fields(type(agent)).changed(values):
+    kind, values = type(agent), agent.__dict__
+    fields, parts = _fields(kind), [prints.of(kind), node.parent or "", prints.of(defined.model)]
+    for name in fields.changed(values):
+        value, default = values[name], fields.models.get(name)
         # Ten thousand agents have ten thousand copies of some defaults: pydantic copies models.
         if default is None or type(value) is not type(default) or value.__dict__ != default.__dict__:
-            parts += (name, prints.of(value))
+            parts += (name, value if type(value) is str else prints.of(value))
     for more in (agent.__pydantic_extra__, agent.__pydantic_private__):
         if more:
             parts.append(prints.of(more))
     return combined(parts)
 
 
-def _neighbours(node: AgentNode, faces: dict[str, bytes], menus: dict[str, bytes]) -> list[bytes]:
+def _neighbours(node: AgentNode, menus: Mapping[str, _Menu]) -> list[bytes | str]:
     """The part of others that an actor is given: names of those that it runs, descriptions of those that it may choose."""
     runs = node.children or node.tool_agents
-    names = "\0".join((*node.children, "", *node.tool_agents, "", *node.delegates)).encode() if runs else _NO_NAMES
+    names = "\0".join((*node.children, "", *node.tool_agents, "", *node.delegates)) if runs else _NO_NAMES
     if node.kind != LLM:
         return [names]
-    menu, parent = menus.get(node.name, _NO_MENU), node.parent
-    return [names, menu] if parent is None else [names, menu, faces[parent], menus[parent]]
+    own, parent = menus.get(node.name), node.parent
+    menu = own.below if own is not None else _NO_MENU
+    return [names, menu] if parent is None else [names, menu, *menus[parent]]
 
 
 class _Fields:
@@ -91,18 +112,15 @@ class _Fields:
     def __init__(self, kind: type[BaseAgent]) -> None:
         left_out = {"name", "sub_agents"} | ({"model"} if issubclass(kind, LlmAgent) else set())
         found = {name: field.default for name, field in kind.model_fields.items() if name not in left_out}
-        self._defaults = [None if default is PydanticUndefined else default for default in found.values()]
-        self._names = [name.encode() for name in found]
-        self._models = [default if isinstance(default, BaseModel) else None for default in self._defaults]
-        self._values = itemgetter(*found)
+        defaults = {name: None if default is PydanticUndefined else default for name, default in found.items()}
+        self._names = tuple(defaults)
+        self._defaults = tuple(defaults.values())
+        self._values = itemgetter(*defaults)
+        self.models = {name: default for name, default in defaults.items() if isinstance(default, BaseModel)}
 
-    def changed(self, values: Mapping[str, object]) -> Iterable[tuple[bytes, object, BaseModel | None]]:
-        """The fields whose value is not the default object itself: their names, values, and defaults that are models.
-
-        Its loop is in C: agents are many.
-        """
-        given = self._values(values)
-        return compress(zip(self._names, given, self._models, strict=True), map(is_not, given, self._defaults))
+    def changed(self, values: Mapping[str, object]) -> Iterable[str]:
+        """The fields whose value is not the default object itself. Its loop is in C: agents are many."""
+        return compress(self._names, map(is_not, self._values(values), self._defaults))
 
 
 _fields = cache(_Fields)

@@ -14,7 +14,7 @@ from actors.messages.operating.versions import TreeVersion
 from actors.rules.versions.marks import MarkedVersion, Marks, known_still, marks_of
 from runtime.cluster.packing.chunks import pickled, pickled_plan
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
-from runtime.engine.deployment import model_checks, plans_of, slow_imports
+from runtime.engine.deployment import distinct_models, model_checks, plans_of, slow_imports
 
 ModelReplacement = Callable[[str | Model], str | Model]
 """Gives what travels instead of a model."""
@@ -39,7 +39,8 @@ class PackedVersion:
 
 def packed_tree(tree: AgentTree, definitions: PackedDefinitions) -> PackedTree:
     """The part of a tree that a Runner needs to activate its agents."""
-    return PackedTree(definitions, tree.process_groups, slow_imports(tree), model_checks(tree))
+    distinct = distinct_models(tree)
+    return PackedTree(definitions, tree.process_groups, slow_imports(tree, distinct), model_checks(tree, distinct))
 
 
 def pack_version(tree: AgentTree, replace_model: ModelReplacement) -> PackedVersion:
