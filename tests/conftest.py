@@ -24,6 +24,7 @@ from tests.support.machine.folders import place_of_folders
 from tests.support.machine.made_once import share_certificates, share_commands
 from tests.support.machine.terminal import Tell
 from tests.support.models.model_host import one_model_host
+from tests.support.modules import IMPORTED
 from tests.support.runtimes import Deploy
 from tests.support.servers.postgres_server import NoPostgresError, PostgresServer, postgres, postgres_server, short_folder
 from tests.support.stores.shared_dialect import share_compiled_queries
@@ -125,7 +126,8 @@ def _start_ray(address: str | None = None) -> str:
     hide_noise()
     # RAYGROVE_LOCAL_RAY=plain runs all tests on a Ray as it is on clusters.
     kind = Settings().local_ray
-    with starting_ray(kind) if address is None else nullcontext(), pytest.MonkeyPatch.context() as patch:
+    imported = os.environ.get(IMPORTED, "").split()
+    with starting_ray(kind, imported) if address is None else nullcontext(), pytest.MonkeyPatch.context() as patch:
         if kind == "light":
             # It reads the logs of all workers again and again, for drivers that would print them; none here does.
             patch.setattr(Node, "start_log_monitor", lambda node: None)

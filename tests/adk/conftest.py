@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.adk.notes import log
+from tests.support.modules import IMPORTED
 from tests.support.runtimes import Deploy
 
 # Set before anything starts Ray, whose processes inherit it: programs note what they do in files of this folder, which all
@@ -16,6 +17,12 @@ IS_FIRST = "ADK_TEST_LOGS" not in os.environ
 if IS_FIRST:
     os.environ["ADK_TEST_LOGS"] = tempfile.mkdtemp(prefix="raygrove-adk-")
 os.environ["ADK_TEST_PID"] = str(os.getpid())
+
+# Each test has agents in processes of their own, and all of them import ADK: most of the time of a test went into that.
+os.environ[IMPORTED] = " ".join(
+    f"google.adk.{each}"
+    for each in ("agents", "apps", "flows.llm_flows.base_llm_flow", "models.google_llm", "plugins", "runners")
+)
 
 
 def pytest_sessionfinish() -> None:

@@ -1,10 +1,13 @@
-"""Modules that a test has imported anew."""
+"""Modules that a test has imported anew, and those that all processes of a run have imported beforehand."""
 
 from __future__ import annotations
 
 import sys
 
 import pytest
+
+IMPORTED = "RAYGROVE_TEST_IMPORTED"
+"""A variable: modules that the workers of a light Ray share, which the tests start, with spaces between them."""
 
 
 def forget_modules(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
