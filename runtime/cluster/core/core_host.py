@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -14,6 +14,9 @@ import ray
 from actors.actor import Actor
 from actors.errors import ClusterError
 from actors.interfaces.deployment_events import tell_event
+from actors.messages.codec import encode
+from actors.messages.operating.versions import VersionRecord
+from actors.messages.protocol.base import UseVersions
 from actors.rules.recovery.backoff import Backoff
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
 from runtime.cluster.handle import Handle
@@ -28,6 +31,11 @@ from runtime.transport.io.server_connection import Handler, QuickHandler
 
 RECOVERY = Backoff(0.1, 1.0)
 """Times between two attempts of a restarted process to do what it has to do first."""
+
+
+TURNS_FIRST_S = 1.0
+"""How long a process that takes the place of a lost one does nothing else than to have turns go on: what else it does takes it,
+and others, time that they wait for."""
 
 
 class CoreHost(PlanHost):
@@ -131,6 +139,13 @@ class CoreHost(PlanHost):
         self._standby = None
         tell_event("actor replaced", "the process of %s was lost, and its standby has taken its place", self._name)
         await self._take_place()
+
+    async def _use_versions(self, newest: Awaitable[VersionRecord]) -> None:
+        """Go by the newest record of versions: the process has read one when it was started, and was told of none since.
+
+        Raises what the reading of the record raises.
+        """
+        await self._actor.receive(encode(UseVersions(record=await newest)))
 
     async def _prepare(self) -> list[int]:
         """Make ready what the place of the process that leads needs. Returns the ids of the processes that stand by."""

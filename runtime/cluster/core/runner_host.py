@@ -17,9 +17,9 @@ from ray.exceptions import RayError
 from actors.actor import Actor
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
-from actors.messages.protocol.base import ErrorReply, UseVersions
+from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
-from runtime.cluster.core.core_host import RECOVERY, CoreHost
+from runtime.cluster.core.core_host import RECOVERY, TURNS_FIRST_S, CoreHost
 from runtime.cluster.core.warm_spares import WarmSpares
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import from_chunks
@@ -34,9 +34,6 @@ THREADS = 64
 
 READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
-
-TURNS_FIRST_S = 1.0
-"""How long a process that takes the place of a lost one does nothing else than to have turns go on, and then to run them."""
 
 
 class RunnerHost(CoreHost):
@@ -102,19 +99,14 @@ class RunnerHost(CoreHost):
         self._is_leading.set()
         recovering = asyncio.create_task(self._recover_here())
         try:
-            # The turns that go on come first: all that follows takes this process and others time that they wait for.
             await asyncio.wait((recovering,), timeout=TURNS_FIRST_S)
-            await _surely(self._use_versions())
+            await _surely(self._use_versions(self._trees.newest_record()))
             await asyncio.sleep(TURNS_FIRST_S)
             self._directory.start_spares()
             await _surely(asyncio.to_thread(self.plans.copy_from_peers))
             await recovering
         finally:
             recovering.cancel()
-
-    async def _use_versions(self) -> None:
-        # This process has read a record of versions when it was started, and was told of none since.
-        await self._actor.receive(encode(UseVersions(record=await self._trees.newest_record())))
 
     async def _prepare(self) -> list[int]:
         self._directory.start_spares(READY)

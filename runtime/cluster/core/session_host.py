@@ -10,17 +10,12 @@ from typing import Any
 
 from actors.actor import Actor
 from actors.errors import RaygroveError
-from actors.messages.codec import encode
-from actors.messages.protocol.base import UseVersions
-from runtime.cluster.core.core_host import CoreHost
+from runtime.cluster.core.core_host import TURNS_FIRST_S, CoreHost
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import is_restarted
 
 logger = logging.getLogger(__name__)
-
-TURNS_FIRST_S = 1.0
-"""How long a process that takes the place of a lost one copies nothing else, while turns go on."""
 
 
 class SessionHost(CoreHost):
@@ -53,7 +48,7 @@ class SessionHost(CoreHost):
     async def _prepare(self) -> list[int]:
         try:
             # What is done once takes less time when others wait for it.
-            await asyncio.gather(asyncio.to_thread(self._rehearse), self._use_versions())
+            await asyncio.gather(asyncio.to_thread(self._rehearse), self._use_versions(asyncio.to_thread(self._kept.record)))
         except RaygroveError as error:
             # The place can be taken all the same, a little later.
             logger.warning("what the standby of %s will need cannot be opened: %s", self._name, error)
@@ -61,15 +56,9 @@ class SessionHost(CoreHost):
 
     async def _take_place(self) -> None:
         try:
-            await self._use_versions()
+            await self._use_versions(asyncio.to_thread(self._kept.record))
         except RaygroveError as error:
             logger.warning("the process that takes the place of %s cannot read the versions of the tree: %s", self._name, error)
         self._is_leading.set()
-        # The turns that go on come first: to read what follows takes this process time that they wait for.
         await asyncio.sleep(TURNS_FIRST_S)
         await asyncio.to_thread(self.plans.copy_from_peers)
-
-    async def _use_versions(self) -> None:
-        """Go by the newest record of versions: a turn that begins gets what the last update has brought. Raises ClusterError."""
-        record = await asyncio.to_thread(self._kept.record)
-        await self._actor.receive(encode(UseVersions(record=record)))

@@ -17,7 +17,8 @@ from actors.messages.codec import encode
 from actors.messages.operating.versions import NO_VERSIONS, VersionRecord
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import Ack, ErrorReply
-from runtime.cluster.core.runner_host import TURNS_FIRST_S, RunnerHost
+from runtime.cluster.core.core_host import TURNS_FIRST_S
+from runtime.cluster.core.runner_host import RunnerHost
 from tests.support.virtual_time import run_in_virtual_time
 
 
