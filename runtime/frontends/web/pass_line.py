@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Requests that one pass of the event loop reads, and turns with which it goes on: some milliseconds of work."""
 
 

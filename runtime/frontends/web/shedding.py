@@ -7,7 +7,8 @@ part of them, as much as it takes, is answered by bytes that stand ready. Reques
 While the lines of a deployment are full its servers know it, and any new turn would be refused whatever its request says. So it
 is answered without being read as well, by what the Runtime would say, unless it may be the repeat of one that is there, which is
 joined. A server knows it also by what it has let through itself: its turns that have not begun, and requests that it has yet to
-read.
+read. The same where all its places are taken by streams and by requests that wait for the end of a turn: each that wants such a
+place is refused, a repeat too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from actors.errors import OverloadedError
 from actors.rules.capacity.refusing.load_shedding import LoadShedding
 from runtime.frontends.web.pass_line import PassLine
-from runtime.frontends.web.problems import PROBLEM, Problem, problem_of, retry_after
+from runtime.frontends.web.problems import PROBLEM, HttpError, Problem, problem_of, retry_after
 
 LOOK_S = 0.01
 """Seconds between two looks at the event loop."""
@@ -45,7 +46,7 @@ UNREAD = "raygrove.unread"
 """Where the scope of a request says that it was not refused before it was read; it is not refused after that."""
 
 REFUSED_UNREAD = "POST, refused unread"
-"""The operation as which they are counted, with the status 503, or 429 where the lines were full."""
+"""The operation as which they are counted, with the status 503, or 429 where the lines were full or all places taken."""
 
 _STARTS = ("/turns", "/answers", "/retry", "/run", "/run_sse")
 """How the paths of requests end that start turns, or have them go on."""
@@ -55,6 +56,9 @@ _HEAD = re.compile(
 )
 _REPEATS = re.compile(rb"\r\nidempotency-key[ \t]*:|invocation", re.IGNORECASE)
 """What a request has that may be a repeat: it names its turn."""
+
+_NEEDS_NO_PLACE = re.compile(rb"\r\nprefer[ \t]*:[^\r\n]*respond-async", re.IGNORECASE)
+"""What a request has that waits for nothing but the start of its turn."""
 
 _NEW = re.compile(rb"POST [^ ?\r\n]*/(turns|run|run_sse)[? ]")
 """How requests begin that start new turns; those that answer or retry one name it in their paths."""
@@ -83,6 +87,9 @@ _HEADERS = [
 RESPONSE = b"\r\n".join([b"HTTP/1.1 503 Service Unavailable", *(b": ".join(each) for each in _HEADERS), b"", _BODY])
 """The bytes of the answer of a server that has too much to do."""
 
+HeadersAndBody = tuple[list[tuple[bytes, bytes]], bytes]
+"""Of an answer."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -93,8 +100,20 @@ class AnyRefusal(Protocol):
         """None when a turn may be asked for."""
 
 
+class PlacesRefusal(Protocol):
+    """Gives the error that any request would get which wants to wait for the end of a turn: see StreamSlots.refusal."""
+
+    def __call__(self, unread: int = 0) -> HttpError | None:
+        """None when there may be a place."""
+
+
 def no_refusal(*, again: bool, unread: int) -> OverloadedError | None:
     """The refusal of a server without a Runtime."""
+    return None
+
+
+def any_place(unread: int = 0) -> HttpError | None:
+    """The refusal of a server that has always places."""
     return None
 
 
@@ -103,18 +122,20 @@ class Shedding:
 
     Args:
         refusal: gives the error that any new turn would get of the Runtimes: see Runtime.refusal.
+        no_place: gives the error that a request would get which waits for the end of a turn: see StreamSlots.refusal.
 
     Attributes:
         refused: how many were since the server has too much to do.
-        refused_by_lines: how many were since the lines were full.
+        refused_at_limits: how many were since the lines were full, or all places taken.
         line: the others, until they are read.
     """
 
-    def __init__(self, refusal: AnyRefusal = no_refusal) -> None:
+    def __init__(self, refusal: AnyRefusal = no_refusal, no_place: PlacesRefusal = any_place) -> None:
         self.refused = 0
-        self.refused_by_lines = 0
+        self.refused_at_limits = 0
         self.line = PassLine()
         self._refusal = refusal
+        self._no_place = no_place
         self._rule = LoadShedding()
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
@@ -155,6 +176,11 @@ class Shedding:
         """
         if self.is_on and self.refuses():
             return RESPONSE
+        full = self._no_place(len(self.line))
+        if full is not None and _NEEDS_NO_PLACE.search(data) is None:
+            self.note_request()
+            self.refused_at_limits += 1
+            return _response(*_without_place(full))
         kind = _NEW.match(data)
         # A turn that is repeated is named in the headers, or by ADK's clients in the body.
         if kind is None or _REPEATS.search(data) is not None or (kind[1] != b"turns" and not is_whole):
@@ -162,14 +188,18 @@ class Shedding:
         if (refusal := self._refusal(again=False, unread=len(self.line))) is None:
             return None
         self.note_request()
-        self.refused_by_lines += 1
-        return _response(refusal)
+        self.refused_at_limits += 1
+        return _response(*_by_lines(refusal))
 
-    def late_refusal(self) -> OverloadedError | None:
-        """The refusal of a new turn that was let through before the lines were known to be full."""
-        refusal = self._refusal(again=True, unread=0)
-        self.refused_by_lines += refusal is not None
-        return refusal
+    def late_answer(self, scope: Scope) -> HeadersAndBody | None:
+        """The same of a request that was let through before the lines were known to be full, or all places to be taken."""
+        answer = None
+        if _starts_turn(scope) and not _leaves_at_once(scope) and (full := self._no_place()) is not None:
+            answer = _without_place(full)
+        elif _is_new_turn(scope) and (refusal := self._refusal(again=True, unread=0)) is not None:
+            answer = _by_lines(refusal)
+        self.refused_at_limits += answer is not None
+        return answer
 
     def _look_later(self) -> None:
         self._due_s = time.monotonic() + LOOK_S
@@ -203,9 +233,9 @@ class UnreadRefused:
             if self._shedding.is_on and UNREAD not in scope and _starts_turn(scope) and self._shedding.refuses():
                 await _answer(send, 503, _HEADERS, _BODY)
                 return
-            if _is_new_turn(scope) and (refusal := self._shedding.late_refusal()) is not None:
+            if (answer := self._shedding.late_answer(scope)) is not None:
                 # Each step of a request takes a pass of the loop, and there are many when this much comes.
-                await _answer(send, 429, *_told(refusal))
+                await _answer(send, 429, *answer)
                 return
         await self._app(scope, receive, send)
 
@@ -229,21 +259,29 @@ def body_to_come(data: bytes) -> int | None:
     return left if 0 <= left <= MOST_SKIPPED else None
 
 
-def _response(refusal: OverloadedError) -> bytes:
-    """The answer to a turn that the Runtime would refuse, as bytes."""
-    headers, body = _told(refusal)
+def _response(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """The answer to a request that is refused at a limit, as bytes."""
     return b"\r\n".join([b"HTTP/1.1 429 Too Many Requests", *(b": ".join(each) for each in headers), b"", body])
 
 
-def _told(refusal: OverloadedError) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """Headers and body of the answer to a turn that the Runtime would refuse."""
-    # Whose request it is was not read: how much waits is for those who have shown their credentials.
-    detail = f"as many turns wait as may: ask again in {retry_after(refusal)} s"
-    body = msgspec.json.encode(msgspec.structs.replace(problem_of(refusal), detail=detail))
+def _by_lines(refusal: OverloadedError) -> HeadersAndBody:
+    """The answer to a turn that the Runtime would refuse."""
+    return _told(refusal, str(retry_after(refusal)), "as many turns wait as may")
+
+
+def _without_place(full: HttpError) -> HeadersAndBody:
+    """The answer to a request that wants a place where there is none."""
+    return _told(full, full.headers["Retry-After"], "as many streams are open as may be")
+
+
+def _told(error: Exception, after_s: str, why: str) -> HeadersAndBody:
+    # Whose request it is was not read: how much there is is for those who have shown their credentials.
+    detail = f"{why}: ask again in {after_s} s"
+    body = msgspec.json.encode(msgspec.structs.replace(problem_of(error), detail=detail))
     headers = [
         (b"content-type", PROBLEM.encode()),
         (b"content-length", str(len(body)).encode()),
-        (b"retry-after", str(retry_after(refusal)).encode()),
+        (b"retry-after", after_s.encode()),
         (b"cache-control", b"no-store"),
     ]
     return headers, body
@@ -259,6 +297,11 @@ def _is_new_turn(scope: Scope) -> bool:
     if scope["method"] != "POST" or not scope["path"].endswith("/turns"):
         return False
     return all(name != b"idempotency-key" for name, _ in scope["headers"])
+
+
+def _leaves_at_once(scope: Scope) -> bool:
+    """True for a request that waits for nothing but the start of its turn."""
+    return any(name == b"prefer" and b"respond-async" in value.lower() for name, value in scope["headers"])
 
 
 def _starts_turn(scope: Scope) -> bool:

@@ -206,7 +206,7 @@ def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_j
             assert (status, found["type"]) == (429, "OverloadedError")
             assert "ask again in " in found["detail"]
             assert int(RETRY_AFTER.search(head)[1]) >= 1  # type: ignore[index]
-        unread = app.state.shedding.refused_by_lines
+        unread = app.state.shedding.refused_at_limits
         assert 0 < unread < 20, "the first one tells that the line is full"
         assert "max_waiting_turns allows no more" in json.loads(refused[0][2])["detail"]
         assert sum(b"as many turns wait as may" in body for _, _, body in refused) == unread
@@ -236,9 +236,38 @@ def test_while_the_lines_are_full_new_turns_are_refused_unread_and_repeats_are_j
         with serving(app) as url:
             asyncio.run(ask(url, app))
             metrics = httpx2.get(f"{url}/metrics", timeout=TIMEOUT_S).text
-        assert f'operation="POST, refused unread",status="429"}} {app.state.shedding.refused_by_lines}\n' in metrics
+        assert f'operation="POST, refused unread",status="429"}} {app.state.shedding.refused_at_limits}\n' in metrics
         assert [first.result().text, second.result().text] == ["ok", "ok"]
         assert len(rt.turns.list("ada", "s", limit=100)) == 3
+
+
+def test_while_all_places_are_taken_what_wants_one_is_refused_unread_and_what_does_not_is_served(tmp_path: Path) -> None:
+    model = HeldModel()
+    deploy = Deploy("local", tmp_path)
+
+    async def ask(url: str, app: Starlette) -> None:
+        waiting, caller = await Caller.to(url), await Caller.to(url)
+        first = asyncio.create_task(waiting.exchange(turn_request(TURNS, "hi")))
+        assert await asyncio.to_thread(model.is_called.wait, TIMEOUT_S)
+        # Read first, or with an answer that is made of its headers, or the repeat of a turn that is there.
+        for more in ({}, {"Connection": "keep-alive, x"}, {"Idempotency_Key": "one"}):
+            status, head, body = await caller.exchange(request("POST", turns_of("other"), b'{"message":"hi"}', **more))
+            assert (status, json.loads(body)["type"]) == (429, "TooManyStreamsError")
+            assert json.loads(body)["detail"] == "as many streams are open as may be: ask again in 5 s"
+            assert RETRY_AFTER.search(head)[1] == b"5"  # type: ignore[index]
+        assert app.state.shedding.refused_at_limits == 3
+        leaving = request("POST", turns_of("third"), b'{"message":"hi"}', Prefer="respond-async")
+        assert (await caller.exchange(leaving))[0] == 202
+        model.may_answer.set()
+        assert (await first)[0] == 200
+        assert (await caller.exchange(turn_request(turns_of("other"), "hi")))[0] == 200
+        for each in (waiting, caller):
+            each.close()
+
+    with deploy(LlmAgent(name="root", model=model), app_name="desk") as rt:
+        app = app_for(rt, max_streams=1)
+        with serving(app) as url:
+            asyncio.run(ask(url, app))
 
 
 CALLERS, MAY_WAIT = 80, 10

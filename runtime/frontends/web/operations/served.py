@@ -65,7 +65,7 @@ class Served:
         self.requests: Counter[tuple[str, int]] = Counter()
         self.readiness = Readiness(self.runtimes)
         self.recent = RecentFigures(self.runtimes)
-        self.shedding = Shedding(self._refusal)
+        self.shedding = Shedding(self._refusal, slots.refusal)
         self.lines = PassLines()
 
     def _refusal(self, *, again: bool, unread: int) -> OverloadedError | None:

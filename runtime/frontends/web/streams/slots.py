@@ -53,13 +53,24 @@ class StreamSlots:
         self._for_user = for_user
         self._in_all = in_all
         self._open: Counter[str | None] = Counter()
+        self._taken = 0
         self._closing: asyncio.Event | None = None
         self._is_closed = False
 
     @property
     def open(self) -> int:
         """The number of open streams."""
-        return self._open.total()
+        return self._taken
+
+    def refusal(self, unread: int = 0) -> TooManyStreamsError | None:
+        """Why nobody gets a place; None when there may be one.
+
+        Args:
+            unread: so many requests will ask before.
+        """
+        if self._taken + unread < self._in_all:
+            return None
+        return TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
 
     def take(self, user_id: str | None) -> Slot:
         """Take a place.
@@ -70,15 +81,17 @@ class StreamSlots:
         Raises:
             TooManyStreamsError: as many are taken as there may be.
         """
-        if self._open.total() >= self._in_all:
-            raise TooManyStreamsError(f"this server has {self._in_all} streams open, which is its limit")
+        if (refusal := self.refusal()) is not None:
+            raise refusal
         if user_id is not None and self._open[user_id] >= self._for_user:
             raise TooManyStreamsError(f"user {user_id!r} has {self._for_user} streams open, which is the limit for a user")
         self._open[user_id] += 1
+        self._taken += 1
         return Slot(lambda: self._give_back(user_id))
 
     def _give_back(self, user_id: str | None) -> None:
         self._open[user_id] -= 1
+        self._taken -= 1
         if not self._open[user_id]:
             del self._open[user_id]
 

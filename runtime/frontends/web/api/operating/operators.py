@@ -37,7 +37,7 @@ async def get_metrics(call: Call) -> Response:
     call.principal.check_admin()
     figures = {name: await runtime.aio.statistics() for name, runtime in call.served.runtimes.items()}
     shedding = call.served.shedding
-    unread = {(REFUSED_UNREAD, 503): shedding.refused, (REFUSED_UNREAD, 429): shedding.refused_by_lines}
+    unread = {(REFUSED_UNREAD, 503): shedding.refused, (REFUSED_UNREAD, 429): shedding.refused_at_limits}
     requests = {**call.served.requests, **unread}
     return Response(exposition(figures, requests, call.served.slots.open), media_type=CONTENT_TYPE)
 
