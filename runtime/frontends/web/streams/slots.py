@@ -63,7 +63,7 @@ class StreamSlots:
         return self._taken
 
     def refusal(self, unread: int = 0) -> TooManyStreamsError | None:
-        """Why nobody gets a place; None when there may be one.
+        """Why no request gets a place; None when there may be one.
 
         Args:
             unread: so many requests will ask before.
