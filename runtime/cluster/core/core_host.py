@@ -32,7 +32,6 @@ from runtime.transport.io.server_connection import Handler, QuickHandler
 RECOVERY = Backoff(0.1, 1.0)
 """Times between two attempts of a restarted process to do what it has to do first."""
 
-
 TURNS_FIRST_S = 1.0
 """How long a process that takes the place of a lost one does nothing else than to have turns go on: what else it does takes it,
 and others, time that they wait for."""
