@@ -141,6 +141,18 @@ def _sid_of(connection: Connection, sids: Sids, key: SessionKey) -> int:
     return found
 
 
+def _come_first(created: Sequence[CreateSession], writes: Sequence[Write]) -> bool:
+    """Whether no write removes a session, or is to one that is created later: that one is refused, and so are all."""
+    later = {write.key for write in created}
+    for write in writes:
+        kind = type(write)
+        if kind is CreateSession:
+            later.discard(write.key)
+        elif kind is RemoveSession or getattr(write, "key", None) in later:
+            return False
+    return True
+
+
 class Batch:
     """Collects writes and sends them in a transaction that the caller begins and ends.
 
@@ -182,7 +194,7 @@ class Batch:
         PostgreSQL's are created at once by `OneStatementCommits`.
         """
         created = [write for write in writes if type(write) is CreateSession]
-        if len(created) < 2 or self._dialect != "sqlite" or any(type(write) is RemoveSession for write in writes):
+        if len(created) < 2 or self._dialect != "sqlite" or not _come_first(created, writes):
             return
         last: int = statements.value(self._connection, _LAST_SID, ())
         rows = [{"sid": sid, **new_session(write)} for sid, write in enumerate(created, last + 1)]

@@ -377,6 +377,13 @@ class SessionStoreConformance:
         assert (row.head_seq, row.authors, row.state, row.created_s) == (1, (("z", 1),), {}, 5.0)
         assert store.turn(S1, "e-1") is None
 
+    def test_a_write_to_a_session_that_the_same_commit_creates_later_is_refused_with_all_of_it(self, store: SessionStore) -> None:
+        for early in (HideEvents(S1, 1, 1), event(S1, 1, "ada"), turn(S1)):
+            with pytest.raises(StoreConflictError):
+                store.commit([early, CreateSession(S1, 1.0), CreateSession(S2, 1.0)])
+            assert store.session(S1) is None
+            assert store.session(S2) is None
+
     def test_removing_a_missing_session_is_no_error(self, store: SessionStore) -> None:
         store.commit([RemoveSession(S1)])
         assert store.session(S1) is None
