@@ -189,7 +189,8 @@ class Batch:
             self._flush_shared()
 
     def _create_many(self, writes: Sequence[Write]) -> None:
-        """Create the sessions of a group in one go, each with the next sid: SQLite has one writer at a time.
+        """Create the sessions of a group in one go, each with the next sid: SQLite has one writer at a time. Where the order of
+        the writes says that one is there or not, each is created in its turn.
 
         PostgreSQL's are created at once by `OneStatementCommits`.
         """
