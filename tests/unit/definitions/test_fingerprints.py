@@ -22,7 +22,7 @@ from actors.testing import PatternModel, ScriptedModel
 MODEL = PatternModel([], default="ok")
 
 
-def of(value: object) -> bytes:
+def of(value: object) -> bytes | str:
     return Fingerprints().of(value)
 
 
@@ -75,7 +75,7 @@ def test_what_a_function_takes_from_a_module_of_the_user_counts(tmp_path: Path, 
     code = "import its_helpers\ndef made(x):\n    return its_helpers.used(x)"
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def print_with(text: str) -> bytes:
+    def print_with(text: str) -> bytes | str:
         helpers = ModuleType("its_helpers")
         exec(text, vars(helpers))
         monkeypatch.setitem(sys.modules, "its_helpers", helpers)
@@ -87,7 +87,7 @@ def test_what_a_function_takes_from_a_module_of_the_user_counts(tmp_path: Path, 
 
 
 def test_of_what_is_installed_the_name_counts_and_what_a_model_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def print_of(code: str) -> bytes:
+    def print_of(code: str) -> bytes | str:
         module = ModuleType("its_package")
         module.__file__ = "/lib/site-packages/its_package.py"
         exec(code, vars(module))
