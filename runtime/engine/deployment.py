@@ -116,8 +116,7 @@ def distinct_models(tree: AgentTree) -> DistinctModels:
     """Every model of a tree once, with the first agent that has it: most agents of a large tree share one."""
     found: dict[object, tuple[str, str | Model]] = {}
     for each in tree.models.items():
-        model = each[1]
-        if (key := model if isinstance(model, str) else id(model)) not in found:
+        if (key := _identity(each[1])) not in found:
             found[key] = each
     return found.values()
 

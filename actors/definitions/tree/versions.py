@@ -88,7 +88,7 @@ def _of_definition(prints: Fingerprints, defined: Defined, node: AgentNode) -> b
         value, default = values[name], fields.models.get(name)
         # Ten thousand agents have ten thousand copies of some defaults: pydantic copies models.
         if default is None or type(value) is not type(default) or value.__dict__ != default.__dict__:
-            parts += (name, value if type(value) is str else prints.of(value))
+            parts += (name, prints.of(value))
     for more in (agent.__pydantic_extra__, agent.__pydantic_private__):
         if more:
             parts.append(prints.of(more))

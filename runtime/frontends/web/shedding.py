@@ -17,7 +17,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -100,19 +100,12 @@ class AnyRefusal(Protocol):
         """None when a turn may be asked for."""
 
 
-class PlacesRefusal(Protocol):
-    """Gives the error that any request would get which wants to wait for the end of a turn: see StreamSlots.refusal."""
-
-    def __call__(self, unread: int = 0) -> HttpError | None:
-        """None when there may be a place."""
-
-
 def no_refusal(*, again: bool, unread: int) -> OverloadedError | None:
     """The refusal of a server without a Runtime."""
     return None
 
 
-def any_place(unread: int = 0) -> HttpError | None:
+def any_place(unread: int) -> HttpError | None:
     """The refusal of a server that has always places."""
     return None
 
@@ -130,7 +123,7 @@ class Shedding:
         line: the others, until they are read.
     """
 
-    def __init__(self, refusal: AnyRefusal = no_refusal, no_place: PlacesRefusal = any_place) -> None:
+    def __init__(self, refusal: AnyRefusal = no_refusal, no_place: Callable[[int], HttpError | None] = any_place) -> None:
         self.refused = 0
         self.refused_at_limits = 0
         self.line = PassLine()
@@ -176,25 +169,28 @@ class Shedding:
         """
         if self.is_on and self.refuses():
             return RESPONSE
+        told = self._at_limits(data, is_whole=is_whole)
+        if told is None:
+            return None
+        self.note_request()
+        self.refused_at_limits += 1
+        return _response(*told)
+
+    def _at_limits(self, data: bytes, *, is_whole: bool) -> HeadersAndBody | None:
         full = self._no_place(len(self.line))
         if full is not None and _NEEDS_NO_PLACE.search(data) is None:
-            self.note_request()
-            self.refused_at_limits += 1
-            return _response(*_without_place(full))
+            return _without_place(full)
         kind = _NEW.match(data)
         # A turn that is repeated is named in the headers, or by ADK's clients in the body.
         if kind is None or _REPEATS.search(data) is not None or (kind[1] != b"turns" and not is_whole):
             return None
-        if (refusal := self._refusal(again=False, unread=len(self.line))) is None:
-            return None
-        self.note_request()
-        self.refused_at_limits += 1
-        return _response(*_by_lines(refusal))
+        refusal = self._refusal(again=False, unread=len(self.line))
+        return _by_lines(refusal) if refusal is not None else None
 
     def late_answer(self, scope: Scope) -> HeadersAndBody | None:
         """The same of a request that was let through before the lines were known to be full, or all places to be taken."""
         answer = None
-        if _starts_turn(scope) and not _leaves_at_once(scope) and (full := self._no_place()) is not None:
+        if _starts_turn(scope) and not _leaves_at_once(scope) and (full := self._no_place(0)) is not None:
             answer = _without_place(full)
         elif _is_new_turn(scope) and (refusal := self._refusal(again=True, unread=0)) is not None:
             answer = _by_lines(refusal)
