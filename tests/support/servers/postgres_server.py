@@ -19,6 +19,10 @@ class NoPostgresError(Exception):
     """No server can be had here. Arguments: the reason."""
 
 
+class ProgramFailedError(Exception):
+    """A program of PostgreSQL did not do what it was for. Arguments: what it said."""
+
+
 class PostgresServer:
     """A server on a socket in a folder of its own.
 
@@ -39,8 +43,7 @@ class PostgresServer:
         self._account = "nobody" if os.geteuid() == 0 else None
         if not self._may_run():
             # They lie where only root may go.
-            shutil.copytree(binaries.parent, folder / "programs", symlinks=True)
-            self._binaries = folder / "programs" / binaries.name
+            self._binaries = _copied(binaries, folder / "programs")
         self.url = f"postgresql://postgres@/postgres?host={folder}"
 
     def _may_run(self) -> bool:
@@ -91,9 +94,14 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), "-D", str(self._folder / "data"), *arguments]
-        subprocess.run(
-            command, check=True, user=self._account, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-        )
+        # A file, not a pipe: the server that a program starts keeps its output open.
+        with tempfile.TemporaryFile() as said:
+            done = subprocess.run(
+                command, check=False, user=self._account, cwd=self._folder, stdout=said, stderr=subprocess.STDOUT
+            )
+            said.seek(0)
+            if done.returncode:
+                raise ProgramFailedError(f"{' '.join(command)} ended with {done.returncode}: {said.read().decode()}")
 
 
 @contextmanager
@@ -128,7 +136,7 @@ def postgres_server(folder: Path, *, is_durable: bool = False) -> Iterator[Postg
     try:
         yield server
     finally:
-        with suppress(subprocess.CalledProcessError):
+        with suppress(ProgramFailedError):
             # A test that failed may have left it stopped.
             server.stop()
 
@@ -141,6 +149,18 @@ def postgres(folder: Path) -> Iterator[str]:
         return
     with postgres_server(folder) as server:
         yield server.url
+
+
+def _copied(binaries: Path, folder: Path) -> Path:
+    """Copy an installation, and the libraries that a package's programs look for beside it. Returns where its programs are."""
+    installation = binaries.parent
+    package = installation.parent
+    copy = folder / package.name / installation.name
+    shutil.copytree(installation, copy, symlinks=True)
+    libraries = package.with_suffix(".libs")
+    if libraries.exists():
+        shutil.copytree(libraries, folder / libraries.name)
+    return copy / binaries.name
 
 
 def _installed() -> Path | None:
