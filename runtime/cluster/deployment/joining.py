@@ -16,7 +16,7 @@ from ray.exceptions import AuthenticationError, RayError
 
 from actors.errors import ClusterError
 from runtime.cluster.ray.control_service import Versions, ask_versions
-from runtime.cluster.ray.local.ownership import MODE
+from runtime.cluster.ray.local.ownership import MODE, find_token_without_home
 from runtime.cluster.ray.tokens import has_token, use_mode
 
 PLACES = "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
@@ -50,6 +50,7 @@ def prepare_joining(address: str) -> None:
 def _asked(address: str) -> Versions | None:
     """The versions of a Ray, asked with a token if it wants one and RAY_AUTH_MODE leaves that open; None without an answer."""
     mode = os.environ.get(MODE)
+    find_token_without_home()
     try:
         cluster = _ask(address)
     except AuthenticationError as error:

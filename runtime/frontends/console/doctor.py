@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -131,9 +132,13 @@ def _disk(folder: Path) -> Check:
 
 
 def _readable(folder: Path) -> Iterator[Check]:
+    from runtime.cluster.ray.local.ownership import token_file
     from runtime.private_files import is_readable_by_others
 
-    for path in (Path.home() / ".ray" / "auth_token", *sorted(folder.glob("*.db"))):
+    tokens = []
+    with suppress(RuntimeError):
+        tokens.append(token_file())
+    for path in (*tokens, *sorted(folder.glob("*.db"))):
         if is_readable_by_others(path):
             yield Check("private", "wrong", f"other users of this machine may read {path}: chmod go= {path}")
 

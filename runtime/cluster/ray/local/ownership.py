@@ -19,7 +19,8 @@ MAX_FOLDER_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_1234567/socket
 """The longest name of Ray's folder: the path of a Unix socket has at most 107 bytes."""
 
 MODE = "RAY_AUTH_MODE"
-TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
+TOKENS = ("RAY_AUTH_TOKEN", TOKEN_PATH)
 """Environment variables: where a user has put a token."""
 
 
@@ -36,23 +37,57 @@ def folder_of_ray() -> str | None:
 
 
 def token_file() -> Path:
-    """Where Ray looks for its token, and writes one for a local Ray."""
+    """Where Ray looks for its token, and writes one for a local Ray. Raises RuntimeError: this user has no home."""
     return Path.home() / ".ray" / "auth_token"
 
 
 def make_token() -> None:
-    """Make the token of local Rays, for this user only, where Ray would make one that others may read. Errors are left to Ray."""
-    if os.environ.get(MODE, "token").lower() != "token" or any(os.environ.get(name) for name in TOKENS):
+    """Make the token of local Rays, for this user only, where Ray would make one that others may read. Errors are left to Ray.
+
+    In containers a user may have no home, or one that cannot be written: there Ray would not start.
+    """
+    if os.environ.get(MODE, "token").lower() != "token" or _is_named():
         return
     with suppress(OSError, RuntimeError):
-        path = token_file()
-        if path.exists():
+        _make(token_file())
+        return
+    with suppress(OSError):
+        _make(_file_without_home())
+        find_token_without_home()
+
+
+def find_token_without_home() -> None:
+    """Have Ray look, from now on, for the token that a program of this user has made outside of its home, if there is one."""
+    if _is_named():
+        return
+    with suppress(OSError, RuntimeError):
+        if token_file().exists():
             return
-        make_folder(path.parent)
-        draft = path.with_name(f".auth_token.{os.getpid()}")
-        try:
-            with open(draft, "x", opener=opener) as file:
-                file.write(secrets.token_hex(32))
+    with suppress(OSError):
+        path = _file_without_home()
+        if path.exists():
+            os.environ[TOKEN_PATH] = str(path)
+
+
+def _is_named() -> bool:
+    """Whether the user has said which token, or where it is."""
+    return any(os.environ.get(name) for name in TOKENS)
+
+
+def _file_without_home() -> Path:
+    return temporary_folder() / "auth_token"
+
+
+def _make(path: Path) -> None:
+    if path.exists():
+        return
+    make_folder(path.parent)
+    draft = path.with_name(f".auth_token.{secrets.token_hex(4)}")
+    try:
+        with open(draft, "x", opener=opener) as file:
+            file.write(secrets.token_hex(32))
+        with suppress(FileExistsError):
+            # Another program may have made it meanwhile: that one counts.
             os.link(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -32,3 +32,43 @@ def test_a_local_ray_asks_for_a_token_unless_the_user_says_no(
     assert modes == [used]
     assert os.environ.get(ownership.MODE) == given
     assert ownership.token_file().exists() is (used == "token")
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", None])
+def test_without_a_home_the_token_is_in_the_private_folder_where_all_programs_of_this_user_find_it(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (ownership.MODE, *ownership.TOKENS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ownership, "temporary_folder", lambda: tmp_path)
+    if home:
+        monkeypatch.setenv("HOME", home)
+    else:
+        monkeypatch.setattr(Path, "home", no_home)
+    ownership.find_token_without_home()
+    assert ownership.TOKEN_PATH not in os.environ
+    ownership.make_token()
+    made = tmp_path / "auth_token"
+    assert os.environ[ownership.TOKEN_PATH] == str(made)
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert [made] == list(tmp_path.iterdir())
+    token = made.read_text()
+    monkeypatch.delenv(ownership.TOKEN_PATH)
+    ownership.make_token()
+    assert (os.environ[ownership.TOKEN_PATH], made.read_text()) == (str(made), token)
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_token_in_the_home_comes_before_one_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (ownership.MODE, *ownership.TOKENS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ownership, "temporary_folder", lambda: tmp_path)
+    (tmp_path / "auth_token").write_text("another")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    ownership.make_token()
+    ownership.find_token_without_home()
+    assert ownership.token_file().exists()
+    assert ownership.TOKEN_PATH not in os.environ
