@@ -204,3 +204,16 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_told_at_once_and_are_not_w
         with pytest.raises(StoreError, match="may not read") as caught:
             SqlSessionStore(f"sqlite:///{path}").open()
     assert not isinstance(caught.value, StoreUnavailableError)
+
+
+def test_a_folder_in_which_nothing_may_be_made_is_told_at_once_with_what_else_to_do(path: Path) -> None:
+    missing = path.parent / "data"
+    missing.mkdir(0o755)
+    with read_only([]):
+        for folder, wrong in ((missing, "may make no file in"), (missing / "deeper", "folder cannot be made")):
+            if os.getuid():
+                missing.chmod(0o500)
+            with pytest.raises(StoreError, match=f"{wrong}.*RAYGROVE_DATA_DIR") as caught:
+                SqlSessionStore(f"sqlite:///{folder / 'sessions.db'}").open()
+            assert not isinstance(caught.value, StoreUnavailableError)
+    missing.chmod(0o700)

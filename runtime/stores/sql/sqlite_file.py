@@ -19,6 +19,7 @@ from runtime.private_files import make_file, make_folder
 _Identity = tuple[int, int]
 """The device and the inode of a file."""
 
+_ELSEWHERE = "name another folder in its URL, or, for the files of all apps, by RAYGROVE_DATA_DIR"
 _RESTORE = "stop the app, put its file back or restore a backup, and start the app again"
 
 
@@ -51,8 +52,8 @@ class SqliteFile:
         """Make the file's folder if it is missing, and forget the file that was opened before.
 
         Raises:
-            StoreError: there is no file that could be opened or made, or more than its own folder is missing.
-            OSError: the folder cannot be made.
+            StoreError: there is no file that could be opened or made, or its folder is missing and cannot be made.
+            OSError: the folder cannot be entered.
         """
         self._identity = self._log_identity = None
         if self.path.is_dir():
@@ -63,7 +64,10 @@ class SqliteFile:
                 f"{self._store}: there is no folder {str(folder)!r}, nor {str(folder.parent)!r} to make it in: correct the path, "
                 "or make the folder"
             )
-        make_folder(folder)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise StoreError(f"{self._store}: its folder cannot be made ({error}): {_ELSEWHERE}") from error
         if self.path.exists():
             if not _may(self.path, os.R_OK):
                 raise StoreError(f"{self._store}: this account may not read {str(self.path)!r}")
@@ -73,6 +77,8 @@ class SqliteFile:
                 f"{self._store}: {str(self.path)!r} is gone, and its write-ahead log {self._log.name!r} is still there: put both "
                 "back together, or delete the log as well to begin with an empty store"
             )
+        elif not _may(folder, os.W_OK):
+            raise StoreError(f"{self._store}: this account may make no file in {str(folder)!r}: {_ELSEWHERE}")
 
     def make(self) -> None:
         """Make the file if it is missing: only this user may read it. SQLite gives the files beside it the same mode."""
