@@ -123,6 +123,9 @@ _PASSING_THROUGH = (
     "audio_transcription",
     "media_processing",
     "speech_metadata",
+    "document_metadata",
+    "spreadsheet_metadata",
+    "audio_metadata",
 )
 """The fields of a part that only pass through us."""
 

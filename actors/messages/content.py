@@ -81,6 +81,7 @@ class VideoMetadata(_Value, frozen=True, kw_only=True):
     start_offset: str | None = None
     end_offset: str | None = None
     fps: float | None = None
+    content_layers: list[str] | None = None
 
 
 class Part(_Value, frozen=True, kw_only=True):
@@ -103,6 +104,9 @@ class Part(_Value, frozen=True, kw_only=True):
     audio_transcription: JsonObject | None = None
     media_processing: JsonObject | None = None
     speech_metadata: JsonObject | None = None
+    document_metadata: JsonObject | None = None
+    spreadsheet_metadata: JsonObject | None = None
+    audio_metadata: JsonObject | None = None
 
     @classmethod
     def from_genai(cls, part: Any) -> Part:
@@ -170,7 +174,7 @@ class Content(_Value, frozen=True, kw_only=True):
 
     @classmethod
     def from_genai(cls, content: Any) -> Content:
-        """A `google.genai.types.Content` as a Content; nothing is lost.
+        """A `google.genai.types.Content` as a Content; a field that only a newer SDK has is left out.
 
         Args:
             content: any content of the SDK; it is not changed.
@@ -182,9 +186,7 @@ class Content(_Value, frozen=True, kw_only=True):
             AttributeError: `content` is no pydantic model.
             msgspec.ValidationError: it has not the fields of a content.
         """
-        plain = _dumped(content)
-        plain["parts"] = [_with_raw_bytes(part) for part in plain.get("parts", ())]
-        return msgspec.convert(plain, cls)
+        return msgspec.convert(plain_of_genai(content), cls)
 
     def to_genai(self) -> Any:
         """The `google.genai.types.Content` that says the same.
@@ -246,6 +248,17 @@ class Answer:
     def get_function_responses(self) -> list[FunctionResponse]:
         """The responses in its content, in order."""
         return list(self.content.function_responses()) if self.content is not None else []
+
+
+def plain_of_genai(content: Any) -> JsonObject:
+    """A `google.genai.types.Content` as a dictionary with all that it has, also what this version does not know.
+
+    Raises:
+        AttributeError: `content` is no pydantic model.
+    """
+    plain = _dumped(content)
+    plain["parts"] = [_with_raw_bytes(part) for part in plain.get("parts", ())]
+    return plain
 
 
 def _dumped(theirs: Any) -> JsonObject:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from actors.errors import InvalidMessageError, NotEncodableError
-from actors.messages.content import Content
+from actors.messages.content import Content, plain_of_genai
+from actors.messages.forms.plain_form import from_plain
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.rules.checks.state_values import stored_delta
 
@@ -25,8 +24,8 @@ def to_content(message: Any) -> Content:
         raise InvalidMessageError("message has no parts: it is None")
     if hasattr(message, "parts") and hasattr(message, "model_dump"):
         try:
-            return Content.from_genai(message)
-        except (msgspec.ValidationError, AttributeError, TypeError) as error:
+            return from_plain(Content, plain_of_genai(message), "message")
+        except (AttributeError, TypeError) as error:
             raise InvalidMessageError(f"message is no google.genai Content: {error}") from error
     raise InvalidMessageError(
         "message must be a text, a Content, a dictionary with the fields of one, or a google.genai Content, "

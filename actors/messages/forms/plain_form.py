@@ -60,6 +60,9 @@ def _checked(kind: type[msgspec.Struct], value: JsonValue, where: str) -> JsonVa
     for name, each in value.items():
         field = fields.get(name) if isinstance(name, str) else None
         if field is None:
+            if each is None:
+                # Of a newer google-genai, which writes the fields that it does not use as well.
+                continue
             hint = did_you_mean(str(name), {each.key for each in fields.values()})
             raise InvalidMessageError(f"{where} has no field {name!r}.{hint} Its fields are {_listed(kind)}")
         if field.key in found:

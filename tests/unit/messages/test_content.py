@@ -89,3 +89,10 @@ def test_what_is_wrong_in_it_is_named(plain: Any, message: str) -> None:
 def test_what_is_no_json_of_a_content_is_refused(text: str | bytes) -> None:
     with pytest.raises(InvalidMessageError, match=r"^message "):
         Content.from_json(text)
+
+
+def test_a_field_that_only_a_newer_sdk_has_is_refused_unless_it_is_empty() -> None:
+    # google-genai's JSON has all fields, most of them null.
+    assert Content.from_dict({"parts": [{"text": "hi", "hologram": None}], "aura": None}) == Content(parts=[Part(text="hi")])
+    with pytest.raises(InvalidMessageError, match=re.escape("message.parts[0] has no field 'hologram'")):
+        Content.from_dict({"parts": [{"text": "hi", "hologram": {}}]})

@@ -67,6 +67,20 @@ responses = st.builds(
 )
 code = st.builds(ours.ExecutableCode, code=maybe(words), language=maybe(st.just("PYTHON")), id=maybe(words))
 results = st.builds(ours.CodeExecutionResult, outcome=maybe(st.just("OUTCOME_OK")), output=maybe(words), id=maybe(words))
+newer = st.fixed_dictionaries(
+    {},
+    optional={
+        name: st.just(value)
+        for name, value in {
+            "document_metadata": {"startPage": 1, "endPage": 2},
+            "spreadsheet_metadata": {"sheetIndex": 1, "visibleCells": "A1:B2"},
+            "audio_metadata": {"startOffset": "1.5s"},
+        }.items()
+        if name in types.Part.model_fields
+    },
+)
+"""Fields that not every version of the SDK has."""
+
 videos = st.builds(ours.VideoMetadata, start_offset=maybe(st.just("1.5s")), end_offset=maybe(words), fps=maybe(st.just(0.5)))
 parts = st.builds(
     Part,
@@ -85,6 +99,7 @@ parts = st.builds(
     tool_response=maybe(json_objects.map(lambda response: {"id": "t", "response": response})),
     part_metadata=maybe(json_objects.filter(bool)),
 )
+parts = st.builds(lambda part, more: msgspec.structs.replace(part, **more), parts, newer)
 contents = st.builds(Content, role=maybe(st.sampled_from(["user", "model"])), parts=st.lists(parts, min_size=1, max_size=4))
 
 
