@@ -105,7 +105,7 @@ test-rays: $(READY) $(LOWEST_RAY_READY)
 	  $$bin/python -c 'import ray; print("== Ray", ray.__version__, flush=True)'; echo "== $$kind"; \
 	  RAYGROVE_LOCAL_RAY=$$kind $$bin/pytest -n 2 --dist worksteal $(BOTH_SETS) $(RAYS_OWN) $(TESTS); done; done
 
-# The ordinary set on another Python, from 3.11 to 3.13: make test-python PYTHON=python3.13
+# The ordinary set on another Python, from 3.11 to 3.14: make test-python PYTHON=python3.13
 test-python: $(OTHER_READY)
 	@$(OTHER)/pytest -n 4 --dist worksteal
 

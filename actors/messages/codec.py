@@ -18,6 +18,9 @@ from actors.messages.json_types import JsonValue
 MAX_DEPTH = 100
 """Levels of nesting in a JSON value. Deeper values can be written, but not every parser can read them."""
 
+TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+"""What is said of such a value, also where Python itself goes no deeper: each version has other limits, and other words."""
+
 T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
@@ -32,7 +35,9 @@ def encode(value: object) -> bytes:
     """
     try:
         return _encoder.encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except RecursionError as error:
+        raise NotEncodableError(type(value).__name__, TOO_DEEP) from error
+    except (TypeError, ValueError, OverflowError) as error:
         raise NotEncodableError(type(value).__name__, str(error)) from error
 
 
@@ -52,14 +57,18 @@ def plain_sized(value: object) -> tuple[JsonValue, int]:
     """
     try:
         builtins = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=True, enc_hook=_plain_hook)
+        # Encoding makes lists of tuples, and finds the integers that are too long.
+        raw = encode(builtins)
+        return msgspec.msgpack.decode(raw), len(raw)
+    except NotEncodableError:
+        raise
+    except RecursionError as error:
+        raise NotEncodableError(type(value).__name__, TOO_DEEP) from error
     except BaseException as error:
         # The value may be of a user's own class, whose fields may raise anything; nothing is awaited, so it is no cancellation.
         if is_interrupt(error):
             raise
         raise NotEncodableError(type(value).__name__, error_text(error)) from error
-    # Encoding makes lists of tuples, and finds the integers that are too long.
-    raw = encode(builtins)
-    return msgspec.msgpack.decode(raw), len(raw)
 
 
 def _plain_hook(value: object) -> JsonValue:
@@ -153,7 +162,7 @@ def flaw(value: JsonValue, *, is_finite: bool = False) -> str | None:
         if not inside:
             return None
         level = inside
-    return f"it is nested deeper than {MAX_DEPTH} levels"
+    return TOO_DEEP
 
 
 def decode(raw: bytes, type: type[T]) -> T:

@@ -35,7 +35,7 @@ def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(loca
             (call(name="note", args=[1]), "of type list"),
             (call(name="note", args=7), "of type int"),
             (call(name="note", args={"what": nested(150)}), "nested deeper"),
-            (call(name="note", args={"what": nested(20_000)}), "recursion"),
+            (call(name="note", args={"what": nested(20_000)}), "nested deeper than 100 levels"),
             (call(name="note", args={"what": math.nan}), "NaN"),
             (call(name="note", args={"what": object()}), "object"),
             (call(name="note", args={"what": "\ud800"}), "surrogates"),

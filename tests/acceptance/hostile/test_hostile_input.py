@@ -214,7 +214,7 @@ def test_a_message_that_is_not_made_as_one_is_refused(local: Deploy) -> None:
         (Content(parts=[Part(text="\ud800")]), NotEncodableError),
         (Content(parts=[Part(text="x", part_metadata={"k": object()})]), NotEncodableError),
         (Content(parts=[Part(text="x", part_metadata=nested(150))]), InvalidMessageError),
-        (Content(parts=[Part(text="x", part_metadata=nested(20_000))]), NotEncodableError),
+        (Content(parts=[Part(text="x", part_metadata=nested(20_000))]), RaygroveError),
         (Content(parts=[Part(text="x", part_metadata={"k": math.nan})]), InvalidMessageError),
         (response(response={"k": math.inf}), InvalidMessageError),
         (response(response="text"), RaygroveError),

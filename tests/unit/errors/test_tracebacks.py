@@ -84,7 +84,7 @@ async def test_it_reaches_into_threads_and_tasks() -> None:
             group.create_task(asyncio.to_thread(look_up, {}, "bob"))
 
     text = foreign_traceback(await raised_by(two_at_once))
-    assert "KeyError: 'ada'" in text
+    # The first that fails ends the other one, which may have failed meanwhile.
     assert text.count("return profiles[name]") == text.count("  | KeyError") > 0
 
 
