@@ -143,6 +143,22 @@ def _start_ray(address: str | None = None) -> str:
 
 
 @pytest.fixture(autouse=True)
+def environment_that_stays() -> Iterator[None]:
+    """Fail a test that leaves variables of Ray or of ours behind: other tests would run with them."""
+    before = _variables()
+    yield
+    changed = {name for name, _ in _variables().items() ^ before.items()}
+    for name in changed:
+        os.environ.pop(name, None)
+    os.environ.update(before)
+    assert not changed, f"the test has left variables otherwise than before: {', '.join(sorted(changed))}"
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith(("RAY_", "RAYGROVE_"))}
+
+
+@pytest.fixture(autouse=True)
 def leaves_no_store() -> Iterator[None]:
     """A Runtime without a store of the test's own makes one in the folder that the tests run in, where the next run finds it."""
     was_there = DEFAULT_STORES.exists()

@@ -38,8 +38,7 @@ def test_a_local_ray_asks_for_a_token_unless_the_user_says_no(
 def test_without_a_home_the_token_is_in_the_private_folder_where_all_programs_of_this_user_find_it(
     home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (ownership.MODE, *ownership.TOKENS):
-        monkeypatch.delenv(name, raising=False)
+    forget_tokens(monkeypatch)
     monkeypatch.setattr(ownership, "temporary_folder", lambda: tmp_path)
     if home:
         monkeypatch.setenv("HOME", home)
@@ -58,13 +57,19 @@ def test_without_a_home_the_token_is_in_the_private_folder_where_all_programs_of
     assert (os.environ[ownership.TOKEN_PATH], made.read_text()) == (str(made), token)
 
 
+def forget_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin without a token. What the code sets is taken back as well, since pytest has seen each variable set before."""
+    for name in (ownership.MODE, *ownership.TOKENS):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
 def no_home() -> Path:
     raise RuntimeError("Could not determine home directory.")
 
 
 def test_a_token_in_the_home_comes_before_one_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (ownership.MODE, *ownership.TOKENS):
-        monkeypatch.delenv(name, raising=False)
+    forget_tokens(monkeypatch)
     monkeypatch.setattr(ownership, "temporary_folder", lambda: tmp_path)
     (tmp_path / "auth_token").write_text("another")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
