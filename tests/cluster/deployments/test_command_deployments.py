@@ -264,6 +264,7 @@ LOUD = (("INFO", "stdout", "one moment"), ("WARNING", "shop.desk", "asked to tal
 
 
 def test_a_failed_turn_is_retried(folder: Path) -> None:
+    (folder / "shaky").unlink(missing_ok=True)
     with Runtime.connect(NAME) as rt:
         with pytest.raises(AgentFailedError, match="no connection"):
             rt.run(user_id="ada", session_id="shaky", message="shaky").result()
