@@ -116,7 +116,11 @@ def test_from_whichever_step_of_whichever_tree_a_turn_says_the_same(name: str) -
             # After a failure that stays it would be a retry, and fail once more.
             steps = [place for place, event in enumerate(log) if not event.error_code and not undecided(log, place)]
             for place in steps[:: max(1, len(steps) // PLACES)]:
-                reset(rt, of_turn(stored(rt), last)[place])
+                now = of_turn(stored(rt), last)
+                if now[place].error_code or undecided(now, place):
+                    # Since the reset before, children that run side by side stand in another order.
+                    continue
+                reset(rt, now[place])
                 if rt.turns.get("ada", "s1", last).state == "paused":
                     # The answer was taken back, too, or what the user has said to a task.
                     waits = rt.pending(user_id="ada", session_id="s1")
