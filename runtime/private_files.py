@@ -46,13 +46,25 @@ def make_file(path: Path) -> None:
 
     Where this cannot be done nothing happens: opening the file says why.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     with suppress(OSError):
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
-        try:
+        place_file(path, b"")
+
+
+def place_file(path: Path, content: bytes) -> None:
+    """Make a file that has its content from the first moment on. One that is there, or is made meanwhile, stays as it is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        with suppress(FileExistsError):
             os.link(draft, path)
-        finally:
-            draft.unlink()
+    finally:
+        draft.unlink()
 
 
 def is_private(folder: Path) -> bool:

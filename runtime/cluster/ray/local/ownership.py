@@ -10,7 +10,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from runtime.private_files import make_folder, opener, temporary_folder
+from runtime.private_files import make_folder, place_file, temporary_folder
 
 RAY_FOLDER = "RAY_TMPDIR"
 """Environment variable: where a user has Ray put its folder."""
@@ -82,12 +82,4 @@ def _make(path: Path) -> None:
     if path.exists():
         return
     make_folder(path.parent)
-    draft = path.with_name(f".auth_token.{secrets.token_hex(4)}")
-    try:
-        with open(draft, "x", opener=opener) as file:
-            file.write(secrets.token_hex(32))
-        with suppress(FileExistsError):
-            # Another program may have made it meanwhile: that one counts.
-            os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    place_file(path, secrets.token_hex(32).encode())
