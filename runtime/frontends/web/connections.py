@@ -232,8 +232,12 @@ class HttpConnection(H11Protocol):
 
     @property
     def had_time(self) -> bool:
-        """All that it said early is read, and no request of its waits for an answer."""
-        return self.looks > 1 and not self.is_asking
+        """All that it said early is read, and no request of its waits for an answer.
+
+        That many looks take 2 s at least, unless a limit of time is shorter. A busy proxy may open hundreds of connections before
+        it comes to say something over the first one.
+        """
+        return self.looks > LOOKS_PER_LIMIT and not self.is_asking
 
     def know(self) -> None:
         """Valid credentials have come over it."""
