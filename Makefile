@@ -127,10 +127,10 @@ chaos: $(READY)
 	@$(BIN)/pytest -n 2 -m soak tests/chaos/test_simulations.py tests/chaos/test_crowds.py tests/chaos/test_limits.py tests/chaos/test_schedules.py tests/chaos/test_spending.py tests/chaos/test_transport_simulations.py
 	@$(BIN)/pytest -m soak tests/chaos --ignore=tests/chaos/test_simulations.py --ignore=tests/chaos/test_crowds.py --ignore=tests/chaos/test_limits.py --ignore=tests/chaos/test_schedules.py --ignore=tests/chaos/test_spending.py --ignore=tests/chaos/test_transport_simulations.py
 
-# While there is too much to do Ray's workers give way to servers, as they do by default: in other tests they do not.
+# While there is too much to do workers give way to servers, as those of a local Ray do by default: in other tests they do not.
 soak: $(READY) $(ADK_READY)
 	@$(BIN)/pytest -m soak tests/soak tests/acceptance tests/simulation/test_mutants.py --ignore=tests/soak/test_overload.py
-	@RAY_worker_niceness=15 $(BIN)/pytest -m soak tests/soak/test_overload.py
+	@RAY_worker_niceness=5 $(BIN)/pytest -m soak tests/soak/test_overload.py
 	@$(ADK)/pytest -m soak tests/soak/test_graph_kills.py -k adapter
 
 check: $(READY) $(UI_READY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.app_folders import HELLO, write
+from tests.support.machine.ray_environment import without_ray
 from tests.support.servers.postgres_server import short_folder
 
 
@@ -53,7 +53,7 @@ def started(mode: str) -> Iterator[Head]:
     """A Ray of its own, in a home that has a token, with RAY_AUTH_MODE set for the cluster only."""
     # Ray has sockets in its folder, whose paths may not be long.
     with short_folder() as folder:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment = without_ray()
         environment |= {"HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])}
         address = f"127.0.0.1:{free_port()}"
         ray = str(Path(sys.executable).with_name("ray"))

@@ -17,6 +17,7 @@ from tests.support.agents.busy_agent import when_working
 from tests.support.machine import other_user
 from tests.support.machine.listening import TRY_PORTS, descendants, ports_of
 from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all, run_as_other
+from tests.support.machine.ray_environment import without_ray
 from tests.support.machine.trespass import processes_of, things_of, trespasses
 
 pytestmark = [pytest.mark.full, NEEDS_ROOT]
@@ -84,7 +85,7 @@ class Program:
 def program(folder: Path) -> Iterator[Program]:
     """Run it. The folder's names for its home and its temporary files may be there already."""
     began_s = time.time()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYGROVE_"))}
+    kept = without_ray("RAYGROVE_")
     places = {"HOME": folder / "home", "TMPDIR": folder}
     for each in (folder / "home", folder / "work"):
         each.mkdir(0o755)

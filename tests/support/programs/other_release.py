@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 
+from tests.support.machine.ray_environment import without_ray
 from tests.support.servers.postgres_server import short_folder
 
 HOME = Path(__file__).parents[3]
@@ -34,7 +34,7 @@ def plain_ray() -> Iterator[dict[str, str]]:
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
         other.close()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHONDONT"))}
+        environment = without_ray("PYTHONDONT")
         environment["RAY_AUTH_MODE"] = "disabled"
         options = ["--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={folder}/ray", "--num-cpus=4"]
         start = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--include-dashboard=false", *options]

@@ -38,6 +38,11 @@ CONNECTING = {"RAY_raylet_client_connect_timeout_milliseconds": "10", "RAY_rayle
 """How often Ray's processes try to connect to a socket that is not there yet, and for how long in all. A raylet is often quicker
 than its own object store, and by default tries again after a second."""
 
+GIVING_WAY = {"RAY_worker_niceness": "5"}
+"""How far workers give way to other processes. They do to the program and its web server, which say no in time when there is too
+much to do; but by Ray's own 15 agents have a thirtieth of a core beside any program that computes, and turns take ten times as
+long."""
+
 _METHODS = {
     name: PrivateName("ray._private.node", f"Node.{name}", "a local Ray starts as Ray has it, with more processes")
     for name in ("start_monitor", "start_api_server", "start_raylet")
@@ -64,7 +69,7 @@ def _light_raylet(start_raylet: Callable[..., None], imported: Sequence[str]) ->
 
     def start(node: Any, *arguments: object, **options: object) -> None:
         with _METHODS["start_raylet"].or_without():
-            variables = {name: value for name, value in CONNECTING.items() if name not in os.environ}
+            variables = {name: value for name, value in {**CONNECTING, **GIVING_WAY}.items() if name not in os.environ}
             node._ray_params.env_vars = {**variables, **(node._ray_params.env_vars or {})}
             if hasattr(node._ray_params, "setup_worker_path"):
                 node._ray_params.setup_worker_path = worker_start.__file__
