@@ -54,7 +54,7 @@ class ConnectionLimits:
 
     Attributes:
         max_connections: how many there may be; None: 4,096, or half of the files that the process may open, if that is less.
-        max_unknown_per_client: connections of one address over which no valid credentials have come yet, although there was time.
+        max_unknown_per_client: connections of one address over which no valid credentials have come yet, for 2 s.
         head_timeout_s: how long the head of a request may take, from the connection or from its first byte on.
         unread_timeout_s: in this time a client has to read `min_bytes_per_s` of what waits for it.
         min_bytes_per_s: the slowest that a client may read.
