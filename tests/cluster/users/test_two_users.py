@@ -193,10 +193,9 @@ try:
 except Exception as error:
     print(type(error).__name__)
 """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY")}
-    wrong = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+    environment = without_ray("RAYGROVE_") | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     command = other_user.program(joins, running.address)
-    done = subprocess.run(command, env={**kept, **wrong}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "AuthenticationError\n", done.stderr
 
 
