@@ -274,7 +274,11 @@ class AgentActor(Actor):
         for turn in named:
             if turn not in self._runs:
                 self._stopped[turn] = True
-        await _stop(dict(self._runs[turn] for turn in named if turn in self._runs))
+        stopped = dict(self._runs[turn] for turn in named if turn in self._runs)
+        if message.stored:
+            for run in stopped.values():
+                run.reader.unsettled.settle(message.turn)
+        await _stop(stopped)
         return p.Ack()
 
     async def statistics(self, _: p.GetStatistics) -> p.Statistics:

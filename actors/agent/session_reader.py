@@ -36,6 +36,7 @@ class SessionReader:
 
     Attributes:
         state: session state by prefixed keys, as of the last event.
+        unsettled: the message at the end of the view, while nothing says that it is on disk.
         state_seq: of a run that compiles no log: all changes up to this place are in `state`, and of later ones its own.
         user_event: the message, decoded; None: nothing has decoded it yet.
     """
@@ -50,16 +51,16 @@ class SessionReader:
         self._session = session
         self._message = message
         self._view = view
+        self.unsettled = view.unsettled
         self._compiles = compiles
         self._reads_state = reads_state
         self.state: JsonObject = {}
 
     def has_begun_with(self, message: p.Invoke) -> bool:
         """Take in all that an LLM agent has to know, if the message brings it. False: `begin_run` has to be called."""
-        if not (message.fresh and self._compiles):
-            return False
         view = self._view
-        view.begin_run(message.turn)
+        if not (message.fresh and self._compiles) or view.unsettled.is_of_another(message.turn):
+            return False
         if not view.follow(message, self.user_event):
             return False
         self.state = view.state.value
@@ -68,7 +69,7 @@ class SessionReader:
     async def begin_run(self) -> None:
         """Bring the state up to date, and the log of an LLM agent."""
         message = self._message
-        self._view.begin_run(message.turn)
+        await self._view.begin_run(message.turn)
         if message.fresh and self._compiles:
             if self.has_begun_with(message):
                 return
@@ -159,7 +160,7 @@ class SessionReader:
             changed: what it changes of the state, `temp:` keys included.
             before_seq: the place of the last change of state before it.
         """
-        self._view.settle()
+        self.unsettled.settle(self._message.turn)
         if changed:
             self.state.update(changed)
             self._view.state.change(event.seq, before_seq)

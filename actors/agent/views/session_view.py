@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from actors.agent.views.first_sights import EVENT_OVERHEAD, FirstSight, Sights
+from actors.agent.views.unsettled_message import UnsettledMessage
 from actors.agent.views.viewed_state import ViewedState
 from actors.messages.codec import decode_event
 from actors.messages.event import Event
@@ -40,6 +41,7 @@ class AgentView:
         generation: of the log, which a rewind changes.
         history: the compiled log.
         state: the session's state as it was last read.
+        unsettled: the message that it ends with, while nothing says that it is on disk.
         state_seq: of a state that came with events, the place up to which it has all changes: it may be newer than these.
     """
 
@@ -66,8 +68,7 @@ class AgentView:
         self.history = make(agent, branch, logger.warning)
         self.state = ViewedState()
         self.state_seq = 0
-        # The turn and its epoch whose message was followed, and may not be on disk.
-        self._followed: tuple[str, int] | None = None
+        self.unsettled = UnsettledMessage()
 
     @property
     def _is_new(self) -> bool:
@@ -99,19 +100,17 @@ class AgentView:
         self._forget()
         self._keeps_all = True
 
-    def begin_run(self, turn: TurnRef) -> None:
+    async def begin_run(self, turn: TurnRef) -> None:
         """Forget everything if it ends with the message of another turn, or epoch, that nothing says was stored."""
-        if self._followed is not None and self._followed != (turn.invocation_id, turn.epoch):
+        await self.unsettled.end_doubt(turn)
+        if self.unsettled.is_of_another(turn):
             self._forget()
 
-    def settle(self) -> None:
-        """The message that was followed is on disk."""
-        self._followed = None
-
-    def end_run(self) -> None:
+    def end_run(self, turn: TurnRef) -> None:
         """Keep only what the next run will need."""
         self._keeps_all = False
         self._drop_unseen()
+        self.unsettled.end_run(turn)
 
     @property
     def weight(self) -> int:
@@ -120,7 +119,7 @@ class AgentView:
 
     def take_in(self, fetched: Fetched) -> None:
         """Take in a page of new events; after a rewind, everything from the log's start."""
-        self.settle()
+        self.unsettled.forget()
         if fetched.generation != self.generation:
             self._clear()
             self.generation = fetched.generation
@@ -157,7 +156,10 @@ class AgentView:
                 self._add(stored)
         self.state.value = _state(message.state)
         self.state_seq = message.state_seq
-        self._followed = None if message.after else (turn.invocation_id, turn.epoch)
+        if message.after:
+            self.unsettled.forget()
+        else:
+            self.unsettled.follow(turn)
         return True
 
     def add_own(self, event: Event, size: int) -> bool:
@@ -188,4 +190,4 @@ class AgentView:
     def _clear(self) -> None:
         self.history = self._make(self._agent, self._branch, logger.warning)
         self._size = 0
-        self._followed = None
+        self.unsettled.forget()

@@ -118,7 +118,7 @@ class SessionViews:
         view = self._views.get(key)
         if view is None:
             return
-        view.end_run()
+        view.end_run(message.turn)
         weight = view.weight
         self._weights[key] = weight + OVERHEAD
         self._memory.use(self, key, weight, self._spec.limits.max_cache_bytes, now_s)

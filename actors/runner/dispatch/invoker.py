@@ -225,7 +225,8 @@ class Invoker:
         with suppress(ActorLostError):
             try:
                 async with asyncio.timeout(STOP_S):
-                    await AgentRef(link).stop_run(p.StopRun(turn=turn.ref, runs=numbers(runs)))
+                    stop = p.StopRun(turn=turn.ref, runs=numbers(runs), stored=turn.task.life.is_stored)
+                    await AgentRef(link).stop_run(stop)
             except TimeoutError:
                 self._directory.drop_link(agent, link)
 

@@ -13,6 +13,7 @@ from actors.agent.event_writer import EventWriter
 from actors.agent.invocation import Invocation
 from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
+from actors.agent.views.unsettled_message import UnsettledMessage
 from actors.behaviours.llm.run import LlmRun
 from actors.behaviours.workflow import run as workflow
 from actors.messages import protocol as p
@@ -113,10 +114,7 @@ def events_of_transfers_are_left_out() -> AbstractContextManager[object]:
 def messages_that_were_not_stored_are_kept() -> AbstractContextManager[object]:
     """An agent that has begun early keeps the message in its view, also when the turn begins in another epoch."""
 
-    def nothing(self: AgentView, turn: p.TurnRef) -> None:
-        """Forget nothing."""
-
-    return mock.patch.object(AgentView, "begin_run", nothing)
+    return mock.patch.object(UnsettledMessage, "is_of_another", return_value=False)
 
 
 def events_of_others_are_not_missed() -> AbstractContextManager[object]:

@@ -1,0 +1,74 @@
+"""An agent that has not heard that the message of a turn is on disk when the next turn begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from actors import CallbackContext, LlmAgent, LlmRequest, RunConfig
+from actors.messages import protocol as p
+from actors.refs.session import SessionRef
+from actors.testing import PatternModel
+from tests.support.fixtures.runner_fixture import RunnerFixture
+
+Build = Callable[..., RunnerFixture]
+
+
+async def fetch(message: p.Fetch) -> p.Fetched:
+    raise AssertionError(f"all is known, but {message} was asked for")
+
+
+def own_session(house: RunnerFixture, monkeypatch: pytest.MonkeyPatch) -> SessionRef:
+    """A client of the Session actor that only agents have, and that reads nothing."""
+    session = SessionRef(house._session_link)
+    monkeypatch.setattr(session, "fetch", fetch)
+    house.directory.environment = replace(house.directory.environment, session=session)
+    return session
+
+
+async def test_a_turn_that_begins_before_the_reply_to_the_last_event_does_not_read_the_log_again(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = build(LlmAgent(name="root", model=PatternModel([], default="hello")))
+    session, may_reply = own_session(house, monkeypatch), asyncio.Event()
+    append = session.append
+
+    async def append_and_reply_late(message: p.Append) -> p.Appended:
+        appended = await append(message)
+        await may_reply.wait()
+        return appended
+
+    monkeypatch.setattr(session, "append", append_and_reply_late)
+    await house.start(subscriber="first")
+    events, _ = await house.end("first")
+    assert [event.text for event in events] == ["hello"]
+    second = asyncio.create_task(house.run("and now?"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    may_reply.set()
+    events, outcome = await second
+    assert isinstance(outcome, p.Finished)
+    assert [event.text for event in events] == ["hello"]
+
+
+async def test_a_turn_that_interrupts_another_one_does_not_read_the_log_again(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def wait_for_ever(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        if llm_request.contents[-1].text == "think":
+            asked.set()
+            await asyncio.Event().wait()
+
+    model = PatternModel([], default="hello")
+    house = build(LlmAgent(name="root", model=model, before_model_callback=wait_for_ever))
+    own_session(house, monkeypatch)
+    await house.run()
+    await house.start("think", subscriber="first")
+    await asked.wait()
+    events, _ = await house.run("and now?", config=RunConfig(on_concurrent_turn="interrupt"))
+    assert [event.text for event in events] == ["hello"]
