@@ -142,15 +142,20 @@ def _start_ray(address: str | None = None) -> str:
     return str(ray.get_runtime_context().gcs_address)
 
 
+_OF_LOCAL_RAY: dict[str, str] = {}
+"""The variables that `local_ray` has set: a test may be the first to ask for it, in its body."""
+
+
 @pytest.fixture(autouse=True)
 def environment_that_stays() -> Iterator[None]:
     """Fail a test that leaves variables of Ray or of ours behind: other tests would run with them."""
     before = _variables()
     yield
-    changed = {name for name, _ in _variables().items() ^ before.items()}
+    expected = before | _OF_LOCAL_RAY
+    changed = {name for name, _ in _variables().items() ^ expected.items()}
     for name in changed:
         os.environ.pop(name, None)
-    os.environ.update(before)
+    os.environ.update(expected)
     assert not changed, f"the test has left variables otherwise than before: {', '.join(sorted(changed))}"
 
 
@@ -169,7 +174,10 @@ def leaves_no_store() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[str]:
     """One Ray for all tests that need one. In a run of one process it is started by the first of them. Its address."""
-    yield _start_ray(os.environ.get(ADDRESS))
+    before = _variables()
+    address = _start_ray(os.environ.get(ADDRESS))
+    _OF_LOCAL_RAY.update(dict(_variables().items() - before.items()))
+    yield address
     ray.shutdown()
 
 
