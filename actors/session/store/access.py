@@ -17,6 +17,7 @@ from actors.session.store.claimed_store import ClaimedStore
 from actors.session.store.group_commit import GroupCommit, Transaction
 from actors.session.store.pending_turn_ends import PendingTurnEnds
 from actors.session.store.store_thread import StoreThread
+from actors.session.store.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class StoreAccess:
         self._on_late_write = on_late_write
         self._claimed = ClaimedStore(store, writer)
         self._thread = StoreThread(self._claimed, "store", timeout_s)
+        self._transactions = Transactions(store, self._thread, clock)
         self._compare: Callable[[], None] = lambda: None
         self.after_commit: Callable[[Sequence[Write]], Awaitable[None]] | None = None
         self.on_first_use: Callable[[], Awaitable[None]] | None = None
@@ -163,7 +165,7 @@ class StoreAccess:
         await self._check_place()
         began_s = self._clock()
         try:
-            await self._thread.call(Transaction(self.store, writes), writing=True)
+            await self._transactions.make(Transaction(self.store, writes), len(writes))
             if self._renewal.proves_place:
                 self._verified_s = began_s
         except WriterReplacedError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -126,6 +127,16 @@ class StoreThread:
         """Call a function in the store's thread once, without a say in how long the store has been away. Raises StoreError."""
         return await self._once(_Attempt(asyncio.get_running_loop().time()), function, *args)
 
+    @property
+    def is_idle(self) -> bool:
+        """The store is open, there as far as is known, and not in use: see `call_here`."""
+        return self._is_open and self._outage is None and not self._watchdog.is_watching and not self._in_use.locked()
+
+    def call_here(self, function: Callable[[], T]) -> T:
+        """Call a function in the caller's thread, which has to wait for it. Only while this is idle. Raises StoreError."""
+        with self._in_use, self._store_errors():
+            return function()
+
     def stop_retrying(self) -> None:
         """Stop retrying: pending calls fail at their next attempt."""
         self._is_closing = True
@@ -152,19 +163,25 @@ class StoreThread:
         doing = self._thread.begin_job(self._do, function, *args)
         self._watchdog.watch_job(doing)
         try:
-            answer: T = await doing.answer
+            with self._store_errors():
+                answer: T = await doing.answer
             return answer
         except asyncio.CancelledError:
             doing.cancel()
             raise
+        finally:
+            attempt.began_s = max(attempt.began_s, self._watchdog.unwatch_job(doing))
+
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        try:
+            yield
         except RaygroveError:
             raise
         except Exception as error:
             # A store may be user code, and raise anything.
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
-        finally:
-            attempt.began_s = max(attempt.began_s, self._watchdog.unwatch_job(doing))
 
     def _give_up(self, jobs: Sequence[Job]) -> None:
         for doing in jobs:

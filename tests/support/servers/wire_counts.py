@@ -40,8 +40,9 @@ class WireCounts:
         connection.pgconn.trace(notes.fileno())
         connection.pgconn.set_trace_flags(psycopg.pq.Trace.SUPPRESS_TIMESTAMPS)
 
-    def _count(self, _statement: str) -> None:
-        self._statements += 1
+    def _count(self, statement: str) -> None:
+        # A pragma sets the connection up, and belongs to no commit.
+        self._statements += not statement.startswith("PRAGMA")
 
     def close(self) -> None:
         """Take no more notes. The connections have to be closed."""
