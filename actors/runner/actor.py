@@ -107,9 +107,7 @@ class RunnerActor(Actor):
 
     async def recover_turns(self, message: p.RecoverTurns) -> p.Ack:
         """Resume what this Runner ran when its process was lost, and go on with schedules."""
-        # The message may come again, after a Session actor has told of a later term.
-        self._place.term = max(message.term, self._place.term)
-        self._place.takes_over = True
+        self._place.begin_takeover(message.term)
         try:
             self._due_turns.begin_watch()
             return await self._recovery.recover_turns(message)

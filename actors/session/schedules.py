@@ -94,7 +94,7 @@ class Schedules:
 
     async def await_due(self, message: p.AwaitDue) -> p.DueReply | p.AnnounceFirst:
         """Wait until something is due, and return it. Raises StoreError."""
-        refusal = self._parts.runners.refusal(message.runner)
+        refusal = self._parts.runners.refusal(message.runner, message.term)
         return refusal if refusal is not None else await self._due.next_due(message)
 
     async def pass_due_time(self, message: p.PassDueTime) -> p.Ack:

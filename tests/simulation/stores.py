@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from actors.errors import StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.session import SessionKey
+from actors.session.store import store_thread, transactions
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.sql.writers import WriterClaim
@@ -193,6 +196,32 @@ class StoreCalls:
                     job.make()
             finally:
                 self._is_making = False
+
+
+class ChanceCommits:
+    """Stands in for LoneCommits: any commit may be made at once, also a large one, and the next one in the store's thread."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    @property
+    def may_be_at_once(self) -> bool:
+        return self._chance.random() < 0.7
+
+    def note(self, writes: int, took_s: float) -> None:
+        """It makes no difference."""
+
+
+@contextmanager
+def called_on_the_loop(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
+    """Inside the block stores have no thread, and some commits are made at once."""
+    calls = StoreCalls(loop, random.Random(f"store {seed}"))
+    commits = ChanceCommits(random.Random(f"at once {seed}"))
+    with (
+        mock.patch.object(store_thread, "Worker", return_value=calls),
+        mock.patch.object(transactions, "LoneCommits", return_value=commits),
+    ):
+        yield calls
 
 
 def _make_late(job: Job) -> None:

@@ -76,6 +76,8 @@ def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(fir
     [
         pytest.param(450, id="a Runner that was replaced is the first to speak to a new Session actor, and begins a turn"),
         pytest.param(284, id="a Runner whose clock is behind is told twice to take over"),
+        pytest.param(33, id="a Runner that was replaced takes its place back from a new Session actor that has heard its heir"),
+        pytest.param(201, id="a standby that leads opens a turn before it has heard its term"),
     ],
 )
 def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:

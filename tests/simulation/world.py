@@ -31,7 +31,6 @@ from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from actors.session.actor import SessionActor
 from actors.session.environment import SessionEnvironment
-from actors.session.store import store_thread
 from runtime.cluster.core.core_host import RECOVERY
 from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
@@ -42,7 +41,7 @@ from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import COMMIT, FaultPlan, Phase, are_at_store
 from tests.simulation.firing import Firing
 from tests.simulation.promises import Promises
-from tests.simulation.stores import Disk, DiskStore, StoreCalls
+from tests.simulation.stores import Disk, DiskStore, StoreCalls, called_on_the_loop
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
@@ -86,15 +85,13 @@ class _LoopClock:
 @contextmanager
 def seeded(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
     """Inside the block ids, time and the store's thread are the simulation's."""
-    ids, chance = random.Random(f"ids {seed}"), random.Random(f"store {seed}")
-    calls = StoreCalls(loop, chance)
+    ids = random.Random(f"ids {seed}")
     clock = SimpleNamespace(time=lambda: wall_s(loop))
     with ExitStack() as patches:
         patches.enter_context(mock.patch.multiple("os", urandom=ids.randbytes, getpid=lambda: 1))
         patches.enter_context(mock.patch("actors.messages.forms.random_digits._left", []))
         patches.enter_context(mock.patch.object(event_module, "time", clock))
-        patches.enter_context(mock.patch.object(store_thread, "Worker", return_value=calls))
-        yield calls
+        yield patches.enter_context(called_on_the_loop(loop, seed))
 
 
 class World:

@@ -180,7 +180,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
         event: the user's event, encoded. `answers`: the ids of the calls that it answers.
         takes_words: see FindTurn. `awaits`: the run for which the user's words are, as FindTurn has found it.
         fingerprint: see StartTurn; `event` has it, too.
-        runner: the id of the Runner that will run the turn: see AnnounceRunner.
+        runner, term: of the Runner that will run the turn: see AnnounceRunner.
         interrupting: the open turn that this Runner cancels for it; the turn is the next to run then.
         epoch: in which a new turn begins. One more than that of a TurnBegun whose turn may not have been stored.
         traceparent: see StartTurn. It stays in the record of a turn that begins.
@@ -202,6 +202,7 @@ class OpenTurn(Message, frozen=True, kw_only=True):
     store: int = 0
     fingerprint: str = ""
     runner: str = ""
+    term: int = 0
     interrupting: str = ""
     epoch: int = 1
     traceparent: str = ""
@@ -294,12 +295,14 @@ class ResumeTurn(Message, frozen=True, kw_only=True):
     The reply is one of ResumeTurnReply.
 
     Attributes:
+        runner, term: of the Runner: see AnnounceRunner.
         running: names the turn, of a Runner that runs it all the time and only tells a restarted Session actor so.
     """
 
     key: SessionKey
     invocation_id: str
     runner: str
+    term: int = 0
     running: TurnRef | None = None
 
 
@@ -370,10 +373,12 @@ class ListOpenTurns(Message, frozen=True, kw_only=True):
 
     Attributes:
         runner, shard: the id of the new Runner, and the sessions whose turns it runs.
+        term: of the Runner: see AnnounceRunner.
     """
 
     app: str
     runner: str
+    term: int = 0
     shard: Shard = ONLY_SHARD
 
 

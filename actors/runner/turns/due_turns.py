@@ -81,7 +81,9 @@ class DueTurns:
 
     async def due(self, session: SessionRef, after: DuePlace | None) -> p.DueReply:
         """Wait until something is due at a Session actor after a place, and return it. Raises StoreError, ClusterError."""
-        message = p.AwaitDue(app=self._app, runner=self._place.runner_id, shard=self._place.shard, after=after)
+        message = p.AwaitDue(
+            app=self._app, runner=self._place.runner_id, term=self._place.term, shard=self._place.shard, after=after
+        )
         return await self._place.heard(session, lambda: session.await_due(message))
 
     async def start(self, turn: p.DueTurn) -> p.TurnStarted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -35,10 +36,20 @@ class RunnerPlace:
         self.term = term
         self.takes_over = False
         self._on_replaced = on_replaced
+        self._has_term = asyncio.Event()
         self.on_announced: Callable[[SessionRef], None] = lambda session: None
+
+    def begin_takeover(self, term: int) -> None:
+        """Take the place of a Runner that was lost, in a term. May be called again: a Session actor may know of a later term."""
+        self.term = max(term, self.term)
+        self.takes_over = True
+        self._has_term.set()
 
     async def announce(self, session: SessionRef, asked: p.AnnounceFirst) -> None:
         """Tell a Session actor, which takes another Runner for the living one, that it is this one."""
+        if asked.term and not self.term and self._on_replaced is not None:
+            # What stood by leads now, and is yet to hear in which term: turns may come before that.
+            await self._has_term.wait()
         if asked.term > self.term and self.takes_over:
             # Terms of one of its two processes stay even, those of the other odd.
             self.term += (asked.term - self.term + 2) & ~1

@@ -99,7 +99,8 @@ class TurnResumer:
 
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
-        message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
+        place = self._place
+        message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
         listed = await self._place.heard(session, lambda: session.list_open_turns(message))
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
@@ -140,7 +141,8 @@ class TurnResumer:
         Raises StoreError, ClusterError.
         """
         await self._versions.load()
-        message = p.ListOpenTurns(app=self._app, runner=self._place.runner_id, shard=self._place.shard)
+        place = self._place
+        message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
         listed = await self._place.heard(session, lambda: session.list_open_turns(message))
         await self._take_up_all([turn for turn in listed.turns if is_turn_of_schedule(turn[1])])
 
@@ -193,8 +195,9 @@ class TurnResumer:
                 # Another request has resumed it meanwhile.
                 return
             running_ref = running.ref if running is not None else None
-            message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=self._place.runner_id, running=running_ref)
-            reply = await self._place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
+            place = self._place
+            message = p.ResumeTurn(key=key[0], invocation_id=key[1], runner=place.runner_id, term=place.term, running=running_ref)
+            reply = await place.heard(self._session.of(key[0]), lambda: self._session.resume_turn(message))
             if isinstance(reply, p.TurnResumed):
                 await self.run(key, reply)
 

@@ -281,6 +281,7 @@ class TurnStarter:
             store=message.store,
             fingerprint=message.fingerprint,
             runner=self._place.runner_id,
+            term=self._place.term,
             traceparent=message.traceparent,
             due=message.due,
         )

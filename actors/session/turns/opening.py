@@ -113,7 +113,7 @@ class TurnOpener:
             log = request.log
             if request.known_seq is None:
                 request.known_seq = log.turn.row.opened_seq - 1 if log.turn is not None else log.head_seq
-            refusal = self._parts.runners.refusal(message.runner)
+            refusal = self._parts.runners.refusal(message.runner, message.term)
             if refusal is not None:
                 self._give_back(request)
                 return refusal

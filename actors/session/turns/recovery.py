@@ -48,7 +48,7 @@ class TurnRecovery:
 
     async def list_open_turns(self, message: p.ListOpenTurns) -> p.OpenTurnsReply | p.AnnounceFirst:
         """Drop what a Runner's predecessor had in the queues, and list the turns that it has left open. Raises StoreError."""
-        refusal = self._parts.runners.refusal(message.runner)
+        refusal = self._parts.runners.refusal(message.runner, message.term)
         if refusal is not None:
             return refusal
         self._drop_predecessor(message.runner, message.shard)
@@ -74,7 +74,7 @@ class TurnRecovery:
                 break
             # The end may not get to the disk.
             await turn.settled()
-        refusal = self._parts.runners.refusal(message.runner)
+        refusal = self._parts.runners.refusal(message.runner, message.term)
         if refusal is not None:
             return refusal
         turn.runner = message.runner

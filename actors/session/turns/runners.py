@@ -19,18 +19,22 @@ class _Place:
 class Runners:
     """Knows the Runners that live from those that were lost, of which messages may still come.
 
-    Who comes first in a place has it without a word: should it be one that was lost, its successor announces itself.
+    Who comes first in a place has it without a word: should it be one that was lost, its successor announces itself. Should it
+    be the successor, its messages tell its term, and one before it that lives on does not get the place.
     """
 
     def __init__(self) -> None:
         self._places: dict[str, _Place] = {}
         self._living: dict[str, _Place] = {}
 
-    def refusal(self, runner: str) -> p.AnnounceFirst | None:
-        """The reply to a Runner in whose place another one is."""
-        if runner in self._living:
+    def refusal(self, runner: str, term: int = 0) -> p.AnnounceFirst | None:
+        """The reply to a Runner in whose place another one is. 0 for `term`: its message does not tell it."""
+        living = self._living.get(runner)
+        if living is not None:
+            if term > living.term:
+                living.term = term
             return None
-        place = self._place(runner)
+        place = self._place(runner, term)
         return None if place.runner == runner else p.AnnounceFirst(number=place.number, term=place.term)
 
     def announce(self, runner: str, number: int, term: int = 0) -> p.AnnounceFirst | None:
@@ -43,10 +47,10 @@ class Runners:
         self._living[runner] = place
         return None
 
-    def _place(self, runner: str) -> _Place:
+    def _place(self, runner: str, term: int = 0) -> _Place:
         # The name of the actor, which those that are started again have in common.
         name = runner.rpartition("/")[0] or runner
         place = self._places.get(name)
         if place is None:
-            place = self._places[name] = self._living[runner] = _Place(runner)
+            place = self._places[name] = self._living[runner] = _Place(runner, term=term)
         return place

@@ -23,13 +23,14 @@ class AwaitDue(Message, frozen=True, kw_only=True):
     """Wait until schedules are due. The reply is DueReply or AnnounceFirst. A newer request of the same Runner ends the wait.
 
     Attributes:
-        runner: the id of the Runner.
+        runner, term: of the Runner: see AnnounceRunner.
         shard: the sessions whose turns it runs.
         after: only those that are due after this one: the Runner has those before.
     """
 
     app: str
     runner: str
+    term: int = 0
     shard: Shard = ONLY_SHARD
     after: DuePlace | None = None
 

@@ -50,7 +50,7 @@ class QuickOpener:
         if log is not None and not self._is_free(log):
             return False
         event = scan(message.event)
-        if event.actions.state_delta or self._parts.runners.refusal(message.runner) is not None:
+        if event.actions.state_delta or self._parts.runners.refusal(message.runner, message.term) is not None:
             return False
         request = OpeningRequest(message, event)
         if log is None:
@@ -89,7 +89,7 @@ class QuickOpener:
         try:
             if error is not None:
                 raise error
-            is_held = parts.user_holds.has(message.key) or parts.runners.refusal(message.runner) is not None
+            is_held = parts.user_holds.has(message.key) or parts.runners.refusal(message.runner, message.term) is not None
             if log is None or is_held or not self._is_free(log):
                 # It keeps its place before the later ones.
                 owed.take_task(self._open_turn(request))

@@ -38,7 +38,7 @@ async def asked_by(place: RunnerPlace, session: Place) -> str:
     """Have a Runner ask something until it is heard."""
 
     async def ask() -> str | p.AnnounceFirst:
-        return session.runners.refusal(place.runner_id) or "heard"
+        return session.runners.refusal(place.runner_id, place.term) or "heard"
 
     heard: str = await asyncio.wait_for(place.heard(session, ask), 5)  # type: ignore[arg-type]
     return heard
@@ -52,6 +52,38 @@ async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends() -> 
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
     assert await asked_by(new, session) == "heard"
+
+
+async def test_a_restarted_session_actor_that_hears_of_the_new_one_first_does_not_give_the_old_one_its_place() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 8)
+    assert await asked_by(new, session) == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(old, session)
+    assert session.runners.refusal(new.runner_id) is None
+
+
+async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 0)
+    assert await asked_by(old, session) == "heard"
+    asking = asyncio.create_task(asked_by(new, session))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not asking.done()
+    new.begin_takeover(8)
+    assert await asking == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(old, session)
+
+
+async def test_a_term_that_is_told_late_is_known_from_then_on() -> None:
+    session = Place()
+    old, new = of("old", 7), of("new", 8)
+    assert session.runners.refusal(new.runner_id) is None
+    assert await asked_by(new, session) == "heard"
+    with pytest.raises(ReplacedError):
+        await asked_by(old, session)
 
 
 async def test_it_is_the_same_when_a_restarted_session_actor_hears_of_the_old_one_first() -> None:
