@@ -1,7 +1,7 @@
 """Where a commit is made: in the store's thread, or at once on the event loop, which then waits for it. No clock, no effects.
 
 A commit to a local file takes a fraction of a millisecond. To hand it to a thread and to be told of its end takes two changes of
-threads, and where the machine is busy the thread waits for a core as well: for a single session that is a fifth of a turn. With
+threads, and where the machine is busy the thread waits for a core as well: for a single session that is a sixth of a turn. With
 many sessions the thread is worth it, since the event loop has other work while it waits for the disk.
 
 - A commit may be made at once when several before it were small and quick, wherever these were made.
