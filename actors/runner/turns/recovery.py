@@ -99,12 +99,16 @@ class TurnResumer:
 
     async def _recover_from(self, session: SessionRef) -> None:
         """Resume those of this Runner's turns that are open at one Session actor."""
-        place = self._place
-        message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
-        listed = await self._place.heard(session, lambda: session.list_open_turns(message))
+        turns = await self._open_turns(session)
         self._recovered.add(session)
         # Those that are being opened come last, since they may take longer.
-        await self._take_up_all(sorted(listed.turns, key=self._table.is_opening))
+        await self._take_up_all(sorted(turns, key=self._table.is_opening))
+
+    async def _open_turns(self, session: SessionRef) -> Sequence[TurnKey]:
+        """Those of this Runner's turns that are open at one Session actor."""
+        place = self._place
+        message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
+        return (await place.heard(session, lambda: session.list_open_turns(message))).turns
 
     def _recover_again(self, session: SessionRef) -> None:
         """Another Runner has had this one's place since its turns were recovered, such as one that was thought to be lost."""
@@ -141,10 +145,7 @@ class TurnResumer:
         Raises StoreError, ClusterError.
         """
         await self._versions.load()
-        place = self._place
-        message = p.ListOpenTurns(app=self._app, runner=place.runner_id, term=place.term, shard=place.shard)
-        listed = await self._place.heard(session, lambda: session.list_open_turns(message))
-        await self._take_up_all([turn for turn in listed.turns if is_turn_of_schedule(turn[1])])
+        await self._take_up_all([turn for turn in await self._open_turns(session) if is_turn_of_schedule(turn[1])])
 
     async def _take_up_all(self, turns: Sequence[TurnKey]) -> None:
         """Take up turns, a few at a time. Raises the first error, after all others were taken up as well."""

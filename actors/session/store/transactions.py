@@ -32,27 +32,29 @@ class Transactions:
 
     async def make(self, transaction: Callable[[], None], writes: int) -> None:
         """Make a transaction of so many writes. Raises what it raises, once the store was waited for."""
-        if self._may_be_at_once:
+        if self._store_at_once() is not None:
             for _ in range(PASSES):
                 await asyncio.sleep(0)
             # Something else may have asked for the store meanwhile.
-            if self._may_be_at_once and self._has_made(transaction, writes):
+            store = self._store_at_once()
+            if store is not None and self._has_made(store, transaction, writes):
                 return
         began_s = self._clock()
         await self._thread.call(transaction, writing=True)
         self._lone.note(writes, self._clock() - began_s)
 
-    @property
-    def _may_be_at_once(self) -> bool:
-        return self._lone.may_be_at_once and self._store is not None and self._thread.is_idle and self._store.commits_at_once
+    def _store_at_once(self) -> CommitsAtOnce | None:
+        """The store, where the event loop may wait for a commit to it now."""
+        store = self._store
+        if store is None or not (self._lone.may_be_at_once and self._thread.is_idle and store.commits_at_once):
+            return None
+        return store
 
-    def _has_made(self, transaction: Callable[[], None], writes: int) -> bool:
+    def _has_made(self, store: CommitsAtOnce, transaction: Callable[[], None], writes: int) -> bool:
         """Make a transaction on the event loop. False when the store has to be waited for, which its thread does."""
-        if self._store is None:
-            return False
         began_s = self._clock()
         try:
-            with self._store.without_waiting():
+            with store.without_waiting():
                 self._thread.call_here(transaction)
         except StoreUnavailableError:
             return False
