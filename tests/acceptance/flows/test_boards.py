@@ -12,6 +12,7 @@ from actors.testing import PatternModel
 from runtime import FlowBoard, Runtime
 from tests.support.agents.flow_agents import ME, ask_user, reply_to, succeed, worker
 from tests.support.models.waiting_model import GatedModel
+from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
 
@@ -52,6 +53,8 @@ def test_who_works_on_a_task_is_told_while_it_does(local: Deploy, tmp_path: Path
     with local(Flow([Task("do it", name="t", agents=[LlmAgent(name="slow", model=model)])])) as rt:
         turn = rt.run(**ME, message="go")
         model.wait_until_called()
+        # The agent begins while what is said of that is on its way to the log.
+        until(lambda: board(rt, turn.invocation_id).tasks[0].status == "running")
         [task] = board(rt, turn.invocation_id).tasks
         assert (task.status, list(task.works)) == ("running", ["slow"])
         turn.cancel()
