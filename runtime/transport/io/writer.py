@@ -29,7 +29,8 @@ class Writer:
         # are full. Those before joined the parts themselves.
         self._pauses_writelines = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_paused = False
-        self._puts_of_pass = 0
+        self._is_gathering = False
+        self._frames_before = outbox.short_frames
         self._lone_passes = LONE_PASSES
 
     def pump(self) -> None:
@@ -38,8 +39,8 @@ class Writer:
         short_bytes, long_bytes = outbox.short_bytes, outbox.long_bytes
         if not short_bytes and not long_bytes:
             return
-        puts = self._puts_of_pass = self._puts_of_pass + 1
-        if puts == 1:
+        if not self._is_gathering:
+            self._is_gathering = True
             self._loop.call_soon(self._end_pass)
             if self._lone_passes >= LONE_PASSES:
                 self.flush()
@@ -48,9 +49,13 @@ class Writer:
             self.flush()
 
     def _end_pass(self) -> None:
-        self._lone_passes = self._lone_passes + 1 if self._puts_of_pass == 1 else 0
-        self._puts_of_pass = 0
-        self.flush()
+        outbox = self._outbox
+        frames = outbox.short_frames
+        self._lone_passes = self._lone_passes + 1 if frames == self._frames_before + 1 else 0
+        self._frames_before = frames
+        self._is_gathering = False
+        if outbox.short_bytes or outbox.long_bytes:
+            self.flush()
 
     def pause(self) -> None:
         """The transport's buffer is full."""

@@ -22,6 +22,7 @@ class FrameQueue:
 
     Attributes:
         short_bytes, long_bytes: of short frames and of long messages that wait here.
+        short_frames: how many times short frames were put here.
         short_written_bytes: of short frames that were taken.
         written_bytes: of all that was taken.
     """
@@ -32,6 +33,7 @@ class FrameQueue:
         self._is_turn_of_long = False
         self.short_bytes = 0
         self.long_bytes = 0
+        self.short_frames = 0
         self.short_written_bytes = 0
         self.written_bytes = 0
 
@@ -44,6 +46,7 @@ class FrameQueue:
         """Write a frame, or several that belong together."""
         self._short.append(whole)
         self.short_bytes += len(whole)
+        self.short_frames += 1
 
     def put_long(self, kind: int, number: int, payload: bytes, slot: int = 0) -> LongMessage:
         """Write a message of more than `MAX_PAYLOAD` bytes, whose last frame is of this kind."""
