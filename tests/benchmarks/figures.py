@@ -59,14 +59,15 @@ BLOCK = 10
 def interleaved(contestants: Mapping[str, Callable[[], object]], calls: int) -> dict[str, list[float]]:
     """Measure all contestants in short alternating blocks, so that a machine that gets slower does so for all.
 
-    Call by call would not be fair: contestants that share processes would find them awake, the others would not.
+    Call by call would not be fair: contestants that share processes would find them awake, the others would not. Blocks come
+    forwards and then backwards, since a block is slower behind one of other processes, which have taken the caches.
 
     Returns:
         Milliseconds of each call, by contestant.
     """
     samples: dict[str, list[float]] = {name: [] for name in contestants}
-    for start in range(0, calls, BLOCK):
-        for name, call in contestants.items():
+    for number, start in enumerate(range(0, calls, BLOCK)):
+        for name, call in list(contestants.items())[:: -1 if number % 2 else 1]:
             call()
             samples[name] += [timed_ms(call) for _ in range(min(BLOCK, calls - start))]
     return samples
