@@ -64,7 +64,7 @@ class StoreAccess:
         self._first_use: asyncio.Future[None] | None = None
         self._has_place = False
         self._verified_s: float | None = None
-        self.commits = GroupCommit(self._commit, self._take_as_it_is)
+        self.commits = GroupCommit(self._commit, self._take_as_it_is, self)
         self._renewal = ClaimRenewal(store, bool(writer), self._thread, on_replaced, self.commits.note_reverted)
         self.pending_ends = PendingTurnEnds(store, self._thread)
 
@@ -160,6 +160,19 @@ class StoreAccess:
             if self._on_replaced is not None:
                 self._on_replaced()
             raise WriterReplacedError(self._claimed.writer) from error
+
+    def may_commit(self) -> bool:
+        """Whether the event loop may wait for the next transaction: see CommitsHere."""
+        return self._claimed.takes_place and self.after_commit is None and self._transactions.may_commit()
+
+    def has_committed(self, writes: Sequence[Write]) -> bool:
+        """Make a transaction on the event loop: see CommitsHere."""
+        began_s = self._clock()
+        if not self._transactions.has_committed(writes):
+            return False
+        if self._renewal.proves_place:
+            self._verified_s = began_s
+        return True
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         await self._check_place()

@@ -5,15 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from actors.errors import SessionExistsError, StoreConflictError, StoreRevertedError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, CreateSession, PutState, PutTurn, Write
 from actors.interfaces.stores import SessionStore
 from actors.messages.session import SessionKey
-from actors.refs.tasks import begin_task
+from actors.session.store.next_write import NextWrite
 from actors.session.store.pending_writes import PendingWrites, Tell, WriteRequest
 
 logger = logging.getLogger(__name__)
+
+
+class CommitsHere(Protocol):
+    """Makes transactions on the event loop, which waits for them."""
+
+    def may_commit(self) -> bool:
+        """Whether the next transaction may be made there, as far as can be said before."""
+        ...
+
+    def has_committed(self, writes: Sequence[Write]) -> bool:
+        """Do all writes in one transaction. False when that has to be waited for, or has failed: then others make it."""
+        ...
 
 
 class GroupCommit:
@@ -26,6 +39,7 @@ class GroupCommit:
         commit: does all writes in one transaction. When it raises StoreUnavailableError it has waited for the store. After a
             StoreRevertedError the requests are written again, but for those that `loss` refuses.
         take_as_it_is: has the next `commit` write to a store that has gone back to an older copy of itself.
+        at_once: makes some transactions on the event loop; None: `commit` makes all.
 
     Attributes:
         loss: says, once the store has gone back, why a session may not be written to; None: it may.
@@ -34,16 +48,19 @@ class GroupCommit:
     """
 
     def __init__(
-        self, commit: Callable[[Sequence[Write]], Awaitable[None]], take_as_it_is: Callable[[], Awaitable[None]] | None = None
+        self,
+        commit: Callable[[Sequence[Write]], Awaitable[None]],
+        take_as_it_is: Callable[[], Awaitable[None]] | None = None,
+        at_once: CommitsHere | None = None,
     ) -> None:
         self._commit = commit
         self._take_as_it_is = take_as_it_is
+        self._at_once = at_once
+        self._next = NextWrite(at_once.may_commit if at_once is not None else _never, self._write_at_once, self._write_all)
         self.loss: Callable[[SessionKey], Awaitable[Exception | None]] | None = None
         self._is_reverted = self._was_reverted = False
         self._waiting: list[WriteRequest] = []
         self._flushing: list[asyncio.Future[None]] = []
-        self._writer: asyncio.Task[None] | None = None
-        self._running_loop: asyncio.AbstractEventLoop | None = None
         self._failed: dict[SessionKey, Exception] = {}
         self.commits = 0
         self.pending = PendingWrites(self._failed.__contains__)
@@ -72,28 +89,18 @@ class GroupCommit:
     def _add(self, request: WriteRequest) -> None:
         self._waiting.append(request)
         self.pending.add(request)
-        self._begin()
+        self._next.begin()
 
     def note_reverted(self) -> None:
         """The store has gone back to an older copy of itself: take it as it is before anything else is written."""
         self._is_reverted = True
-        self._begin()
+        self._next.end_rest()
 
     def refuse(self, key: SessionKey, error: Exception) -> None:
         """Fail all requests of a session that are not on disk, and later ones until `clear_failure`."""
         self._failed.setdefault(key, error)
         for request in self.pending.of(key):
             self._fail(request, error)
-
-    def _begin(self) -> None:
-        # It may have ended before its first step: the end of an event loop cancels all tasks.
-        if self._writer is None or self._writer.done():
-            self._writer = begin_task(self._write_all(), self._loop())
-
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        # Asked for once: asyncio asks the kernel for the process each time.
-        loop = self._running_loop = self._running_loop or asyncio.get_running_loop()
-        return loop
 
     def clear_failure(self, key: SessionKey) -> None:
         """The session was read again from the store: it may write again."""
@@ -104,7 +111,8 @@ class GroupCommit:
 
         What is submitted meanwhile is not waited for: under load there is always something.
         """
-        if self._writer is None or self._writer.done():
+        writing = self._next.begin_task()
+        if writing is None or writing.done():
             return
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushing.append(flushed)
@@ -112,9 +120,24 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Wait until nothing waits to be written."""
-        if self._writer is not None:
+        writing = self._next.begin_task()
+        if writing is not None:
             # Awaited only through `wait`: the caller may be cancelled, the writer may not.
-            await asyncio.wait([self._writer])
+            await asyncio.wait([writing])
+
+    def _write_at_once(self) -> bool:
+        """Write what waits in this step. False where anything is in the way of that: the writer finds out what."""
+        group = self._waiting
+        writes: list[Write] = []
+        for request in group:
+            if request.is_refused:
+                return False
+            writes += request.writes
+        if self._failed or self._was_reverted or self._at_once is None or not self._at_once.has_committed(writes):
+            return False
+        self._waiting = []
+        self._note_written(group)
+        return True
 
     async def _write_all(self) -> None:
         while self._waiting or self._is_reverted or self._flushing:
@@ -209,6 +232,9 @@ class GroupCommit:
 
     async def _write(self, group: Sequence[WriteRequest]) -> None:
         await self._commit([write for request in group for write in request.writes])
+        self._note_written(group)
+
+    def _note_written(self, group: Sequence[WriteRequest]) -> None:
         self.commits += 1
         told: list[Tell] = []
         for request in group:
@@ -220,8 +246,12 @@ class GroupCommit:
             if request.done is not None and not request.done.done():
                 request.done.set_result(None)
         if told:
-            # Later, so that the next transaction begins before: it takes place in another thread.
-            self._loop().call_soon(_tell_all, told)
+            # Later, so that the next transaction begins before, where it takes place in another thread.
+            self._next.loop.call_soon(_tell_all, told)
+
+
+def _never() -> bool:
+    return False
 
 
 def _tell_all(told: Sequence[Tell]) -> None:

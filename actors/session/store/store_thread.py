@@ -132,10 +132,10 @@ class StoreThread:
         """The store is open, there as far as is known, and not in use: see `call_here`."""
         return self._is_open and self._outage is None and not self._watchdog.is_watching and not self._in_use.locked()
 
-    def call_here(self, function: Callable[[], T]) -> T:
-        """Call a function in the caller's thread, which has to wait for it. Only while this is idle. Raises StoreError."""
-        with self._in_use, self._store_errors():
-            return function()
+    def call_here(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in the caller's thread, which has to wait for it. Only while this is idle. Raises what it raises."""
+        with self._in_use:
+            return function(*args)
 
     def stop_retrying(self) -> None:
         """Stop retrying: pending calls fail at their next attempt."""

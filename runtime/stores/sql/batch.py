@@ -92,7 +92,12 @@ _HIDE = (
     .values(hidden=true())
 )
 _REWOUND = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(rewinds=sessions.c.rewinds + 1)
-_UPDATED = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(updated_s=bindparam("at_s"))
+# A turn that opens leaves the time of its session as it is, and SQLite would write the index of these times nevertheless.
+_UPDATED = (
+    update(sessions)
+    .where(sessions.c.sid == bindparam("of_sid"), sessions.c.updated_s != bindparam("at_s"))
+    .values(updated_s=bindparam("at_s"))
+)
 _REMOVE = delete(sessions).where(
     sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
 )
@@ -182,8 +187,14 @@ class Batch:
             sqlalchemy.exc.IntegrityError: the seq or id of an event is taken, or another writer has removed its session.
         """
         self._create_many(writes)
+        rows = self._rows
         for write in writes:
-            _DO[type(write)](self, write)
+            if isinstance(write, AddEvent):
+                rows.add_event(write)
+            elif isinstance(write, PutTurn):
+                rows.put_turn(write)
+            else:
+                _DO[type(write)](self, write)
         self._send_own()
         if self._rows.shared:
             self._flush_shared()
@@ -220,16 +231,10 @@ class Batch:
             raise SessionExistsError(key.app, key.user, key.session)
         self._sids[key] = sid
 
-    def _add_event(self, write: AddEvent) -> None:
-        self._rows.add_event(write)
-
     def _delete_model_calls(self, write: DeleteModelCalls) -> None:
         self._flush()
         with suppress(StoreConflictError):
             delete_calls(self._connection, self._sid(write.key), model_calls.c.begun_s < write.before_s)
-
-    def _put_turn(self, write: PutTurn) -> None:
-        self._rows.put_turn(write)
 
     def _put_state(self, write: PutState) -> None:
         self._rows.put_state(write)
@@ -281,9 +286,14 @@ class Batch:
             self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
             self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
-        for runs in (True, False):
-            of_turns = [row for row in rows.turns.values() if (row["status"] == "running") is runs]
-            self._send(_upsert(turns, self._dialect, whole=runs), of_turns)
+        run: list[Row] = []
+        ended: list[Row] = []
+        for row in rows.turns.values():
+            (run if row["status"] == "running" else ended).append(row)
+        if run:
+            self._send(_upsert(turns, self._dialect, whole=True), run)
+        if ended:
+            self._send(_upsert(turns, self._dialect, whole=False), ended)
         self._send(_UPDATED, [{"of_sid": sid, "at_s": at_s} for sid, at_s in rows.updated.items()])
         if rows.own:
             self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
@@ -321,8 +331,6 @@ class Batch:
 
 _DO: dict[type, Callable[[Batch, Any], None]] = {
     CreateSession: Batch._create,
-    AddEvent: Batch._add_event,
-    PutTurn: Batch._put_turn,
     PutState: Batch._put_state,
     HideEvents: Batch._hide_events,
     RemoveSession: Batch._remove_session,

@@ -62,6 +62,7 @@ class Database:
         lock_timeout_s: how long one request waits for a lock of another process.
 
     Attributes:
+        is_sqlite: True for SQLite, False for PostgreSQL.
         locks: how long calls wait for those of SQLite.
         connections: how many there have been. Behind another one may be an older copy of the database.
 
@@ -72,6 +73,7 @@ class Database:
     def __init__(self, url: str, what: str = "session store", lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._what = what
         self._url = _parse(url, what)
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._lock_timeout_s = lock_timeout_s
         self._engine: Engine | None = None
         self._connection: Connection | None = None
@@ -246,11 +248,6 @@ class Database:
     def path(self) -> Path | None:
         """The file of a SQLite database; None for one in memory, and for PostgreSQL."""
         return self._file.path if self._file is not None else None
-
-    @property
-    def is_sqlite(self) -> bool:
-        """True for SQLite, False for PostgreSQL."""
-        return self._url.get_backend_name() == "sqlite"
 
     def _connected(self, *, by_keys: bool = False) -> Connection:
         if self._engine is None:

@@ -10,9 +10,8 @@ The file is never opened here: closing any descriptor of it would give up the lo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from sqlalchemy import URL, Connection
 
@@ -135,6 +134,8 @@ def _identity(path: str) -> _Identity | None:
 class LockWait:
     """How long one connection after the other waits for a lock that another process has.
 
+    A context manager: in its block nothing waits for a lock, but fails with a transient error.
+
     Args:
         timeout_s: how long calls wait, and each new connection does.
 
@@ -147,14 +148,11 @@ class LockWait:
         self._wanted_s = self._of_connection_s = timeout_s
         self.is_connected = False
 
-    @contextmanager
-    def none(self) -> Iterator[None]:
-        """In the block nothing waits for a lock: it fails with a transient error."""
+    def __enter__(self) -> None:
         self._wanted_s = 0.0
-        try:
-            yield
-        finally:
-            self._wanted_s = self._timeout_s
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._wanted_s = self._timeout_s
 
     def note_connected(self, connected: bool) -> None:
         """There is a new connection, or none any more."""

@@ -37,7 +37,7 @@ class SqlStore(ABC):
 
     def without_waiting(self) -> AbstractContextManager[None]:
         """In the block nothing waits for a lock of another process: it raises StoreUnavailableError."""
-        return self._database.locks.none()
+        return self._database.locks
 
     def open(self) -> None:
         """Connect, and create or check the tables. May be called again after `close`.

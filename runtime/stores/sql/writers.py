@@ -37,7 +37,7 @@ _TAKE = text(
 _LEAVE = text("DELETE FROM raygrove_writers WHERE writer = :writer AND holder = :holder")
 _HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = ?"
 _LOCK_HOLDER = "SELECT holder FROM raygrove_writers WHERE writer = %s FOR UPDATE"
-_COUNT = "UPDATE raygrove_writers SET holder = ? WHERE writer = ? AND holder = ? RETURNING 1"
+_COUNT = "UPDATE raygrove_writers SET holder = ? WHERE writer = ? AND holder = ?"
 _COUNT_AND_LIMIT = (
     "UPDATE raygrove_writers SET holder = %s WHERE writer = %s AND holder = %s "
     f"RETURNING set_config('idle_in_transaction_session_timeout', '{IDLE_S}s', true)"
@@ -116,8 +116,11 @@ class WriterClaim:
 
     def _changed(self, connection: Connection, before: str) -> bool:
         """Put the number into the row, if that is as it is said to be."""
-        change = _COUNT if connection.dialect.name == "sqlite" else _COUNT_AND_LIMIT
-        return statements.value(connection, change, (self._stored(self.number), self.writer, before)) is not None
+        given = (self._stored(self.number), self.writer, before)
+        if connection.dialect.name == "sqlite":
+            # Half the time of a statement that returns what it has changed.
+            return statements.execute(connection, _COUNT, (given,)) == 1
+        return statements.value(connection, _COUNT_AND_LIMIT, given) is not None
 
     def _stored(self, number: int) -> str:
         return f"{number} {self.holder}"

@@ -5,43 +5,58 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from actors.errors import SessionExistsError
-from actors.interfaces.records import CreateSession
+from actors.errors import SessionExistsError, StoreError, StoreUnavailableError
+from actors.interfaces.records import CreateSession, Write
 from actors.messages.session import SessionKey
 from actors.rules.capacity import lone_commits
 from actors.rules.capacity.lone_commits import COST, SMALL
-from actors.session.store.store_thread import StoreThread
-from actors.session.store.transactions import Transactions
+from actors.session.store.access import StoreAccess
 from runtime.stores.sql.sessions import SqlSessionStore
 from tests.support.stores.sqlite_lock import SqliteLock
 
 
-class Desk:
-    """Makes transactions of a real store, and knows where each was made."""
+class NamedThreads(SqlSessionStore):
+    """Knows in which threads its commits were made."""
 
     def __init__(self, path: Path) -> None:
-        self.store = SqlSessionStore(f"sqlite:///{path}")
-        self.thread = StoreThread(self.store, "store", 60.0)
-        self.transactions = Transactions(self.store, self.thread, time.monotonic)
+        super().__init__(f"sqlite:///{path}")
+        self.made: list[str] = []
+        self.answers_late = False
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Do all writes."""
+        super().commit(writes)
+        self.made.append(threading.current_thread().name)
+        if self.answers_late:
+            self.answers_late = False
+            raise StoreUnavailableError(str(self), "the connection broke")
+
+
+class Desk:
+    """Writes to a real store, and knows where each transaction was made."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = NamedThreads(path)
+        self.access = StoreAccess(self.store, 60.0)
         self._sessions = 0
 
     async def make(self, count: int = 1, *, writes: int = 1) -> list[str]:
-        """Create so many sessions, one after the other. Returns the names of the threads that did."""
-        made: list[str] = []
-
-        def create() -> None:
-            self.store.commit([CreateSession(SessionKey("app", "ada", f"s{self._sessions}"), 1.0)])
-            made.append(threading.current_thread().name)
-
+        """Create so many sessions in each of `count` transactions. Returns the names of the threads that made these."""
+        before = len(self.store.made)
         for _ in range(count):
-            self._sessions += 1
-            await self.transactions.make(create, writes)
-        return made
+            await asyncio.gather(*(self.submit() for _ in range(writes)))
+        return self.store.made[before:]
+
+    def submit(self) -> asyncio.Future[None]:
+        """Create another session."""
+        self._sessions += 1
+        key = SessionKey("app", "ada", f"s{self._sessions}")
+        return self.access.commits.submit(key, [CreateSession(key, 1.0)])
 
 
 LOOP = threading.main_thread().name
@@ -53,8 +68,9 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(lone_commits, "QUICK_S", 10.0)
     monkeypatch.setattr(lone_commits, "SLOW_S", 10.0)
     desk = Desk(tmp_path / "s.db")
+    await desk.access.open()
     yield desk
-    await desk.thread.close()
+    await desk.access.close()
 
 
 async def test_those_of_single_sessions_are_made_on_the_loop_once_they_are_known_to_be_quick(desk: Desk) -> None:
@@ -67,7 +83,7 @@ async def test_those_of_single_sessions_are_made_on_the_loop_once_they_are_known
 async def test_while_the_thread_reads_a_commit_waits_for_it_in_the_thread(desk: Desk) -> None:
     await desk.make(COST)
     gate = threading.Event()
-    reading = asyncio.create_task(desk.thread.call(gate.wait))
+    reading = asyncio.create_task(desk.access.read(gate.wait))
     await asyncio.sleep(0)
     making = asyncio.create_task(desk.make())
     await asyncio.sleep(0.01)
@@ -78,10 +94,10 @@ async def test_while_the_thread_reads_a_commit_waits_for_it_in_the_thread(desk: 
 
 async def test_a_read_that_comes_in_between_has_the_commit_made_in_the_thread(desk: Desk) -> None:
     await desk.make(COST)
-    making = asyncio.create_task(desk.make())
-    await asyncio.sleep(0)
-    assert await desk.thread.call(list) == []
-    assert await making == ["store"]
+    written = desk.submit()
+    assert await desk.access.read(list) == []
+    await written
+    assert desk.store.made[-1] == "store"
 
 
 async def test_no_commit_on_the_loop_waits_for_a_lock_of_another_process(desk: Desk, tmp_path: Path) -> None:
@@ -97,14 +113,42 @@ async def test_no_commit_on_the_loop_waits_for_a_lock_of_another_process(desk: D
         assert await making == ["store"]
 
 
-async def test_what_goes_wrong_on_the_loop_is_raised_as_it_is_in_the_thread(desk: Desk) -> None:
-    def create_again() -> None:
-        desk.store.commit([CreateSession(SessionKey("app", "ada", "s1"), 1.0)])
-
+async def test_what_goes_wrong_on_the_loop_goes_wrong_in_the_thread_as_well_which_says_so(desk: Desk) -> None:
     await desk.make(COST)
+    key = SessionKey("app", "ada", "s1")
+    other = desk.submit()
     with pytest.raises(SessionExistsError):
-        await desk.transactions.make(create_again, 1)
-    assert await desk.make() == [LOOP]
+        await desk.access.commits.submit(key, [CreateSession(key, 2.0)])
+    await other
+    assert desk.store.made[COST:] == ["store"]
+
+
+async def test_what_was_stored_although_the_loop_was_told_otherwise_is_stored_once(desk: Desk) -> None:
+    await desk.make(COST)
+    desk.store.answers_late = True
+    assert await desk.make(2) == [LOOP, "store", LOOP]
+    assert len(desk.store.sessions("app", "ada")) == COST + 2
+
+
+@pytest.mark.parametrize("ask", ["flush", "drain"])
+async def test_a_caller_that_waits_for_all_that_was_submitted_waits_for_a_commit_on_the_loop_too(desk: Desk, ask: str) -> None:
+    await desk.make(COST)
+    written = desk.submit()
+    await getattr(desk.access.commits, ask)()
+    await written
+    assert len(desk.store.made) == COST + 1
+
+
+async def test_what_was_refused_is_not_written_on_the_loop_either(desk: Desk) -> None:
+    await desk.make(COST)
+    key = SessionKey("app", "ada", "other")
+    refused, other = desk.access.commits.submit(key, [CreateSession(key, 1.0)]), desk.submit()
+    desk.access.commits.refuse(key, StoreError("refused"))
+    desk.access.commits.clear_failure(key)
+    with pytest.raises(StoreError, match="refused"):
+        await refused
+    await other
+    assert desk.store.session(key) is None
 
 
 async def test_a_new_connection_is_made_in_the_thread(desk: Desk) -> None:
@@ -114,11 +158,13 @@ async def test_a_new_connection_is_made_in_the_thread(desk: Desk) -> None:
 
 
 async def test_a_store_without_this_ability_is_used_in_its_thread_only(desk: Desk) -> None:
-    transactions, made = Transactions(NoAbility(), desk.thread, time.monotonic), []  # type: ignore[arg-type]
-    for _ in range(2 * COST):
-        await transactions.make(lambda: made.append(threading.current_thread().name), 1)
-    assert made == ["store"] * 2 * COST
+    desk.access = StoreAccess(NoAbility(desk.store), 60.0)  # type: ignore[arg-type]
+    await desk.access.open()
+    assert await desk.make(2 * COST) == ["store"] * 2 * COST
 
 
 class NoAbility:
     """A store of somebody else."""
+
+    def __init__(self, store: SqlSessionStore) -> None:
+        self.open, self.close, self.commit = store.open, store.close, store.commit
