@@ -26,7 +26,7 @@ FIRST = {
     "questions_are_asked_again": 165,
     "agents_end_twice": 10,
     "heirs_ask_agents_to_end_again": 10,
-    "calls_beyond_that_nobody_knew_of_do_not_count": 464,
+    "calls_beyond_that_nobody_knew_of_do_not_count": 2129,
     "the_cheaper_model_is_not_called": 7,
     "forks_have_used_what_they_copied": 9,
     "what_was_rewound_was_not_used": 0,
