@@ -162,7 +162,7 @@ class StoreAccess:
             raise WriterReplacedError(self._claimed.writer) from error
 
     def may_commit(self) -> bool:
-        """Whether the event loop may wait for the next transaction: see CommitsHere."""
+        """Whether the next transaction may be made on the event loop: see CommitsHere. One that other actors hear of may not."""
         return self._claimed.takes_place and self.after_commit is None and self._transactions.may_commit()
 
     def has_committed(self, writes: Sequence[Write]) -> bool:

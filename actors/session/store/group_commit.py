@@ -136,7 +136,12 @@ class GroupCommit:
         if self._failed or self._was_reverted or self._at_once is None or not self._at_once.has_committed(writes):
             return False
         self._waiting = []
-        self._note_written(group)
+        try:
+            self._note_written(group)
+        except Exception:
+            # A defect in one `then`: the others are to hear of theirs. What is stored is stored once.
+            self._waiting = [*group, *self._waiting]
+            return False
         return True
 
     async def _write_all(self) -> None:
