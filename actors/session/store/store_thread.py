@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -163,25 +162,19 @@ class StoreThread:
         doing = self._thread.begin_job(self._do, function, *args)
         self._watchdog.watch_job(doing)
         try:
-            with self._store_errors():
-                answer: T = await doing.answer
+            answer: T = await doing.answer
             return answer
         except asyncio.CancelledError:
             doing.cancel()
             raise
-        finally:
-            attempt.began_s = max(attempt.began_s, self._watchdog.unwatch_job(doing))
-
-    @contextmanager
-    def _store_errors(self) -> Iterator[None]:
-        try:
-            yield
         except RaygroveError:
             raise
         except Exception as error:
             # A store may be user code, and raise anything.
             logger.exception("%s failed", self._store)
             raise StoreError(f"{self._store}: {type(error).__name__}: {error}") from error
+        finally:
+            attempt.began_s = max(attempt.began_s, self._watchdog.unwatch_job(doing))
 
     def _give_up(self, jobs: Sequence[Job]) -> None:
         for doing in jobs:
