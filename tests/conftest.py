@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 import ray
 from _pytest.mark.expression import Expression
+from ray._private import worker as ray_worker
 from ray._private.node import Node
 
 from runtime.cluster.ray.local.local_ray import starting_ray
@@ -128,6 +129,8 @@ def _start_ray(address: str | None = None) -> str:
     kind = Settings().local_ray
     imported = os.environ.get(IMPORTED, "").split()
     with starting_ray(kind, imported) if address is None else nullcontext(), pytest.MonkeyPatch.context() as patch:
+        # It prints that a process has died that a test has killed, a while later: among the lines that another test compares.
+        patch.setattr(ray_worker, "listen_error_messages", lambda worker, threads_stopped: None)
         if kind == "light":
             # It reads the logs of all workers again and again, for drivers that would print them; none here does.
             patch.setattr(Node, "start_log_monitor", lambda node: None)
