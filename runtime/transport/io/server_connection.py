@@ -16,12 +16,8 @@ from runtime.transport.options import DirectOptions
 from runtime.transport.protocol.errors import ProtocolError
 from runtime.transport.protocol.server import RequestToRun, ServerSide
 
-REQUESTS_AT_ONCE = 16
-"""Requests of one client that begin in one pass of the event loop.
-
-Those of others come between the thousands of one, and what was begun leaves after so many: the next process works on the first
-of a wave while this one begins with the last.
-"""
+REQUESTS_AT_ONCE = 64
+"""Requests of one client that begin in one pass of the event loop, so that those of others come between the thousands of one."""
 
 Handler = Callable[[bytes, int], Awaitable[bytes]]
 """Takes a request and its slot, and returns the reply."""
