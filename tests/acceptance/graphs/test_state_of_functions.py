@@ -93,12 +93,15 @@ def test_sync_functions_in_threads_count_all(deploy: Deploy) -> None:
 def test_functions_see_each_other_before_either_has_ended(deploy: Deploy) -> None:
     async def ask(ctx: NodeContext) -> Any:
         ctx.state["asked"] = ["how many?"]
-        return await has(ctx, "user:answer")
+        found = await has(ctx, "user:answer")
+        ctx.state["temp:heard"] = True
+        return found
 
     async def answer(ctx: NodeContext) -> AsyncIterator[None]:
         (await has(ctx, "asked")).append("once more: how many?")
         ctx.state["user:answer"] = 3
         yield None
+        await has(ctx, "temp:heard")
         del ctx.state["user:answer"]
 
     with deploy(Graph(name="wf", edges=[(START, (ask, answer), JoinNode("all"))])) as rt:
