@@ -225,8 +225,9 @@ class _MapRun:
         try:
             yield
         except BaseException as error:
-            interrupted = isinstance(error, KeyboardInterrupt | asyncio.CancelledError)
-            self._leave(says_how_to_go_on=self._options.progress is not False and (interrupted or self._display is not None))
+            # A Ctrl-C that comes while the program is busy with a result is raised there, and only closes the iterator here.
+            is_left = isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
+            self._leave(says_how_to_go_on=self._options.progress is not False and (is_left or self._display is not None))
             raise
         if self._display is not None:
             self._display.end_display(self._counts)
@@ -238,9 +239,10 @@ class _MapRun:
         if self._display is not None:
             self._display.end_display(self._counts)
         if says_how_to_go_on:
-            name = self._options.name
-            done = f"{self._counts.done:,} inputs are done"
-            print(f"{name}: stopped, {done}. The same program goes on from here: name={name!r}", file=sys.stderr, flush=True)
+            name, done = self._options.name, self._counts.done
+            inputs = "1 input is" if done == 1 else f"{done:,} inputs are"
+            said = f"{name}: stopped, {inputs} done. The same program goes on from here: name={name!r}"
+            print(said, file=sys.stderr, flush=True)
 
 
 def _text_of(given: object) -> str:

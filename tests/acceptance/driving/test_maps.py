@@ -23,7 +23,7 @@ from actors.errors import (
 )
 from actors.messages.protocol.outcomes import Finished, Paused
 from actors.testing import PatternModel
-from runtime import MapResult, Runtime
+from runtime import MapResult, Runtime, TurnMap
 from tests.support.models.map_models import NotedModel
 from tests.support.runtimes import Deploy
 
@@ -235,6 +235,34 @@ def test_what_is_left_goes_on_where_the_deployment_does_and_is_joined(deploy: De
             break
         left = list(rt.map(["e", "slow f", "slow g"]))
         assert sorted(result.attempts for result in left) == [1, 2, 2]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_program_that_leaves_a_map_is_shown_how_to_go_on(
+    local: Deploy, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_async: bool
+) -> None:
+    """Ctrl-C may come while the program is busy with a result: the map itself only sees that it is left."""
+    _, root = noted(tmp_path)
+
+    async def first_of_async(results: TurnMap) -> None:
+        async for _ in results:
+            raise KeyboardInterrupt
+
+    def first_of(results: TurnMap) -> None:
+        for _ in results:
+            raise KeyboardInterrupt
+
+    def leave(*, progress: bool | None = None) -> None:
+        results = rt.map(["a", "b", "c"], name="june", concurrency=1, progress=progress)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(first_of_async(results)) if is_async else first_of(results)
+
+    with local(root) as rt:
+        leave()
+        assert capsys.readouterr().err == "june: stopped, 1 input is done. The same program goes on from here: name='june'\n"
+        leave(progress=False)
+        list(rt.map(["a", "b", "c"], name="june"))
+        assert capsys.readouterr().err == ""
 
 
 def test_a_map_ends_with_its_runtime(local: Deploy, tmp_path: Path) -> None:
