@@ -26,6 +26,7 @@ from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
 from runtime.cluster.transport.ray_actors import current_actor, is_restarted
 from runtime.engine.process.tool_threads import ToolThreads
+from runtime.transport.options import DirectOptions
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,13 @@ THREADS = 64
 
 READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
+
+REQUESTS_AT_ONCE = 32
+"""What many turns ask for in one pass of the event loop is written in parts of so many requests.
+
+Turns that begin together would otherwise stay together: one process works on all of them, and the others wait for it. Once the
+Runner has parted them they mostly stay apart, so that no other process has to. Smaller parts cost more CPU than they gain.
+"""
 
 
 class RunnerHost(CoreHost):
@@ -47,6 +55,8 @@ class RunnerHost(CoreHost):
         chunks: of what builds the actor, of the pickled definitions of the tree's flows by name, of the Session actors as
             PlanPeers, of its WireOptions and its LogOptions, and of its StandbyPlan or None.
     """
+
+    _direct = DirectOptions(requests_at_once=REQUESTS_AT_ONCE)
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
         build, plans, peers, wires, logs, plan = from_chunks(chunks)

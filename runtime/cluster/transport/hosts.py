@@ -20,6 +20,7 @@ from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.endpoint import Endpoint
 from runtime.transport.io.server_connection import Handler, QuickHandler
+from runtime.transport.options import DirectOptions
 
 
 class RayActorHost:
@@ -33,12 +34,14 @@ class RayActorHost:
     """
 
     _name = ""
+    _direct = DirectOptions()
+    """For the connections that it makes."""
 
     def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
         if logs is not None:
             ProcessLogs(logs, role, self._hub)
-        self._wires = Wires(wires)
+        self._wires = Wires(wires, self._direct)
         self._actor = build()
         self._name = self._actor.name
         self._handle = self._handler()

@@ -27,6 +27,7 @@ from runtime.transport.io.connections import Channels
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.io.server import Server, ServerStatistics
 from runtime.transport.io.server_connection import Handler, QuickHandler
+from runtime.transport.options import DirectOptions
 
 _log = logging.getLogger(__name__)
 
@@ -59,15 +60,18 @@ class Wires:
         options: those of the deployment.
 
     Create it in a process that is connected to Ray. It raises ClusterError when Ray's certificates cannot be used.
+
+    Args:
+        direct: for the connections that this process makes; None: the default ones.
     """
 
-    def __init__(self, options: WireOptions) -> None:
+    def __init__(self, options: WireOptions, direct: DirectOptions | None = None) -> None:
         self.options = options
         self._peers: set[Peer] = set()
         self._connections: Channels | None = None
         if options.transport == "direct":
             tls = ray_tls()
-            self._connections = Channels(options.secret, _node(), tls.client if tls is not None else None)
+            self._connections = Channels(options.secret, _node(), tls.client if tls is not None else None, direct)
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""

@@ -32,7 +32,7 @@ class ClientConnection(Connection):
     def __init__(
         self, transport: asyncio.Transport, address: str, side: ClientSide[Any], owner: ConnectionOwner, options: DirectOptions
     ) -> None:
-        super().__init__(transport, address, side)
+        super().__init__(transport, address, side, options.requests_at_once)
         self._client = side
         self._owner = owner
         self._linger_s = options.connect_s

@@ -33,14 +33,15 @@ class Connection(asyncio.Protocol):
 
     Args:
         address: the peer's, for the log.
+        frames_at_once: see Writer.
     """
 
-    def __init__(self, transport: asyncio.Transport, address: str, side: Side) -> None:
+    def __init__(self, transport: asyncio.Transport, address: str, side: Side, frames_at_once: int | None = None) -> None:
         self._transport = transport
         self._address = address
         self._side = side
         self._outbox = side.outbox
-        self._writer = Writer(transport, side.outbox)
+        self._writer = Writer(transport, side.outbox, frames_at_once)
         self.pump = self._writer.pump
         self._linger: asyncio.TimerHandle | None = None
         self.read_bytes = 0

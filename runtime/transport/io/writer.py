@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from runtime.transport.protocol.outbox import GATHERED_BYTES, FrameQueue
 
@@ -18,9 +19,13 @@ class Writer:
 
     Short frames of one pass of the event loop gather, and are written together: each write wakes the peer, which on a busy
     machine takes the CPU from this process at once. Where frames come one by one, as those of a single session do, none waits.
+
+    Args:
+        frames_at_once: so many frames are written although the pass goes on, and the peer works on them meanwhile; None: however
+            many there are, they wait for its end.
     """
 
-    def __init__(self, transport: asyncio.WriteTransport, outbox: FrameQueue) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, outbox: FrameQueue, frames_at_once: int | None = None) -> None:
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
         self._outbox = outbox
@@ -30,7 +35,8 @@ class Writer:
         self._pauses_writelines = not isinstance(self._loop, asyncio.BaseEventLoop)
         self._is_paused = False
         self._is_gathering = False
-        self._frames_before = outbox.short_frames
+        self._frames_before = self._frames_written = outbox.short_frames
+        self._frames_at_once = frames_at_once or sys.maxsize
         self._lone_passes = LONE_PASSES
 
     def pump(self) -> None:
@@ -45,7 +51,7 @@ class Writer:
             if self._lone_passes >= LONE_PASSES:
                 self.flush()
                 return
-        if long_bytes or short_bytes >= GATHERED_BYTES:
+        if long_bytes or short_bytes >= GATHERED_BYTES or outbox.short_frames - self._frames_written >= self._frames_at_once:
             self.flush()
 
     def _end_pass(self) -> None:
@@ -77,3 +83,4 @@ class Writer:
                 self._transport.writelines(parts)
             else:
                 self._transport.write(b"".join(parts))
+        self._frames_written = outbox.short_frames

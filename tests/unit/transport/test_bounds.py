@@ -140,14 +140,14 @@ SHORT = 1000
 class FakeTransport(asyncio.WriteTransport):
     """Takes frames until its buffer is full, as often as it is emptied."""
 
-    def __init__(self) -> None:
+    def __init__(self, frames_at_once: int | None = None) -> None:
         super().__init__()
         self.frames: list[bytes] = []
         self.writes = 0
         self.is_closed = False
         self._buffered = 0
         self.outbox = FrameQueue()
-        self.writer = Writer(self, self.outbox)
+        self.writer = Writer(self, self.outbox, frames_at_once)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high == HIGH_WATER
@@ -217,6 +217,36 @@ async def test_short_frames_of_one_pass_of_the_event_loop_are_written_together_i
         assert transport.writes - before == writes
         assert transport.frames[-10:] == frames
         assert transport.outbox.unwritten_bytes == 0
+
+
+async def test_so_many_frames_are_written_while_the_pass_goes_on() -> None:
+    transport = FakeTransport(frames_at_once=4)
+    for _ in range(2):
+        transport.put(b"short".ljust(SHORT))
+    await asyncio.sleep(0)
+    for _ in range(2):
+        before = len(transport.frames)
+        written = []
+        for _ in range(10):
+            transport.put(b"short".ljust(SHORT))
+            written.append(len(transport.frames) - before)
+        assert written == [0, 0, 0, 4, 4, 4, 4, 8, 8, 8]
+        await asyncio.sleep(0)
+        assert len(transport.frames) - before == 10
+
+
+async def test_a_client_writes_some_of_its_requests_while_it_begins_with_others(direct: DirectFixture) -> None:
+    recorder = Recorder()
+    endpoint = await direct.serve(recorder)
+    whole, parted = (direct.channel(endpoint, replace(DEFAULTS, requests_at_once=number)) for number in (None, 4))
+    for channel in (whole, parted):
+        for _ in range(2):
+            # After a pass with several requests the first of a pass waits for others.
+            await asyncio.gather(*(channel.request(b"before") for _ in range(3)))
+        before = channel.traffic[1]
+        calls = [channel.call(b"now").reply() for _ in range(6)]
+        assert (channel.traffic[1] > before) == (channel is parted)
+        await asyncio.gather(*calls)
 
 
 async def test_short_frames_that_come_one_by_one_do_not_wait() -> None:
