@@ -76,12 +76,10 @@ class CoreHost(PlanHost):
         return lambda raw, slot: receive(raw) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
 
     def _quick_handler(self) -> QuickHandler | None:
-        quick, leads = super()._quick_handler(), self._is_leading
-        if quick is None:
+        if not self._actor.quick_handlers():
             return None
-        return lambda raw, slot, replies: (
-            quick(raw, slot, replies) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
-        )
+        begin, leads = self._actor.begin, self._is_leading
+        return lambda raw, slot, replies: begin(raw, replies) if slot != WATCHED and leads.is_set() else self._unled(raw, slot)
 
     async def receive(self, raw: bytes, slot: int = 0) -> bytes:
         """Hand a message to the actor and return its reply. Raises StandsByError when this process does not lead."""

@@ -130,8 +130,8 @@ class ClientSide(Generic[R]):
         self._silent_ticks = self._read_bytes_at_tick = 0
         self.outbox = FrameQueue()
         self.outbox.put_frames(wanted_frames(list(self._sent)))
-        for request in self._sent.values():
-            self._write(request)
+        for request in list(self._sent.values()):
+            self.send(request)
         return lost
 
     def disconnected(self) -> None:
@@ -140,12 +140,10 @@ class ClientSide(Generic[R]):
         self.outbox.drop_frames()
 
     def send(self, request: R) -> None:
-        """Write a request, while there is room, and number it."""
-        number = request.number = self._last_number = self._last_number + 1
-        self._sent[number] = request
-        self._write(request)
-
-    def _write(self, request: R) -> None:
+        """Write a request, while there is room. It is numbered when it is first written."""
+        if not request.number:
+            request.number = self._last_number = self._last_number + 1
+            self._sent[request.number] = request
         raw = request.raw
         size = len(raw)
         if size > MAX_PAYLOAD:
