@@ -89,11 +89,16 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 @contextmanager
 def fresh_imports() -> Iterator[None]:
-    """Take back what loading apps does to this process: its path, modules and environment."""
+    """Take back what loading apps does to this process: its path, modules and environment.
+
+    No bytecode is kept of them: Python takes it for that of a file which was written anew in the same second, as long as before.
+    """
     path, modules, environment = list(sys.path), set(sys.modules), dict(os.environ)
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = writes_none
         sys.path[:] = path
         for name in set(sys.modules) - modules:
             file = getattr(sys.modules[name], "__file__", None)

@@ -28,6 +28,14 @@ def test_a_folder_with_agent_py_may_import_its_own_modules(tmp_path: Path) -> No
     assert getattr(app.root, "name", "") == "concierge"
 
 
+def test_what_is_written_anew_within_a_second_is_loaded_anew(tmp_path: Path) -> None:
+    for name in ("alice", "bobby"):
+        folder = write(tmp_path / "same_second", {"agent.py": HELLO.replace("greeter", name)})
+        os.utime(folder / "agent.py", (1_000_000_000, 1_000_000_000))
+        with fresh_imports():
+            assert getattr(load_app(str(folder)).root, "name", "") == name
+
+
 @pytest.mark.parametrize(
     ("given", "name"),
     [
