@@ -20,8 +20,8 @@ class DirectOptions:
         max_unwritten_bytes: replies that wait for a client to read. Beyond it the server reads no more of its requests.
         max_running: requests of one client that the server works on; beyond it, it reads no more of them.
         max_message_bytes: the longest message. What one side has read of unfinished messages is bounded by it, too.
-        requests_at_once: of so many requests that begin in one pass of the event loop a client writes the first while it begins
-            with the rest; None: all are written together at its end.
+        requests_at_once: a client writes as soon as it has so many requests, and goes on with its pass of the event loop; None:
+            all requests of a pass are written together at its end.
     """
 
     connect_s: float = 5.0

@@ -36,11 +36,11 @@ THREADS = 64
 READY = 1
 """Processes for agents that a process which stands by keeps ready: the first turn that goes on needs one."""
 
-REQUESTS_AT_ONCE = 32
+WRITTEN_AT_ONCE = 32
 """What many turns ask for in one pass of the event loop is written in parts of so many requests.
 
 Turns that begin together would otherwise stay together: one process works on all of them, and the others wait for it. Once the
-Runner has parted them they mostly stay apart, so that no other process has to. Smaller parts cost more CPU than they gain.
+Runner has parted them they mostly stay apart. Smaller parts, or more that part them, cost more CPU than they gain.
 """
 
 
@@ -56,7 +56,7 @@ class RunnerHost(CoreHost):
             PlanPeers, of its WireOptions and its LogOptions, and of its StandbyPlan or None.
     """
 
-    _direct = DirectOptions(requests_at_once=REQUESTS_AT_ONCE)
+    _direct = DirectOptions(requests_at_once=WRITTEN_AT_ONCE)
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
         build, plans, peers, wires, logs, plan = from_chunks(chunks)
