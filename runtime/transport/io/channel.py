@@ -36,7 +36,6 @@ class Channel:
     Attributes:
         endpoint: of the process.
         address: that of the endpoint which is used, for messages and logs.
-        is_connected: there is a connection.
         reconnects: how often the connection was made again.
 
     Args:
@@ -46,7 +45,6 @@ class Channel:
     def __init__(self, endpoint: Endpoint, dialer: Dialer, options: DirectOptions, retired: Callable[[Channel], None]) -> None:
         self.endpoint = endpoint
         self.reconnects = 0
-        self.is_connected = False
         self.address = endpoint.address(dialer.node)
         self._dialer = dialer
         self._options = options
@@ -96,6 +94,11 @@ class Channel:
             self._connection.leave()
 
     @property
+    def is_connected(self) -> bool:
+        """True while there is a connection."""
+        return self._connection is not None
+
+    @property
     def traffic(self) -> tuple[int, int]:
         """Bytes read and written, on all connections."""
         read_bytes, written_bytes = self._traffic
@@ -138,7 +141,7 @@ class Channel:
     def lost(self, connection: ClientConnection) -> None:
         """See ConnectionOwner."""
         self._traffic = self.traffic
-        self._connection, self.is_connected = None, False
+        self._connection = None
         if self._side.replies != self._replies_before:
             self._cuts = 0
         if self._calls.are_awaited:
@@ -197,7 +200,7 @@ class Channel:
             self.reconnects += 1
         self._was_connected = True
         self._replies_before = self._side.replies
-        self._connection, self.is_connected = connection, True
+        self._connection = connection
         self.has_room()
         connection.pump()
         return connection
