@@ -130,7 +130,7 @@ class ClientSide(Generic[R]):
         self._silent_ticks = self._read_bytes_at_tick = 0
         self.outbox = FrameQueue()
         self.outbox.put_frames(wanted_frames(list(self._sent)))
-        for request in list(self._sent.values()):
+        for request in self._sent.values():
             self.send(request)
         return lost
 
