@@ -145,7 +145,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
         key: the session.
         head_seq: position of the newest event; 0 for an empty log.
         rewinds: number of times that the log was rewound.
-        authors: the distinct authors of visible events, the most recent first, with the position of their last event.
+        authors: the agents that have visible events, the most recent first, without those that have only spoken as tools. Each
+            with the position of one of its events, after which no other agent has spoken before its last one.
         state: the session's own state (plain keys), value by key.
         created_s: time of creation, in seconds since the epoch.
         updated_s: time of the last change, in seconds since the epoch.
@@ -178,10 +179,15 @@ class CreateSession(msgspec.Struct, frozen=True):
 
 
 class AddEvent(msgspec.Struct, frozen=True):
-    """Write: append the next event of a log."""
+    """Write: append the next event of a log.
+
+    Attributes:
+        takes_floor: its author is not known to be the agent that has spoken last. False spares the store to note it again.
+    """
 
     key: SessionKey
     row: EventRow
+    takes_floor: bool = True
 
 
 class HideEvents(msgspec.Struct, frozen=True):

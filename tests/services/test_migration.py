@@ -58,7 +58,7 @@ def assert_everything_works(url: str) -> None:
     store.open()
     row = store.session(KEY)
     assert row is not None
-    assert (row.head_seq, row.authors, row.state) == (2, (("root", 2), ("user", 1)), {"seen": 1})
+    assert (row.head_seq, row.authors, row.state) == (2, (("root", 2),), {"seen": 1})
     assert store.events(KEY) == list(enumerate(RAWS, start=1))
     assert store.state("test", "ada") == ({}, {"name": "Ada"})
     assert store.turn(KEY, "e-old").status == "finished"  # type: ignore[union-attr]

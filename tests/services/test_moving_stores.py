@@ -118,7 +118,7 @@ def test_a_store_goes_from_sqlite_to_postgres_and_back_without_a_change(source: 
         set(counts)
         == {name for name, _ in rows}
         == {
-            *("sessions", "events", "calls", "turns", "session_state", "shared_state", "memory"),
+            *("sessions", "events", "authors", "calls", "turns", "session_state", "shared_state", "memory"),
             *("model_calls", "model_call_parts"),
         }
     )

@@ -23,9 +23,14 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     unknown_authors: tuple[str, ...] = ()
 
 
+def is_selectable(author: str) -> bool:
+    """The author is an agent, and not marked as one that has spoken as a tool."""
+    return author != USER and not author.startswith(TOOL_MARK)
+
+
 def selectable(authors: Iterable[str]) -> Iterator[str]:
     """The authors that are agents, without those marked that have spoken as tools."""
-    return (author for author in authors if author != USER and not author.startswith(TOOL_MARK))
+    return filter(is_selectable, authors)
 
 
 def select_agent(topology: Topology, authors: Iterable[str], caller: str = "") -> Selection:

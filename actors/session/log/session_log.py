@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from actors.interfaces.records import AddEvent, CreateSession, EventHead, EventRow, PutState, PutTurn, SessionRow, TurnRow, Write
+from actors.interfaces.records import (
+    AddEvent,
+    CreateSession,
+    EventHead,
+    EventRow,
+    PutState,
+    PutTurn,
+    SessionRow,
+    TurnRow,
+    Write,
+)
 from actors.messages.codec import encode
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.base import StoredEvent, TurnRef
@@ -13,7 +23,7 @@ from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.rules.delivery import events_along
 from actors.rules.routing.branches import speaker
-from actors.rules.routing.selection import selectable
+from actors.rules.routing.selection import is_selectable
 from actors.session.log.event_scan import EventScan
 from actors.session.log.open_turn import SessionTurn
 from actors.session.log.shared_state import SharedState
@@ -73,6 +83,8 @@ class SessionLog:
         self.app_state = app_state
         self.user_state = user_state
         self._authors = dict(reversed(row.authors))
+        # The agent of which the store knows that it has spoken last. A log of which events were hidden is loaded again.
+        self._floor = row.authors[0][0] if row.authors else None
         self._tail.clear()
         self._tail_size = 0
         self._tail_after = self.head_seq
@@ -89,7 +101,7 @@ class SessionLog:
 
     def authors(self) -> Iterator[str]:
         """The agents that have spoken to the user, the most recent first."""
-        return selectable(reversed(self._authors))
+        return reversed(self._authors)
 
     def merged_state(self, *, temp: bool) -> JsonObject:
         """All scopes by prefixed keys.
@@ -110,10 +122,10 @@ class SessionLog:
 
     def unheard(self) -> list[StoredEvent]:
         """The newest events, as far as some agent has missed them, if they are few."""
-        if len(self._authors) <= 2:
-            # The user, and an agent that has heard everything.
+        if len(self._authors) <= 1:
+            # It has heard everything.
             return []
-        return events_along.unheard(reversed(self._tail), (self._authors[agent] for agent in self.authors()))
+        return events_along.unheard(reversed(self._tail), reversed(self._authors.values()))
 
     @property
     def committed_seq(self) -> int:
@@ -140,13 +152,17 @@ class SessionLog:
         seq = self.head_seq
         self.updated_s = event.timestamp
         author = speaker(event.author, event.branch) if event.branch else event.author
-        self._authors.pop(author, None)
-        self._authors[author] = seq
+        takes_floor = is_selectable(author) and author != self._floor
+        if takes_floor:
+            self._floor = author
+            self._authors.pop(author, None)
+        if author == self._floor:
+            self._authors[author] = seq
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
         undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""
         head = EventHead(id=event.id, invocation_id=event.invocation_id, author=author, timestamp=event.timestamp)
         row = EventRow(seq=seq, head=head, raw=raw, calls=tuple(event.calls), undo=undo)
-        writes: list[Write] = [AddEvent(self.key, row)]
+        writes: list[Write] = [AddEvent(self.key, row, takes_floor)]
         if delta is not None:
             writes += self.fold(delta)
             self.state_seq = max(self.state_seq, seq)

@@ -63,12 +63,14 @@ from actors.rules.capacity.lru import LruDict
 from actors.rules.checks.sizes import check_state
 from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
+from runtime.stores.sql.authors.changing import correct_authors
 from runtime.stores.sql.batches.changing import change_batches
-from runtime.stores.sql.collected_rows import CollectedRows, Row, new_session, new_versions, state_rows
+from runtime.stores.sql.collected_rows import CollectedRows, Row, author_rows, new_session, new_versions, state_rows
 from runtime.stores.sql.model_calls.deleting import delete_calls
 from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
     FIXED,
+    authors,
     calls,
     events,
     model_call_parts,
@@ -245,6 +247,7 @@ class Batch:
         self._connection.execute(_HIDE, {"of_sid": sid, "first_seq": write.first_seq, "last_seq": write.last_seq})
         if not self._connection.execute(_REWOUND, {"of_sid": sid}).rowcount:
             raise StoreConflictError(write.key.session, GONE)
+        correct_authors(self._connection, sid, write.first_seq, write.last_seq)
         delete_calls(self._connection, sid, model_calls.c.seq.between(write.first_seq, write.last_seq))
 
     def _remove_session(self, write: RemoveSession) -> None:
@@ -280,6 +283,8 @@ class Batch:
         """Send what belongs to sessions: of most commits an event, a turn and the time of each session."""
         rows = self._rows
         self._send(_INSERT_EVENT, rows.events)
+        if rows.authors:
+            self._send(_upsert(authors, self._dialect), author_rows(rows))
         if rows.calls:
             self._send(_INSERT_CALL, rows.calls)
         if rows.model_calls:

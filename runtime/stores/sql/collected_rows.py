@@ -11,6 +11,7 @@ import msgspec
 from actors.interfaces.records import AddEvent, AddModelCall, AddSchedule, AdvanceSchedule, CreateSession, PutState, PutTurn
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
+from actors.rules.routing.selection import is_selectable
 
 Row = dict[str, Any]
 """Values of a row by column."""
@@ -24,6 +25,7 @@ class CollectedRows:
 
     Attributes:
         created, events, calls: rows that are new.
+        authors: the positions of agents that have taken the floor, by sid and author.
         model_calls, model_call_parts: rows that are new, or there already.
         turns: records that are new, or take the place of older ones.
         updated: when sessions were written to last, by sid.
@@ -36,6 +38,7 @@ class CollectedRows:
         self._sid_of = sid_of
         self.created: list[Row] = []
         self.events: list[Row] = []
+        self.authors: dict[tuple[int, str], int] = {}
         self.calls: list[Row] = []
         self.model_calls: list[Row] = []
         self.model_call_parts: list[Row] = []
@@ -52,7 +55,7 @@ class CollectedRows:
         self.created.append({"sid": sid, **new_session(write)})
 
     def add_event(self, write: AddEvent) -> None:
-        """Add an event's row, and those of its calls."""
+        """Add an event's row, and those of its calls and of its author."""
         sid = self._sid_of(write.key)
         row = write.row
         head = row.head
@@ -68,6 +71,8 @@ class CollectedRows:
                 "raw": row.raw,
             }
         )
+        if write.takes_floor and is_selectable(head.author):
+            self.authors[sid, head.author] = row.seq
         for call_id in dict.fromkeys(row.calls):
             self.calls.append({"sid": sid, "call_id": call_id, "seq": row.seq})
 
@@ -127,8 +132,13 @@ class CollectedRows:
         """Forget all rows of sessions, which have been sent."""
         for rows in (self.created, self.events, self.calls, self.model_calls, self.model_call_parts):
             rows.clear()
-        for collected in (self.turns, self.updated, self.own):
+        for collected in (self.authors, self.turns, self.updated, self.own):
             collected.clear()
+
+
+def author_rows(rows: CollectedRows) -> list[Row]:
+    """The rows of agents that have taken the floor."""
+    return [{"sid": sid, "author": author, "seq": seq} for (sid, author), seq in rows.authors.items()]
 
 
 def new_session(write: CreateSession) -> Row:

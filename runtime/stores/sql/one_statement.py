@@ -31,7 +31,7 @@ from actors.interfaces.records import (
 )
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
-from runtime.stores.sql.collected_rows import CollectedRows, Row, new_versions, state_rows
+from runtime.stores.sql.collected_rows import CollectedRows, Row, author_rows, new_versions, state_rows
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.postgres.arrays import OneText, Value, array_of
 from runtime.stores.sql.postgres.prepared import PreparedStatements
@@ -273,6 +273,7 @@ def _all(table: Table) -> tuple[str, ...]:
 _PARTS = {
     "created": _Part(schema.sessions, _all(schema.sessions), _insert),
     "events": _Part(schema.events, _all(schema.events), _insert),
+    "authors": _Part(schema.authors, _all(schema.authors), _upsert),
     "calls": _Part(schema.calls, _all(schema.calls), _insert),
     "model_calls": _Part(schema.model_calls, _all(schema.model_calls), _insert_new),
     "model_call_parts": _Part(schema.model_call_parts, _all(schema.model_call_parts), _insert_new),
@@ -315,6 +316,7 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
     return {
         "created": rows.created,
         "events": rows.events,
+        "authors": author_rows(rows),
         "calls": rows.calls,
         "model_calls": rows.model_calls,
         "model_call_parts": rows.model_call_parts,

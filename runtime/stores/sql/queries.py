@@ -28,6 +28,7 @@ from runtime.stores.sql.schema import (
     ARCHIVED,
     RUNNING,
     archive,
+    authors,
     calls,
     events,
     removals,
@@ -141,34 +142,8 @@ TAKEN = select(events.c.seq, events.c.id).where(
 """The events that have the seq or the id of another one: sid, seq, id."""
 
 
-def _authors() -> Select[str, int]:
-    """The distinct authors of visible events with the seq of the last event of each: sid.
-
-    Neither database skips from one distinct value of an index to the next by itself. So this recurses down the index
-    (sid, author, seq) of visible events: its last entry is the last author with that author's last event, and the last entry
-    before that author is the next. It costs one index lookup for each author, however long the log is.
-    """
-    of_session = select(events.c.author, events.c.seq).where(events.c.sid == _sid, _visible)
-    down = (events.c.author.desc(), events.c.seq.desc())
-    last = of_session.order_by(*down).limit(1).subquery()
-    found = select(last).cte("found", recursive=True)
-    # A recursive step may have ORDER BY with LIMIT only in a scalar subquery: this one finds the seq, and the join the author.
-    before = (
-        select(events.c.seq)
-        .where(events.c.sid == _sid, _visible, events.c.author < found.c.author)
-        .order_by(*down)
-        .limit(1)
-        .correlate(found)
-        .scalar_subquery()
-    )
-    at = events.alias("at")
-    step = select(at.c.author, at.c.seq).join_from(found, at, (at.c.sid == _sid) & (at.c.seq == before))
-    every = found.union_all(step)
-    return select(every.c.author, every.c.seq).order_by(every.c.seq.desc())
-
-
-AUTHORS = _authors()
-"""The distinct authors of visible events, most recent first, each with the seq of its last event: sid."""
+AUTHORS = select(authors.c.author, authors.c.seq).where(authors.c.sid == _sid).order_by(authors.c.seq.desc())
+"""The agents that have spoken, most recent first, each with a seq: sid."""
 
 
 @cache

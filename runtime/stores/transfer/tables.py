@@ -38,6 +38,7 @@ _SESSION_TABLES = {
     for table in (
         schema.sessions,
         schema.events,
+        schema.authors,
         schema.calls,
         schema.turns,
         schema.session_state,

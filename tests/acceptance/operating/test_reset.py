@@ -87,6 +87,23 @@ def test_a_workflow_goes_on_with_the_child_at_which_the_step_is(deploy: Deploy) 
         assert [(event.author, event.text) for event in stored(rt) if event.text] == [("user", "go"), ("a", "one"), ("b", "good")]
 
 
+def test_an_agent_that_speaks_again_keeps_the_floor_in_the_next_deployment(deploy: Deploy) -> None:
+    def tree(*answers: Any) -> LlmAgent:
+        return LlmAgent(
+            name="root",
+            model=ScriptedModel([{"transfer": "billing"}, "root"]),
+            sub_agents=[LlmAgent(name="billing", model=ScriptedModel(list(answers)))],
+        )
+
+    with deploy(tree("bad", "good")) as rt:
+        run_turn(rt, "go")
+        log = stored(rt)
+        of_root = max(place for place, event in enumerate(log) if event.author == "root")
+        assert again(rt, log, of_root).result().text == "good"
+    with deploy(tree("at your service")) as rt:
+        assert [(event.author, event.text) for event in run_turn(rt, "more")] == [("billing", "at your service")]
+
+
 def test_failed_cancelled_and_paused_turns_run_again_too(local: Deploy) -> None:
     @tool(require_confirmation=True)
     def pay() -> str:

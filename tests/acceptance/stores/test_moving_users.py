@@ -80,7 +80,7 @@ def turns_of_stores(rt: Runtime) -> list[int]:
 
 
 def test_each_table_is_moved_or_stays_for_a_reason() -> None:
-    listed = {schema.sessions, *user_rows.OF_SESSIONS, *user_rows.OF_USERS, *user_rows.OF_STORES}
+    listed = {schema.sessions, *user_rows.OF_SESSIONS, *user_rows.DERIVED, *user_rows.OF_USERS, *user_rows.OF_STORES}
     assert listed == set(schema.metadata.tables.values())
 
 
@@ -108,6 +108,16 @@ def test_a_user_who_was_moved_has_everything_and_goes_on_there(deploy: Deploy, t
         assert rt.sessions.list() == []
         assert author_texts(run_turn(rt, "hi", user_id=USER)) == [("root", "hello")]
         assert len(stored(rt, "s1", USER)) == 2
+
+
+def test_an_agent_that_has_the_floor_has_it_in_the_other_store(deploy: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    other = LlmAgent(name="other", model=PatternModel([], default="still here"))
+    root = LlmAgent(name="root", model=PatternModel([("^to other", {"transfer": "other"})], default="root"), sub_agents=[other])
+    with deploy(root, session_store=urls) as rt:
+        run_turn(rt, "to other", user_id=USER)
+        assert rt.users.move(USER, urls[1]).now == 1
+        assert author_texts(run_turn(rt, "hi", user_id=USER)) == [("other", "still here")]
 
 
 def test_a_user_without_data_is_told_of_and_begins_in_the_other_store(local: Deploy, tmp_path: Path) -> None:

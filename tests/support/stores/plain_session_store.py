@@ -39,6 +39,7 @@ from actors.interfaces.records import (
 )
 from actors.messages.codec import encode
 from actors.messages.session import OldSession, SessionKey, SessionPlace
+from actors.rules.routing.selection import is_selectable
 
 
 @dataclass
@@ -48,6 +49,7 @@ class _Log:
     rewinds: int = 0
     events: list[EventRow] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
+    authors: dict[str, int] = field(default_factory=dict)
     turns: dict[str, TurnRow] = field(default_factory=dict)
 
     @property
@@ -84,8 +86,7 @@ class PlainStore:
         log = self._tables.logs.get(key)
         if log is None:
             return None
-        last = {event.head.author: event.seq for event in log.visible}
-        return self._row(key, log, tuple(sorted(last.items(), key=lambda entry: -entry[1])))
+        return self._row(key, log, tuple(sorted(log.authors.items(), key=lambda entry: -entry[1])))
 
     def sessions(
         self, app: str, user: str | None, *, limit: int | None = None, before: SessionPlace | None = None
@@ -240,11 +241,17 @@ def _do_in_log(log: _Log, write: AddEvent | HideEvents | PutTurn) -> None:
     elif isinstance(write, HideEvents):
         log.hidden |= {event.seq for event in log.events if write.first_seq <= event.seq <= write.last_seq}
         log.rewinds += 1
+        for author, seq in list(log.authors.items()):
+            if write.first_seq <= seq <= write.last_seq:
+                del log.authors[author]
+                log.authors.update((author, event.seq) for event in log.visible if event.head.author == author)
     else:
         row = write.row
         if any(event.head.id == row.head.id for event in log.events):
             raise StoreConflictError(write.key.session, f"event {row.head.id!r} is there already")
         if any(event.seq == row.seq for event in log.events):
             raise StoreConflictError(write.key.session, f"place {row.seq} of its log is taken")
+        if write.takes_floor and is_selectable(row.head.author):
+            log.authors[row.head.author] = row.seq
         log.events.append(row)
         log.events.sort(key=lambda event: event.seq)

@@ -177,6 +177,23 @@ def _from_version_19(connection: Connection) -> None:
     )
 
 
+def _from_version_20(connection: Connection) -> None:
+    """Migration from version 20: adds the agents that have spoken in each session, in place of an index of events by author."""
+    is_postgres = connection.dialect.name == "postgresql"
+    sid, text_c, without = ("BIGINT", 'TEXT COLLATE "C"', "") if is_postgres else ("INTEGER", "TEXT", " WITHOUT ROWID")
+    # In the words of the index, which then has all that is read.
+    is_visible = "hidden IS false" if is_postgres else "hidden IS 0"
+    connection.exec_driver_sql(
+        f"CREATE TABLE raygrove_authors (sid {sid} NOT NULL, author {text_c} NOT NULL, seq BIGINT NOT NULL, "
+        f"PRIMARY KEY (sid, author), FOREIGN KEY (sid) REFERENCES raygrove_sessions (sid) ON DELETE CASCADE){without}"
+    )
+    connection.exec_driver_sql(
+        "INSERT INTO raygrove_authors (sid, author, seq) SELECT sid, author, max(seq) FROM raygrove_events "
+        f"WHERE {is_visible} AND author <> 'user' AND substr(author, 1, 1) <> '@' GROUP BY sid, author"
+    )
+    connection.exec_driver_sql("DROP INDEX raygrove_events_by_author")
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -196,5 +213,6 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     16: _from_version_16,
     **dict.fromkeys(range(17, 19), _nothing),
     19: _from_version_19,
+    20: _from_version_20,
 }
 """Migrations by the version from which they lead to the next."""

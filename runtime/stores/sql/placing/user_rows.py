@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-- Each table of a session store stands in one of the three lists below, so that none is forgotten when a user is moved.
+- Each table of a session store stands in one of the four lists below, so that none is forgotten when a user is moved.
 - Rows keep all their values but the number of their session, which each store chooses.
 """
 
@@ -15,6 +15,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, select, tuple_
 
 from runtime.stores.sql import schema
+from runtime.stores.sql.authors.changing import derive_authors
 from runtime.stores.sql.database import Rows
 
 OF_SESSIONS: Sequence[Table] = (
@@ -27,6 +28,9 @@ OF_SESSIONS: Sequence[Table] = (
     schema.model_call_parts,
 )
 """Tables with rows of sessions, by the session's number."""
+
+DERIVED: Sequence[Table] = (schema.authors,)
+"""Tables with rows that are made again from those of the others."""
 
 OF_USERS: Sequence[Table] = (schema.shared_state, schema.removals, schema.schedules)
 """Tables with rows of users."""
@@ -97,6 +101,8 @@ def write_rows(connection: Connection, rows: Iterable[UserRow]) -> None:
             sids[row["sid"]] = connection.execute(insert(table).values(**values).returning(table.c.sid)).scalar_one()
         elif table is not None:
             connection.execute(insert(table), {**row, "sid": sids[row["sid"]]} if "sid" in row else row)
+    for sid in sids.values():
+        derive_authors(connection, sid)
 
 
 def _of_user(table: Table, app: str, user: str) -> ColumnElement[bool]:
