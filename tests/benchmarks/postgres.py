@@ -31,6 +31,9 @@ SQLITE, ONE_SHARD, TWO_SHARDS = "SQLite", "PostgreSQL", "PostgreSQL, 2 Session s
 REFERENCES = {SQLITE: "", ONE_SHARD: SQLITE, TWO_SHARDS: ONE_SHARD}
 """The deployment with which each is compared."""
 
+TIMES = 4
+"""Rounds in a row of each deployment, by turns: a ratio is that of two which were neighbours in time."""
+
 TURNS_OF_A_SESSION = 8
 """Turns of each session in a round, at least."""
 
@@ -57,8 +60,10 @@ async def _measure(plan: Plan, folder: Path, stores: Mapping[str, tuple[str, int
             await run_load(talk(each.rt), sessions=most, turns=2 * most)
         for _ in range(plan.load_rounds):
             for sessions in plan.concurrency:
-                for each in measured.values():
-                    await each.take(sessions, max(plan.load, TURNS_OF_A_SESSION * sessions))
+                for time in range(TIMES):
+                    in_order = list(measured.values())
+                    for each in in_order[::-1] if time % 2 else in_order:
+                        await each.take(sessions, max(plan.load, TURNS_OF_A_SESSION * sessions))
     return [
         figure
         for sessions in plan.concurrency
@@ -97,6 +102,10 @@ class Measured:
         """Turns a second, the median of all rounds."""
         return median([each.rate for each in self.loads[sessions]])
 
+    def slower_than(self, other: Measured, sessions: int) -> float:
+        """How many times slower than another deployment, the median of all rounds."""
+        return median([theirs.rate / own.rate for own, theirs in zip(self.loads[sessions], other.loads[sessions], strict=True)])
+
     def cpu(self, sessions: int) -> float:
         """Milliseconds of CPU, the median of all rounds."""
         return median(self.cpu_ms[sessions])
@@ -110,6 +119,8 @@ def _figures(name: str, sessions: int, of: Measured, other: Measured | None) -> 
         return [rate, cpu]
     beside = REFERENCES[name]
     return [
-        msgspec.structs.replace(rate, reference=other.rate(sessions), reference_name=beside),
+        msgspec.structs.replace(
+            rate, reference=other.rate(sessions), reference_name=beside, paired=of.slower_than(other, sessions)
+        ),
         msgspec.structs.replace(cpu, reference=other.cpu(sessions), reference_name=beside),
     ]

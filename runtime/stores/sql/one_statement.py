@@ -249,7 +249,9 @@ def _change_version(part: _Part, given: str) -> str:
 def _update(part: _Part, given: str) -> str:
     key, *columns = part.columns
     changes = ", ".join(f'"{column}" = given."{column}"' for column in columns)
-    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE there.{key} = given.{key}"
+    # A row that stays as it is would be written all the same.
+    is_other = " OR ".join(f'there."{column}" <> given."{column}"' for column in columns)
+    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE there.{key} = given.{key} AND ({is_other})"
 
 
 def _delete(part: _Part, given: str) -> str:
