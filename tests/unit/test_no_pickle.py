@@ -40,14 +40,11 @@ def test_only_the_cluster_and_what_tells_models_apart_know_a_pickler() -> None:
     assert knows == {
         # Its bytes are compared, and never read.
         "actors/definitions/tree/likeness.py",
-        "runtime/cluster/deployment/runner_builder.py",
-        "runtime/cluster/deployment/tree_versions.py",
         "runtime/cluster/packing/chunks.py",
+        "runtime/cluster/packing/importing.py",
         "runtime/cluster/packing/modules.py",
         "runtime/cluster/packing/shared_pickles.py",
-        "runtime/cluster/processes/environment.py",
         "runtime/cluster/tool_tasks.py",
-        "runtime/cluster/upgrading/trees.py",
     }
 
 
@@ -65,12 +62,19 @@ def test_what_is_unpickled_are_definitions_and_tool_calls_which_their_own_driver
     assert read == {
         ("runtime/cluster/packing/shared_pickles.py", "cloudpickle.Pickler(file)"),
         ("runtime/cluster/packing/shared_pickles.py", "pickle.Unpickler(BytesIO(shared + own))"),
-        ("runtime/cluster/deployment/runner_builder.py", "cloudpickle.loads(spec.plugins)"),
-        ("runtime/cluster/deployment/tree_versions.py", "cloudpickle.loads(packed.plugins)"),
-        ("runtime/cluster/packing/chunks.py", "cloudpickle.loads(zlib.decompress(b''.join(chunks)))"),
+        ("runtime/cluster/packing/importing.py", "cloudpickle.loads(pickled)"),
         ("runtime/cluster/tool_tasks.py", "cloudpickle.loads(pickled)"),
+    }
+
+
+def test_what_imports_alone_is_read_by_few() -> None:
+    read = {(path, ast.unparse(call)) for path, nodes in modules() for call in calls(nodes) if _name(call.func) == "unpickle"}
+    assert read == {
+        ("runtime/cluster/deployment/runner_builder.py", "unpickle(spec.plugins)"),
+        ("runtime/cluster/deployment/tree_versions.py", "unpickle(packed.plugins)"),
+        ("runtime/cluster/packing/chunks.py", "unpickle(zlib.decompress(b''.join(chunks)))"),
         # What the deployment itself has kept: whether another release can load it.
-        ("runtime/cluster/upgrading/trees.py", "cloudpickle.loads(pickled)"),
+        ("runtime/cluster/upgrading/trees.py", "unpickle(pickled)"),
     }
 
 

@@ -7,8 +7,6 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 
-from ray import cloudpickle
-
 from actors.actor import Actor
 from actors.interfaces.stores import ArtifactStore
 from actors.messages.operating.versions import TreeVersion
@@ -23,6 +21,7 @@ from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.deployment.names import actor_name, host_name, limiter_name, session_standbys
 from runtime.cluster.deployment.tree_versions import RayTrees
 from runtime.cluster.packing.definitions import PackedTree
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.versions import VersionDefinitions
 from runtime.cluster.processes.directory import RayDirectory
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
@@ -104,7 +103,7 @@ def build_runner(
         session=session_ref(wires, core, settings.restart_timeout_s),
         directory=directory,
         artifacts=open_artifact_store(spec.artifact_store),
-        plugins=cloudpickle.loads(spec.plugins),
+        plugins=unpickle(spec.plugins),
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
         host_limit=directory.limit,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-from ray import cloudpickle
-
 from actors.definitions.agents import Plugin
 from actors.errors import ClusterError, RaygroveError
 from actors.errors.user_code import error_text
@@ -14,6 +12,7 @@ from actors.messages.operating.versions import VersionRecord
 from actors.rules.versions.marks import serves_any
 from actors.runner.environment import RunnerTree
 from runtime.cluster.deployment.kept_versions import KeptVersions
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.versions import PackedVersion, VersionDefinitions
 from runtime.cluster.processes.directory import RayDirectory
 
@@ -59,7 +58,7 @@ class RayTrees:
 
     def _load(self, version: str) -> tuple[PackedVersion, Sequence[Plugin]]:
         packed: PackedVersion = self._kept.content(version)
-        return packed, cloudpickle.loads(packed.plugins)
+        return packed, unpickle(packed.plugins)
 
     def plan(self, flow: str) -> bytes | None:
         """The definition of a flow in these versions, pickled, by the name of its agent; None where none has it."""

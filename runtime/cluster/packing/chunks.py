@@ -11,6 +11,7 @@ from ray import cloudpickle
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.obstacles import obstacle
 from runtime.engine.process.variables import set_variables
 
@@ -108,5 +109,5 @@ def to_chunks(refusal: str, value: object, *, must_last: bool = False, variables
 
 def from_chunks(chunks: Sequence[bytes]) -> Any:
     """The value that a driver of this deployment gave to `to_chunks`."""
-    _, value = cloudpickle.loads(zlib.decompress(b"".join(chunks)))
+    _, value = unpickle(zlib.decompress(b"".join(chunks)))
     return value

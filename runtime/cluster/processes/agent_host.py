@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.base import ErrorReply, Stop
 from runtime.cluster.logs.process import name_output
 from runtime.cluster.packing.definitions import unpack
+from runtime.cluster.packing.importing import import_alone
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
@@ -112,7 +112,7 @@ class AgentHost:
         for module in modules:
             # A model whose package is not installed here says so when it is used.
             with suppress(ModuleNotFoundError):
-                await asyncio.to_thread(importlib.import_module, module)
+                await asyncio.to_thread(import_alone, module)
         look_less_often()
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.awaited()))
         return Prepared(os.getpid(), await self._listener.endpoint())

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from ray import cloudpickle
-
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray_metrics import RayMetrics
 from runtime.cluster.tool_tasks import ToolTasks
@@ -69,7 +68,7 @@ def build_environment(
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
         ModelPool().resolve,
-        RemotePlans(runner, cloudpickle.loads).find,
+        RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
         mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
         limiter=limiter,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ray import cloudpickle
-
 from actors.messages.operating.versions import VersionRecord
 from runtime.cluster.deployment.kept_versions import KeptVersions
 from runtime.cluster.packing.definitions import unpack
+from runtime.cluster.packing.importing import unpickle
 from runtime.cluster.packing.versions import PackedVersion
 
 logger = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ def _can_load(kept: KeptVersions, version: str) -> bool:
         for definition in packed.tree.definitions.values():
             unpack(definition)
         for pickled in (packed.plugins, *packed.plans.values()):
-            cloudpickle.loads(pickled)
+            unpickle(pickled)
     except Exception as error:
         # Unpickling runs users' modules and those of another release, which may raise anything.
         logger.info("version %s of the tree cannot be kept: %s: %s", version, type(error).__name__, error)
