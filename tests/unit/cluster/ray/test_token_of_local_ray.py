@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
 
 from runtime.cluster.deployment.connection import RayConnection
+from runtime.cluster.ray import tokens
 from runtime.cluster.ray.local import ownership
 from runtime.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def token_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process reads Ray's token once. The tests after this one, which connect to a real Ray, read it again."""
+    yield
+    monkeypatch.undo()
+    tokens.use_mode(os.environ.get(ownership.MODE))
+    # Older versions of Ray have no tokens.
+    loader = getattr(ray._raylet, "AuthenticationTokenLoader", None)
+    if loader is not None:
+        loader.instance().reset_cache()
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, "token"), ("disabled", "disabled"), ("token", "token")])
