@@ -83,8 +83,6 @@ class SessionLog:
         self.app_state = app_state
         self.user_state = user_state
         self._authors = dict(reversed(row.authors))
-        # The agent of which the store knows that it has spoken last. A log of which events were hidden is loaded again.
-        self._floor = row.authors[0][0] if row.authors else None
         self._tail.clear()
         self._tail_size = 0
         self._tail_after = self.head_seq
@@ -152,11 +150,11 @@ class SessionLog:
         seq = self.head_seq
         self.updated_s = event.timestamp
         author = speaker(event.author, event.branch) if event.branch else event.author
-        takes_floor = is_selectable(author) and author != self._floor
-        if takes_floor:
-            self._floor = author
+        takes_floor = False
+        if is_selectable(author):
+            # A log of which events were hidden is loaded again, so the store knows of the same agent that it has spoken last.
+            takes_floor = author != next(self.authors(), None)
             self._authors.pop(author, None)
-        if author == self._floor:
             self._authors[author] = seq
         delta = scopes.split(event.actions.state_delta) if event.actions.state_delta else None
         undo = encode(scopes.overwritten(self.state, delta.session)) if delta is not None and delta.session else b""

@@ -35,7 +35,6 @@ from actors.rules.routing.transfer import Target, transfer_targets
 from runtime.cluster.packing.chunks import refused
 from runtime.cluster.packing.class_fields import fields_of, identity_of, is_copy_of, is_data
 from runtime.cluster.packing.compressed import CompressedStrings
-from runtime.cluster.packing.importing import IMPORTING
 from runtime.cluster.packing.obstacles import keys_in
 from runtime.cluster.packing.shared_pickles import SharedPickle, load_both
 from runtime.cluster.packing.sources import install_sources, sources_of
@@ -233,8 +232,7 @@ def unpack(packed: bytes) -> AgentSpec:
     install_sources(package.sources)
     code: SharedCode
     model: str | Model
-    with IMPORTING:
-        code, model = load_both(package.code, package.model)
+    code, model = load_both(package.code, package.model)
     return AgentSpec(
         definition=code.definition or _definition(code, package.row),
         children=package.children,

@@ -12,6 +12,8 @@ from typing import Any
 
 from ray import cloudpickle
 
+from runtime.cluster.packing.importing import IMPORTING
+
 
 class SharedPickle:
     """A pickled value, and the means to pickle others that have objects in common with it.
@@ -52,4 +54,5 @@ def _pickler(file: BytesIO) -> Any:
 def load_both(shared: bytes, own: bytes) -> tuple[Any, Any]:
     """The value of a SharedPickle, and another that it has pickled. It imports modules, and may raise whatever they raise."""
     unpickler = pickle.Unpickler(BytesIO(shared + own))
-    return unpickler.load(), unpickler.load()
+    with IMPORTING:
+        return unpickler.load(), unpickler.load()

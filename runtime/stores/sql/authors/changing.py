@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from actors.messages.event import USER
-from actors.rules.routing.branches import TOOL_MARK
+from actors.rules.routing.selection import is_selectable
 from runtime.stores.sql.schema import authors, events
 
 _NOWHERE = 0
@@ -29,11 +28,8 @@ _CORRECT = (
 )
 _DROP = delete(authors).where(authors.c.sid == bindparam("of_sid"), authors.c.seq == _NOWHERE)
 
-_DERIVE = insert(authors).from_select(
-    ["sid", "author", "seq"],
-    select(events.c.sid, events.c.author, func.max(events.c.seq))
-    .where(events.c.sid == bindparam("of_sid"), _visible, events.c.author != USER, events.c.author.not_like(f"{TOOL_MARK}%"))
-    .group_by(events.c.sid, events.c.author),
+_NEWEST = (
+    select(events.c.author, func.max(events.c.seq)).where(events.c.sid == bindparam("of_sid"), _visible).group_by(events.c.author)
 )
 
 
@@ -50,4 +46,7 @@ def correct_authors(connection: Connection, sid: int, first_seq: int, last_seq: 
 
 def derive_authors(connection: Connection, sid: int) -> None:
     """Find all agents that have spoken in a session that is new in this store."""
-    connection.execute(_DERIVE, {"of_sid": sid})
+    newest = connection.execute(_NEWEST, {"of_sid": sid})
+    rows = [{"sid": sid, "author": author, "seq": seq} for author, seq in newest if is_selectable(author)]
+    if rows:
+        connection.execute(insert(authors), rows)

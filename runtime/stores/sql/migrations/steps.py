@@ -181,7 +181,7 @@ def _from_version_20(connection: Connection) -> None:
     """Migration from version 20: adds the agents that have spoken in each session, in place of an index of events by author."""
     is_postgres = connection.dialect.name == "postgresql"
     sid, text_c, without = ("BIGINT", 'TEXT COLLATE "C"', "") if is_postgres else ("INTEGER", "TEXT", " WITHOUT ROWID")
-    # In the words of the index, which then has all that is read.
+    # In the words of the index, which then has the rows in the order in which they are grouped.
     is_visible = "hidden IS false" if is_postgres else "hidden IS 0"
     connection.exec_driver_sql(
         f"CREATE TABLE raygrove_authors (sid {sid} NOT NULL, author {text_c} NOT NULL, seq BIGINT NOT NULL, "
