@@ -214,11 +214,15 @@ class PutState(msgspec.Struct, frozen=True):
 
 
 class PutTurn(msgspec.Struct, frozen=True):
-    """Write: create or replace the record of a turn."""
+    """Write: create or replace the record of a turn.
+
+    Attributes:
+        updated_s: when the session was written to last, in seconds since the epoch; None: the time that it has stays.
+    """
 
     key: SessionKey
     row: TurnRow
-    updated_s: float
+    updated_s: float | None = None
 
 
 class RemoveSession(msgspec.Struct, frozen=True):

@@ -77,7 +77,7 @@ class SessionLog:
         self.created_s = row.created_s
         self.rewinds = row.rewinds
         self.generation = f"{row.created_s}/{row.rewinds}"
-        self.updated_s = row.updated_s
+        self.updated_s = self._put_s = row.updated_s
         self.state: JsonObject = row.state
         self._measure_state()
         self.app_state = app_state
@@ -205,8 +205,9 @@ class SessionLog:
         return self.turn.row.invocation_id if self.turn is not None else ""
 
     def put_turn(self, row: TurnRow) -> PutTurn:
-        """The write that stores a turn's record."""
-        return PutTurn(self.key, row, self.updated_s)
+        """The write that stores a turn's record, and the session's time if events have changed it since the last such write."""
+        is_put, self._put_s = self._put_s == self.updated_s, self.updated_s
+        return PutTurn(self.key, row, None if is_put else self.updated_s)
 
     def is_current(self, turn: TurnRef) -> bool:
         """True when writes with this fencing token are accepted."""

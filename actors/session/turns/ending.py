@@ -144,7 +144,7 @@ class TurnEnder:
             await self.end_turn(log, turn, message.agent, message.outcome)
         except BaseException as error:
             if isinstance(error, StoreError):
-                self._parts.store_end_later(log.put_turn(turn.ended(message.agent, message.outcome)))
+                self._parts.store_end_later(log, turn.ended(message.agent, message.outcome))
             self._end_in_memory(log, turn, message.agent, message.outcome)
             raise
         return p.Ack()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.interfaces.records import PutTurn
+from actors.interfaces.records import PutTurn, TurnRow
 from actors.messages.session import SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.routing.selection import deciding
@@ -16,6 +16,7 @@ from actors.session.admission import Admission
 from actors.session.due_times import DueTimes
 from actors.session.log.logs import SessionLogs
 from actors.session.log.reader import LogReader
+from actors.session.log.session_log import SessionLog
 from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import LogWriter
@@ -69,10 +70,10 @@ class SessionParts:
         """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""
         return deciding(self.versions.topology(version), authors)
 
-    def store_end_later(self, record: PutTurn) -> None:
+    def store_end_later(self, log: SessionLog, end: TurnRow) -> None:
         """Have the end of a turn stored when the store is back, if the turn is still open there.
 
         What is known of its events may not have got to the disk, so what it has used is read from those that have.
         """
-        row = msgspec.structs.replace(record.row, usage=b"")
-        self.access.pending_ends.add(PutTurn(record.key, row, record.updated_s))
+        row = msgspec.structs.replace(end, usage=b"")
+        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s))

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import cache, partial
-from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
     ClauseElement,
     Connection,
     Delete,
-    Dialect,
     Insert,
     Table,
     bindparam,
@@ -34,7 +32,6 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import (
@@ -65,7 +62,16 @@ from runtime.stores.sql import queries, statements
 from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.authors.changing import correct_authors
 from runtime.stores.sql.batches.changing import change_batches
-from runtime.stores.sql.collected_rows import CollectedRows, Row, author_rows, new_session, new_versions, state_rows
+from runtime.stores.sql.collected_rows import (
+    EVENT_COLUMNS,
+    STATUS,
+    TURN_COLUMNS,
+    CollectedRows,
+    author_rows,
+    new_session,
+    new_versions,
+    state_rows,
+)
 from runtime.stores.sql.model_calls.deleting import delete_calls
 from runtime.stores.sql.schedules.changing import ScheduleWrite, change_schedule
 from runtime.stores.sql.schema import (
@@ -82,6 +88,7 @@ from runtime.stores.sql.schema import (
     shared_versions,
     turns,
 )
+from runtime.stores.sql.statements import Row, Values
 
 GONE = "it is not there"
 """The reason of a conflict over a session that was removed."""
@@ -94,12 +101,7 @@ _HIDE = (
     .values(hidden=true())
 )
 _REWOUND = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(rewinds=sessions.c.rewinds + 1)
-# A turn that opens leaves the time of its session as it is, and SQLite would write the index of these times nevertheless.
-_UPDATED = (
-    update(sessions)
-    .where(sessions.c.sid == bindparam("of_sid"), sessions.c.updated_s != bindparam("at_s"))
-    .values(updated_s=bindparam("at_s"))
-)
+_UPDATED = update(sessions).where(sessions.c.sid == bindparam("of_sid")).values(updated_s=bindparam("at_s"))
 _REMOVE = delete(sessions).where(
     sessions.c.app == bindparam("app"), sessions.c.user == bindparam("user"), sessions.c.session == bindparam("session")
 )
@@ -175,7 +177,8 @@ class Batch:
         self._sids = sids
         # No method of this object: the two would hold each other, and each commit would leave garbage for the collector.
         self._sid = partial(_sid_of, connection, sids)
-        self._rows = CollectedRows(self._sid)
+        # For a value that is no text, number or bytearray, Python's driver looks for a protocol first: three times its binding.
+        self._rows = CollectedRows(self._sid, bytearray if self._dialect == "sqlite" else bytes)
         self._created: Set[SessionKey] = frozenset()
 
     def write(self, writes: Sequence[Write]) -> None:
@@ -212,7 +215,7 @@ class Batch:
             return
         last: int = statements.value(self._connection, _LAST_SID, ())
         rows = [{"sid": sid, **new_session(write)} for sid, write in enumerate(created, last + 1)]
-        sql, values_of = _sql(_insert_new(sessions, self._dialect), self._connection.dialect, tuple(rows[0]))
+        sql, values_of = statements.sql_of_rows(_insert_new(sessions, self._dialect), self._connection.dialect, tuple(rows[0]))
         assert values_of is not None
         if statements.execute(self._connection, sql, list(map(values_of, rows))) < len(rows):
             taken = (write for write, row in zip(created, rows, strict=True) if self._sid(write.key) != row["sid"])
@@ -226,7 +229,7 @@ class Batch:
         if write.key in self._created:
             return
         key, row = write.key, new_session(write)
-        sql, values_of = _sql(_create_session(self._dialect), self._connection.dialect, tuple(row))
+        sql, values_of = statements.sql_of_rows(_create_session(self._dialect), self._connection.dialect, tuple(row))
         given = values_of(row) if values_of is not None else row
         sid: int | None = statements.value(self._connection, sql, given)
         if sid is None:
@@ -282,7 +285,7 @@ class Batch:
     def _send_own(self) -> None:
         """Send what belongs to sessions: of most commits an event, a turn and the time of each session."""
         rows = self._rows
-        self._send(_INSERT_EVENT, rows.events)
+        self._send_values(_INSERT_EVENT, EVENT_COLUMNS, rows.events)
         if rows.authors:
             self._send(_upsert(authors, self._dialect), author_rows(rows))
         if rows.calls:
@@ -291,15 +294,13 @@ class Batch:
             self._send(_insert_new(model_calls, self._dialect), rows.model_calls)
             self._send(_insert_new(model_call_parts, self._dialect), rows.model_call_parts)
         # A turn that ends began as its record says. One that runs may have the id of one that was rewound.
-        run: list[Row] = []
-        ended: list[Row] = []
-        for row in rows.turns.values():
-            (run if row["status"] == "running" else ended).append(row)
-        if run:
-            self._send(_upsert(turns, self._dialect, whole=True), run)
-        if ended:
-            self._send(_upsert(turns, self._dialect, whole=False), ended)
-        self._send(_UPDATED, [{"of_sid": sid, "at_s": at_s} for sid, at_s in rows.updated.items()])
+        run: list[Values] = []
+        ended: list[Values] = []
+        for values in rows.turns.values():
+            (run if values[STATUS] == "running" else ended).append(values)
+        self._send_values(_upsert(turns, self._dialect, whole=True), TURN_COLUMNS, run)
+        self._send_values(_upsert(turns, self._dialect, whole=False), TURN_COLUMNS, ended)
+        self._send_values(_UPDATED, ("of_sid", "at_s"), list(rows.updated.items()))
         if rows.own:
             self._send_state(session_state, *state_rows(rows.own, ("sid", "key")))
 
@@ -330,8 +331,14 @@ class Batch:
         if rows:
             # As SQL that is made once: `Connection.execute` looks at statement and values anew each time, which costs as much
             # time as the rest of a small commit without the disk.
-            sql, values_of = _sql(statement, self._connection.dialect, tuple(rows[0]))
+            sql, values_of = statements.sql_of_rows(statement, self._connection.dialect, tuple(rows[0]))
             statements.execute(self._connection, sql, list(map(values_of, rows)) if values_of is not None else rows)
+
+    def _send_values(self, statement: ClauseElement, columns: tuple[str, ...], rows: Sequence[Values]) -> None:
+        """The same for rows that have no names in them."""
+        if rows:
+            sql, in_order = statements.sql_of_values(statement, self._connection.dialect, columns)
+            statements.execute(self._connection, sql, list(map(in_order, rows)) if in_order is not None else rows)
 
 
 _DO: dict[type, Callable[[Batch, Any], None]] = {
@@ -351,18 +358,6 @@ _DO: dict[type, Callable[[Batch, Any], None]] = {
     PutBatch: lambda batch, write: change_batches(batch._connection, write),
     ForgetBatches: lambda batch, write: change_batches(batch._connection, write),
 }
-
-
-@cache
-def _sql(
-    statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]
-) -> tuple[str, Callable[[Row], tuple[Any, ...]] | None]:
-    """The SQL of a statement, and what brings the values of a row into its order; None where they have names in it."""
-    compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))
-    if not compiled.positional or compiled.positiontup is None:
-        return str(compiled), None
-    # All statements have two values at least: with one the getter would give no tuple.
-    return str(compiled), itemgetter(*compiled.positiontup)
 
 
 def _insert(table: Table, dialect: str) -> Any:

@@ -8,13 +8,30 @@ from typing import Any
 
 import msgspec
 
-from actors.interfaces.records import AddEvent, AddModelCall, AddSchedule, AdvanceSchedule, CreateSession, PutState, PutTurn
+from actors.interfaces.records import (
+    AddEvent,
+    AddModelCall,
+    AddSchedule,
+    AdvanceSchedule,
+    CreateSession,
+    PutState,
+    PutTurn,
+    TurnRow,
+)
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.routing.selection import is_selectable
+from runtime.stores.sql.statements import Row, Values
 
-Row = dict[str, Any]
-"""Values of a row by column."""
+EVENT_COLUMNS = ("sid", "seq", "id", "invocation_id", "author", "timestamp", "undo", "raw")
+TURN_COLUMNS = ("sid", *TurnRow.__struct_fields__)
+UPDATED_COLUMNS = ("sid", "updated_s")
+
+STATUS = TURN_COLUMNS.index("status")
+"""Where a turn's status stands among its values."""
+
+Blob = Callable[[bytes], bytes | bytearray]
+"""Makes of bytes what a driver takes."""
 
 
 class CollectedRows:
@@ -22,30 +39,33 @@ class CollectedRows:
 
     Args:
         sid_of: the sid of a session that is there. Raises StoreConflictError when it is not.
+        blob: makes of the bytes of events, turns and states what the driver takes.
 
     Attributes:
-        created, events, calls: rows that are new.
+        created, calls: rows that are new.
+        events: the same, each the values of `EVENT_COLUMNS`.
         authors: the positions of agents that have taken the floor, by sid and author.
         model_calls, model_call_parts: rows that are new, or there already.
-        turns: records that are new, or take the place of older ones.
+        turns: records that are new, or take the place of older ones, each the values of `TURN_COLUMNS`, by sid and invocation id.
         updated: when sessions were written to last, by sid.
         own: the state of sessions, by sid and key; None stands for a key that is removed.
         shared: the same of users and apps, by app, user and key.
         schedules: new ones. Those in `schedules_on` go on to their next due times, those in `schedules_over` have none.
     """
 
-    def __init__(self, sid_of: Callable[[SessionKey], int]) -> None:
+    def __init__(self, sid_of: Callable[[SessionKey], int], blob: Blob = bytes) -> None:
         self._sid_of = sid_of
+        self._blob = blob
         self.created: list[Row] = []
-        self.events: list[Row] = []
+        self.events: list[Values] = []
         self.authors: dict[tuple[int, str], int] = {}
         self.calls: list[Row] = []
         self.model_calls: list[Row] = []
         self.model_call_parts: list[Row] = []
-        self.turns: dict[tuple[int, str], Row] = {}
+        self.turns: dict[tuple[int, str], Values] = {}
         self.updated: dict[int, float] = {}
-        self.own: dict[tuple[int, str], bytes | None] = {}
-        self.shared: dict[tuple[str, str, str], bytes | None] = {}
+        self.own: dict[tuple[int, str], bytes | bytearray | None] = {}
+        self.shared: dict[tuple[str, str, str], bytes | bytearray | None] = {}
         self.schedules: list[Row] = []
         self.schedules_on: list[Row] = []
         self.schedules_over: list[Row] = []
@@ -57,20 +77,10 @@ class CollectedRows:
     def add_event(self, write: AddEvent) -> None:
         """Add an event's row, and those of its calls and of its author."""
         sid = self._sid_of(write.key)
-        row = write.row
+        row, blob = write.row, self._blob
         head = row.head
-        self.events.append(
-            {
-                "sid": sid,
-                "seq": row.seq,
-                "id": head.id,
-                "invocation_id": head.invocation_id,
-                "author": head.author,
-                "timestamp": head.timestamp,
-                "undo": row.undo or None,
-                "raw": row.raw,
-            }
-        )
+        undo = blob(row.undo) if row.undo else None
+        self.events.append((sid, row.seq, head.id, head.invocation_id, head.author, head.timestamp, undo, blob(row.raw)))
         if write.takes_floor and is_selectable(head.author):
             self.authors[sid, head.author] = row.seq
         for call_id in dict.fromkeys(row.calls):
@@ -83,31 +93,32 @@ class CollectedRows:
         self.model_call_parts += [{"sid": sid, "digest": part.digest, "raw": part.raw} for part in write.parts]
 
     def put_turn(self, write: PutTurn) -> None:
-        """Add a turn's row, and the time of its session."""
+        """Add a turn's row, and the time of its session if that changes."""
         sid = self._sid_of(write.key)
-        row = write.row
-        self.turns[sid, row.invocation_id] = {
-            "sid": sid,
-            "invocation_id": row.invocation_id,
-            "status": row.status,
-            "epoch": row.epoch,
-            "first_seq": row.first_seq,
-            "opened_seq": row.opened_seq,
-            "agent": row.agent,
-            "outcome": row.outcome,
-            "temp": row.temp,
-            "last_seq": row.last_seq,
-            "begun_s": row.begun_s,
-            "ended_s": row.ended_s,
-            "usage": row.usage,
-            "version": row.version,
-        }
-        self.updated[sid] = write.updated_s
+        row, blob = write.row, self._blob
+        self.turns[sid, row.invocation_id] = (
+            sid,
+            row.invocation_id,
+            row.status,
+            row.epoch,
+            row.first_seq,
+            row.opened_seq,
+            row.agent,
+            blob(row.outcome),
+            blob(row.temp),
+            row.last_seq,
+            row.begun_s,
+            row.ended_s,
+            blob(row.usage),
+            row.version,
+        )
+        if write.updated_s is not None:
+            self.updated[sid] = write.updated_s
 
     def put_state(self, write: PutState) -> None:
         """Add changed and removed keys of a state."""
-        key = write.key
-        changed: dict[str, bytes | None] = {name: encode(value) for name, value in write.values.items()}
+        key, blob = write.key, self._blob
+        changed: dict[str, bytes | bytearray | None] = {name: blob(encode(value)) for name, value in write.values.items()}
         changed.update(dict.fromkeys(write.removed))
         if key.session:
             sid = self._sid_of(key)
@@ -164,7 +175,7 @@ def new_versions(shared: Iterable[tuple[str, str, str]]) -> list[Row]:
     return [{"app": app, "user": user, "version": random.getrandbits(62) + 1} for app, user in owners]
 
 
-def state_rows(entries: dict[tuple[Any, ...], bytes | None], names: tuple[str, ...]) -> tuple[list[Row], list[Row]]:
+def state_rows(entries: dict[tuple[Any, ...], bytes | bytearray | None], names: tuple[str, ...]) -> tuple[list[Row], list[Row]]:
     """The rows of changed keys of state, and those of removed ones, which have no value.
 
     Args:

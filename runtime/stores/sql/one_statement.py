@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -31,11 +31,20 @@ from actors.interfaces.records import (
 )
 from actors.messages.session import SessionKey
 from runtime.stores.sql import schema
-from runtime.stores.sql.collected_rows import CollectedRows, Row, author_rows, new_versions, state_rows
+from runtime.stores.sql.collected_rows import (
+    EVENT_COLUMNS,
+    TURN_COLUMNS,
+    UPDATED_COLUMNS,
+    CollectedRows,
+    author_rows,
+    new_versions,
+    state_rows,
+)
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.postgres.arrays import OneText, Value, array_of
 from runtime.stores.sql.postgres.prepared import PreparedStatements
 from runtime.stores.sql.session_rows import SessionRows
+from runtime.stores.sql.statements import Row, Values
 from runtime.stores.sql.writers import WriterClaim
 
 _OWNER = (schema.shared_state.c.app, schema.shared_state.c.user)
@@ -249,9 +258,7 @@ def _change_version(part: _Part, given: str) -> str:
 def _update(part: _Part, given: str) -> str:
     key, *columns = part.columns
     changes = ", ".join(f'"{column}" = given."{column}"' for column in columns)
-    # A row that stays as it is would be written all the same.
-    is_other = " OR ".join(f'there."{column}" <> given."{column}"' for column in columns)
-    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE there.{key} = given.{key} AND ({is_other})"
+    return f"UPDATE {part.table.name} AS there SET {changes} FROM {given} WHERE there.{key} = given.{key}"
 
 
 def _delete(part: _Part, given: str) -> str:
@@ -274,13 +281,13 @@ def _all(table: Table) -> tuple[str, ...]:
 
 _PARTS = {
     "created": _Part(schema.sessions, _all(schema.sessions), _insert),
-    "events": _Part(schema.events, _all(schema.events), _insert),
+    "events": _Part(schema.events, EVENT_COLUMNS, _insert),
     "authors": _Part(schema.authors, _all(schema.authors), _upsert),
     "calls": _Part(schema.calls, _all(schema.calls), _insert),
     "model_calls": _Part(schema.model_calls, _all(schema.model_calls), _insert_new),
     "model_call_parts": _Part(schema.model_call_parts, _all(schema.model_call_parts), _insert_new),
-    "turns": _Part(schema.turns, _all(schema.turns), _upsert),
-    "updated": _Part(schema.sessions, ("sid", "updated_s"), _update),
+    "turns": _Part(schema.turns, TURN_COLUMNS, _upsert),
+    "updated": _Part(schema.sessions, UPDATED_COLUMNS, _update),
     "own": _Part(schema.session_state, ("sid", "key", "value"), _upsert),
     "own_removed": _Part(schema.session_state, ("sid", "key"), _delete),
     "versions": _Part(schema.shared_versions, _all(schema.shared_versions), _change_version),
@@ -290,6 +297,9 @@ _PARTS = {
     "schedules_over": _Part(schema.schedules, ("app", "user", "name", "id", "last_s"), _end),
 }
 
+_IN_ORDER = frozenset({"events", "turns", "updated"})
+"""Parts whose rows are values in the order of the columns."""
+
 
 def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[Value]]:
     """The SQL of a commit, and its values after those of the claim."""
@@ -297,18 +307,20 @@ def _statement(rows: CollectedRows, *, is_claimed: bool) -> tuple[str, list[Valu
     values: list[Value] = []
     for name, given in by_part.items():
         values_of, arrays = _columns(name)
-        values += [array(column) for array, column in zip(arrays, zip(*map(values_of, given), strict=True), strict=True)]
+        in_order: Iterable[Values] = map(values_of, given)
+        values += [array(column) for array, column in zip(arrays, zip(*in_order, strict=True), strict=True)]
     return _sql(tuple(by_part), is_claimed), values
 
 
 @cache
-def _columns(name: str) -> tuple[Callable[[Row], tuple[Any, ...]], Sequence[Callable[[Sequence[Any]], Value]]]:
+def _columns(name: str) -> tuple[Callable[[Any], Values], Sequence[Callable[[Sequence[Any]], Value]]]:
     """Functions of a part: one takes the values of its columns from a row, the others make an array of each column."""
     part = _PARTS[name]
-    return itemgetter(*part.columns), [array_of(part.table.c[column].type) for column in part.columns]
+    values_of: Callable[[Any], Values] = tuple if name in _IN_ORDER else itemgetter(*part.columns)
+    return values_of, [array_of(part.table.c[column].type) for column in part.columns]
 
 
-def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
+def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row] | Sequence[Values]]:
     updated = dict(rows.updated)
     for row in rows.created:
         # The statement does not see its own rows.
@@ -323,7 +335,7 @@ def _by_part(rows: CollectedRows) -> dict[str, Sequence[Row]]:
         "model_calls": rows.model_calls,
         "model_call_parts": rows.model_call_parts,
         "turns": list(rows.turns.values()),
-        "updated": [{"sid": sid, "updated_s": at_s} for sid, at_s in updated.items()],
+        "updated": list(updated.items()),
         "own": own,
         "own_removed": own_removed,
         "versions": new_versions(rows.shared),

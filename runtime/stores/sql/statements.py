@@ -10,15 +10,23 @@ To read a session that is not in memory, or to find that it is new, takes half t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
-from sqlalchemy import Connection, Dialect, Select, TextClause
+from sqlalchemy import ClauseElement, Connection, Dialect, Select, TextClause
 from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.sql.compiler import SQLCompiler
 
 Query = Select[*tuple[Any, ...]] | TextClause
 """What finds rows."""
+
+Row = dict[str, Any]
+"""Values of a row by column."""
+
+Values = tuple[Any, ...]
+"""Values of a row in the order of its columns. The rows of each turn are such, since there are many."""
 
 
 def execute(connection: Connection, sql: str, rows: Sequence[Any] = ((),)) -> int:
@@ -87,6 +95,32 @@ def _compiled(statement: Query, dialect: Dialect) -> tuple[str, Mapping[str, Any
     compiled = statement.compile(dialect=dialect)
     constants = {name: value for name, value in compiled.params.items() if value is not None}
     return str(compiled), constants, compiled.positiontup or ()
+
+
+@cache
+def sql_of_rows(statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]) -> tuple[str, Callable[[Row], Values] | None]:
+    """The SQL of a statement, and what brings the values of a row into its order; None where they have names in it.
+
+    Args:
+        names: the columns and parameters that a row has values of.
+    """
+    compiled = cast(SQLCompiler, statement.compile(dialect=dialect, column_keys=list(names)))
+    if not compiled.positional or compiled.positiontup is None:
+        return str(compiled), None
+    # All statements have two values at least: with one the getter would give no tuple.
+    return str(compiled), itemgetter(*compiled.positiontup)
+
+
+@cache
+def sql_of_values(
+    statement: ClauseElement, dialect: Dialect, names: tuple[str, ...]
+) -> tuple[str, Callable[[Values], Values | Row] | None]:
+    """The same for rows that have the values alone, in the order of the names; None where they are in the statement's order."""
+    sql, values_of = sql_of_rows(statement, dialect, names)
+    if values_of is None:
+        return sql, lambda values: dict(zip(names, values, strict=True))
+    order = values_of({name: place for place, name in enumerate(names)})
+    return sql, itemgetter(*order) if order != tuple(range(len(names))) else None
 
 
 def _dbapi_error(error: sqlite3.Error, sql: str, connection: Connection) -> StatementError:

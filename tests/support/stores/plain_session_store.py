@@ -237,7 +237,7 @@ def _do(tables: _Tables, write: Write) -> None:
 def _do_in_log(log: _Log, write: AddEvent | HideEvents | PutTurn) -> None:
     if isinstance(write, PutTurn):
         log.turns[write.row.invocation_id] = write.row
-        log.updated_s = write.updated_s
+        log.updated_s = write.updated_s if write.updated_s is not None else log.updated_s
     elif isinstance(write, HideEvents):
         log.hidden |= {event.seq for event in log.events if write.first_seq <= event.seq <= write.last_seq}
         log.rewinds += 1

@@ -278,6 +278,15 @@ class SessionStoreConformance:
         assert store.turn(S1, "e-2") is None
         assert store.session(S1).updated_s == 77.0  # type: ignore[union-attr]
 
+    def test_a_record_without_a_time_leaves_that_of_the_session(self, store: SessionStore) -> None:
+        fill_sessions(store, S1)
+        store.commit([event(S1, 1), turn(S1, at_s=77.0)])
+        store.commit([turn(S1, "e-2", at_s=None)])
+        assert store.session(S1).updated_s == 77.0  # type: ignore[union-attr]
+        store.commit([turn(S1, "e-2", at_s=78.0), turn(S1, "e-3", at_s=None)])
+        assert store.session(S1).updated_s == 78.0  # type: ignore[union-attr]
+        assert [store.turn(S1, each) is not None for each in ("e-1", "e-2", "e-3")] == [True] * 3
+
     def test_a_rewound_turn_is_not_found_until_its_id_is_used_again(self, store: SessionStore) -> None:
         fill_sessions(store, S1)
         store.commit([event(S1, 1), turn(S1, "e-1"), event(S1, 2), turn(S1, "e-2", first_seq=2)])

@@ -84,7 +84,7 @@ class NewTurns:
         told: p.AnyOutcome = failure(error)
         if isinstance(error, StoreUnavailableError) and log.turn is not None:
             # It may have begun in the store.
-            self._parts.store_end_later(log.put_turn(log.turn.ended("", told)))
+            self._parts.store_end_later(log, log.turn.ended("", told))
         elif request.before is not None and request.before.outcome:
             # Only the answer is refused: the turn is as it was.
             told = p.decode_outcome(request.before.outcome)
