@@ -31,8 +31,9 @@ SQLITE, ONE_SHARD, TWO_SHARDS = "SQLite", "PostgreSQL", "PostgreSQL, 2 Session s
 REFERENCES = {SQLITE: "", ONE_SHARD: SQLITE, TWO_SHARDS: ONE_SHARD}
 """The deployment with which each is compared."""
 
-TIMES = 4
-"""Rounds in a row of each deployment, by turns: a ratio is that of two which were neighbours in time."""
+TIMES = 8
+"""Rounds in a row of each deployment, by turns: a ratio is that of two which were neighbours in time. Only the middle of many
+says much: that of two which are alike is anything from 0.85 to 1.15."""
 
 TURNS_OF_A_SESSION = 8
 """Turns of each session in a round, at least."""
@@ -58,8 +59,10 @@ async def _measure(plan: Plan, folder: Path, stores: Mapping[str, tuple[str, int
         most = max(plan.concurrency)
         for each in measured.values():
             await run_load(talk(each.rt), sessions=most, turns=2 * most)
-        for _ in range(plan.load_rounds):
+        for number in range(plan.load_rounds):
             for sessions in plan.concurrency:
+                for each in measured.values():
+                    await each.begin(f"round-{number}-of-{sessions}", sessions)
                 for time in range(TIMES):
                     in_order = list(measured.values())
                     for each in in_order[::-1] if time % 2 else in_order:
@@ -82,13 +85,19 @@ class Measured:
 
     def __init__(self, rt: Runtime) -> None:
         self.rt = rt
+        self._turn = talk(rt)
         self.loads: dict[int, list[LoadResult]] = {}
         self.cpu_ms: dict[int, list[float]] = {}
+
+    async def begin(self, names: str, sessions: int) -> None:
+        """Have the next rounds in new sessions with such names."""
+        self._turn = talk(self.rt, names)
+        await run_load(self._turn, sessions=sessions, turns=2 * sessions)
 
     async def take(self, sessions: int, turns: int) -> None:
         """Run a round."""
         with self._cpu_of_turns(sessions, turns // sessions * sessions):
-            self.loads.setdefault(sessions, []).append(await run_load(talk(self.rt), sessions=sessions, turns=turns))
+            self.loads.setdefault(sessions, []).append(await run_load(self._turn, sessions=sessions, turns=turns))
 
     @contextmanager
     def _cpu_of_turns(self, sessions: int, turns: int) -> Iterator[None]:
