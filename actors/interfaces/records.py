@@ -217,12 +217,14 @@ class PutTurn(msgspec.Struct, frozen=True):
     """Write: create or replace the record of a turn.
 
     Attributes:
-        updated_s: when the session was written to last, in seconds since the epoch; None: the time that it has stays.
+        updated_s: when the session was written to last, in seconds since the epoch.
+        changes_time: the session is not known to have that time. False spares the store to write it again.
     """
 
     key: SessionKey
     row: TurnRow
-    updated_s: float | None = None
+    updated_s: float
+    changes_time: bool = True
 
 
 class RemoveSession(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a deployment takes of its machines: memory by process and by session, CPU by turn. It is what a cluster is sized by.
+"""What a deployment takes of its machines: memory by process and by session, CPU by turn and at rest. Clusters are sized by it.
 
 Read from the kernel, so on Linux only. What else a machine does changes these less than it does times.
 """
@@ -34,7 +34,7 @@ SESSION, RUNNER, AGENT = "the Session actor", "the Runner", "an agent"
 
 
 def measure(plan: Plan) -> list[Figure]:
-    """Every process after one turn, when it has served many sessions, and over turns; then an agent with each kind of model."""
+    """Each process after a turn, when it has served many sessions, over turns, at rest; then agents with each kind of model."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_history(folder, {f"session-{number}": _EVENTS for number in range(plan.remembered)})
@@ -56,6 +56,9 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
         before_s = {who: cpu_s(pid) for who, pid in pids.items()}
         done = await run_load(turn, sessions=min(_AT_ONCE, plan.remembered), turns=plan.load)
         spent_s = {who: cpu_s(pid) - before_s[who] for who, pid in pids.items()}
+        before_s = {who: cpu_s(pid) for who, pid in pids.items()}
+        await asyncio.sleep(plan.rest_s)
+        idle = {who: (cpu_s(pid) - before_s[who]) / plan.rest_s for who, pid in pids.items()}
     turns = len(done.latencies_ms)
     return [
         *(_figure(f"memory of {who}", memory / 1e6, "MB") for who, memory in first.items()),
@@ -64,6 +67,10 @@ async def _own(plan: Plan, folder: Path) -> list[Figure]:
             for who in (SESSION, AGENT)
         ),
         *(_figure(f"CPU of a turn in {who}", spent * 1_000 / turns, "ms") for who, spent in spent_s.items()),
+        *(
+            _figure(f"CPU of {who} that is not spoken to, in a second", of_second * 1_000, "ms")
+            for who, of_second in idle.items()
+        ),
     ]
 
 

@@ -61,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         follow_s: how long.
         posts: turns a second meanwhile, over the same server.
         overload_s: how long more turns are asked for than a deployment bears.
+        rest_s: how long processes are watched that have nothing to do.
     """
 
     engine: Literal["ray", "local"] = "ray"
@@ -113,6 +114,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     follow_s: float = 10.0
     posts: float = 50.0
     overload_s: float = 20.0
+    rest_s: float = 5.0
 
     @property
     def has_floor(self) -> bool:
@@ -158,6 +160,7 @@ QUICK = Plan(
     followed=(500,),
     follow_s=4.0,
     overload_s=8.0,
+    rest_s=2.0,
 )
 TINY = Plan(
     engine="local",
@@ -203,5 +206,6 @@ TINY = Plan(
     followed=(2,),
     follow_s=0.1,
     overload_s=0.2,
+    rest_s=0.1,
 )
 """For the smoke test."""

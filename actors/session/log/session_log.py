@@ -205,9 +205,9 @@ class SessionLog:
         return self.turn.row.invocation_id if self.turn is not None else ""
 
     def put_turn(self, row: TurnRow) -> PutTurn:
-        """The write that stores a turn's record, and the session's time if events have changed it since the last such write."""
-        is_put, self._put_s = self._put_s == self.updated_s, self.updated_s
-        return PutTurn(self.key, row, None if is_put else self.updated_s)
+        """The write that stores a turn's record."""
+        before_s, self._put_s = self._put_s, self.updated_s
+        return PutTurn(self.key, row, self.updated_s, changes_time=self.updated_s != before_s)
 
     def is_current(self, turn: TurnRef) -> bool:
         """True when writes with this fencing token are accepted."""

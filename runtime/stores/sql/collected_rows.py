@@ -112,7 +112,7 @@ class CollectedRows:
             blob(row.usage),
             row.version,
         )
-        if write.updated_s is not None:
+        if write.changes_time:
             self.updated[sid] = write.updated_s
 
     def put_state(self, write: PutState) -> None:

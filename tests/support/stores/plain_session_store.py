@@ -237,7 +237,11 @@ def _do(tables: _Tables, write: Write) -> None:
 def _do_in_log(log: _Log, write: AddEvent | HideEvents | PutTurn) -> None:
     if isinstance(write, PutTurn):
         log.turns[write.row.invocation_id] = write.row
-        log.updated_s = write.updated_s if write.updated_s is not None else log.updated_s
+        if write.changes_time:
+            log.updated_s = write.updated_s
+        else:
+            # It may have a later one: that of an end that could not be stored in time.
+            assert log.updated_s >= write.updated_s
     elif isinstance(write, HideEvents):
         log.hidden |= {event.seq for event in log.events if write.first_seq <= event.seq <= write.last_seq}
         log.rewinds += 1

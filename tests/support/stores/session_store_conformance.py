@@ -278,12 +278,11 @@ class SessionStoreConformance:
         assert store.turn(S1, "e-2") is None
         assert store.session(S1).updated_s == 77.0  # type: ignore[union-attr]
 
-    def test_a_record_without_a_time_leaves_that_of_the_session(self, store: SessionStore) -> None:
+    def test_records_that_leave_the_time_of_their_session_as_it_is_are_stored(self, store: SessionStore) -> None:
         fill_sessions(store, S1)
         store.commit([event(S1, 1), turn(S1, at_s=77.0)])
-        store.commit([turn(S1, "e-2", at_s=None)])
-        assert store.session(S1).updated_s == 77.0  # type: ignore[union-attr]
-        store.commit([turn(S1, "e-2", at_s=78.0), turn(S1, "e-3", at_s=None)])
+        store.commit([replace(turn(S1, "e-2", at_s=77.0), changes_time=False)])
+        store.commit([turn(S1, "e-2", at_s=78.0), replace(turn(S1, "e-3", at_s=78.0), changes_time=False)])
         assert store.session(S1).updated_s == 78.0  # type: ignore[union-attr]
         assert [store.turn(S1, each) is not None for each in ("e-1", "e-2", "e-3")] == [True] * 3
 

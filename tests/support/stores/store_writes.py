@@ -55,7 +55,7 @@ def turn(
     status: str = "running",
     *,
     first_seq: int = 1,
-    at_s: float | None = 0,
+    at_s: float = 0,
     begun_s: float = 0,
     last_seq: int = 0,
     epoch: int = 1,
