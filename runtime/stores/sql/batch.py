@@ -177,7 +177,7 @@ class Batch:
         self._sids = sids
         # No method of this object: the two would hold each other, and each commit would leave garbage for the collector.
         self._sid = partial(_sid_of, connection, sids)
-        # For a value that is no text, number or bytearray, Python's driver looks for a protocol first: three times its binding.
+        # For a value that is no text, number or bytearray, Python's driver looks for a protocol: that takes longer than a copy.
         self._rows = CollectedRows(self._sid, bytearray if self._dialect == "sqlite" else bytes)
         self._created: Set[SessionKey] = frozenset()
 

@@ -8,23 +8,29 @@ from typing import Any
 
 import msgspec
 
-from actors.interfaces.records import (
-    AddEvent,
-    AddModelCall,
-    AddSchedule,
-    AdvanceSchedule,
-    CreateSession,
-    PutState,
-    PutTurn,
-    TurnRow,
-)
+from actors.interfaces.records import AddEvent, AddModelCall, AddSchedule, AdvanceSchedule, CreateSession, PutState, PutTurn
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
 from actors.rules.routing.selection import is_selectable
 from runtime.stores.sql.statements import Row, Values
 
 EVENT_COLUMNS = ("sid", "seq", "id", "invocation_id", "author", "timestamp", "undo", "raw")
-TURN_COLUMNS = ("sid", *TurnRow.__struct_fields__)
+TURN_COLUMNS = (
+    "sid",
+    "invocation_id",
+    "status",
+    "epoch",
+    "first_seq",
+    "opened_seq",
+    "agent",
+    "outcome",
+    "temp",
+    "last_seq",
+    "begun_s",
+    "ended_s",
+    "usage",
+    "version",
+)
 UPDATED_COLUMNS = ("sid", "updated_s")
 
 STATUS = TURN_COLUMNS.index("status")
