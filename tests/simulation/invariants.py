@@ -38,6 +38,7 @@ def problems(scenario: Scenario, result: Result, reference: Result | None) -> li
         *_whole_log(result),
         *_calls(result),
         *_state(result),
+        *_time(result),
         *_usage(result),
         *_losses(result),
         *_store_errors(result),
@@ -106,6 +107,12 @@ def _state(result: Result) -> Iterator[str]:
         folded.update(event.actions.state_delta)
     if folded != result.state:
         yield f"the state is {result.state}, and the log's changes make {folded}"
+
+
+def _time(result: Result) -> Iterator[str]:
+    """The session was written to when its newest event was, or later."""
+    if result.log and result.updated_s < result.log[-1].timestamp:
+        yield f"the session was written to at {result.updated_s}, and its newest event is of {result.log[-1].timestamp}"
 
 
 def _usage(result: Result) -> Iterator[str]:

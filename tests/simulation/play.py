@@ -72,7 +72,7 @@ class Result(msgspec.Struct):
 
     Attributes:
         log: the session's events.
-        state: the session's state, as the store has it.
+        state, updated_s: those of the session, as the store has them.
         told: what drivers were told.
         problems: what went wrong that never may.
         open_turns: turns that are open in the store at the end.
@@ -87,6 +87,7 @@ class Result(msgspec.Struct):
 
     log: list[Event] = []
     state: dict[str, Any] = {}
+    updated_s: float = 0.0
     told: list[Told] = []
     problems: list[str] = []
     open_turns: list[str] = []
@@ -345,8 +346,8 @@ class Simulation:
         except TimeoutError:
             result.problems.append("hang: the next turn does not end")
         result.log = self._log()
-        session = store.session(KEY)
-        result.state = dict(session.state) if session is not None else {}
+        if (session := store.session(KEY)) is not None:
+            result.state, result.updated_s = dict(session.state), session.updated_s
         result.open_turns = open_before + [row.invocation_id for _, row in store.running(APP)]
         for invocation_id in {event.invocation_id for event in result.log}:
             row = store.turn(KEY, invocation_id)
@@ -354,8 +355,7 @@ class Simulation:
             result.usage[invocation_id] = row.usage if row is not None else b""
         result.begun = Counter(BEGUN)
         result.lost_runs = world.wires.lost_runs
-        result.messages = dict(world.wires.counts)
-        result.moments = dict(world.faults.moments)
+        result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)
         result.fired = world.faults.fired
         result.problems += world.promises.broken
         result.problems += [f"call {each} was repeated while it was under way" for each in TWICE]

@@ -11,7 +11,7 @@ from unittest import mock
 import msgspec
 
 from actors.errors import SessionExistsError, StoreConflictError
-from actors.interfaces.records import PutTurn, TurnFilter, Write
+from actors.interfaces.records import PutTurn, TurnFilter, TurnRow, Write
 from actors.interfaces.stores import SessionStore
 from actors.session.log import reader
 from actors.session.log.commits import LogCommits
@@ -121,10 +121,19 @@ def failed_logs_are_not_loaded_again() -> AbstractContextManager[object]:
     return mock.patch.object(SessionLog, "mark_stale", nothing)
 
 
+def times_stay_as_they_were() -> AbstractContextManager[object]:
+    """No record of a turn changes when its session was written to last."""
+
+    def put_turn(self: SessionLog, row: TurnRow) -> PutTurn:
+        return PutTurn(self.key, row, self.updated_s, changes_time=False)
+
+    return mock.patch.object(SessionLog, "put_turn", put_turn)
+
+
 def ends_that_failed_are_not_owed() -> AbstractContextManager[object]:
     """The end of a turn that could not be stored is forgotten."""
 
-    def nothing(self: SessionParts, record: PutTurn) -> None:
+    def nothing(self: SessionParts, log: SessionLog, end: TurnRow) -> None:
         """Owe nothing."""
 
     return mock.patch.object(SessionParts, "store_end_later", nothing)
