@@ -58,7 +58,7 @@ async def _measure(plan: Plan, folder: Path, stores: Mapping[str, tuple[str, int
             measured[name] = Measured(await stack.enter_async_context(made))
         most = max(plan.concurrency)
         for each in measured.values():
-            await run_load(talk(each.rt), sessions=most, turns=2 * most)
+            await each.begin("session", most)
         for number in range(plan.load_rounds):
             for sessions in plan.concurrency:
                 for each in measured.values():
