@@ -110,8 +110,8 @@ def _state(result: Result) -> Iterator[str]:
 
 
 def _time(result: Result) -> Iterator[str]:
-    """The session was written to when its newest event was, or later. A log that is loaded again in a turn knows less of it."""
-    if result.log and not result.fired and result.updated_s < result.log[-1].timestamp:
+    """The session was written to when its newest event was, or later."""
+    if result.log and result.updated_s < result.log[-1].timestamp:
         yield f"the session was written to at {result.updated_s}, and its newest event is of {result.log[-1].timestamp}"
 
 

@@ -203,17 +203,18 @@ class SessionLogs:
         return _new_log(key, shared)
 
     async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
+        log = stale or SessionLog(row, *shared)
         if stale is None:
-            log = SessionLog(row, *shared)
-            log.turn = await self._reader.open_turn(row.key, running)
+            log.turn = self._reader.open_turn(row.key, running)
+        newest_s = await self._reader.recall(row.key, log.turn) if log.turn is not None else 0.0
+        if stale is None:
             log.queue.is_taken = log.turn is not None
             self._keep(log)
         else:
-            log = stale
-            if log.turn is not None:
-                await self._reader.recall(log.key, log.turn)
             log.reload(row, *shared)
             self.on_reload(log)
+        # The store notes the time with the records of turns, and events came after that of the turn.
+        log.updated_s = max(log.updated_s, newest_s)
         self._access.commits.clear_failure(row.key)
         return log
 

@@ -111,19 +111,24 @@ class LogReader:
                 page += await self.events(key, after_seq=page[-1].seq, limit=room, after_s=after_s)
         return page
 
-    async def recall(self, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> None:
-        """Note in `turn` its events as the store has them, in place of those noted before; with `up_to` only up to there."""
+    async def recall(self, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> float:
+        """Note in `turn` its events as the store has them, in place of those noted before; with `up_to` only up to there.
+
+        Returns:
+            The time of the newest event that was read, in seconds since the epoch; 0 where there is none.
+        """
         noted: list[tuple[EventScan, int]] = []
-        after_seq = turn.row.first_seq - 1
+        after_seq, newest_s = turn.row.first_seq - 1, 0.0
         while page := await self.page(key, after_seq):
             # A turn that was paused long ago has thousands of events of other turns after it: only its own are kept.
-            scanned = ((scan(stored.raw), stored.seq) for stored in page)
+            scanned = [(scan(stored.raw), stored.seq) for stored in page]
             noted += [(event, seq) for event, seq in scanned if event.invocation_id == turn.row.invocation_id]
-            after_seq = page[-1].seq
+            after_seq, newest_s = page[-1].seq, scanned[-1][0].timestamp
         turn.forget_events()
         for event, seq in noted:
             if up_to is None or seq <= up_to:
                 turn.note(event, seq)
+        return newest_s
 
     async def event(self, key: SessionKey, seq: int) -> StoredEvent | None:
         """The event at a position, or None."""
@@ -184,8 +189,10 @@ class LogReader:
         )
         return [StoredEvent(seq, raw) for seq, raw in rows]
 
-    async def open_turn(self, key: SessionKey, row: TurnRow | None) -> SessionTurn | None:
+    def open_turn(self, key: SessionKey, row: TurnRow | None) -> SessionTurn | None:
         """The turn that is open in the store: one that ran when the Session actor or the whole deployment was lost.
+
+        Its events are not noted in it yet: see `recall`.
 
         Args:
             row: its record; None when there is none.
@@ -196,7 +203,6 @@ class LogReader:
         turn.is_recalled = True
         if row.first_seq == row.opened_seq and not turn.retried_seq:
             turn.opened_s = row.begun_s or turn.opened_s
-        await self.recall(key, turn)
         return turn
 
     async def open_turns(self, app: str) -> list[tuple[SessionKey, TurnRow]]:

@@ -143,14 +143,15 @@ def _new_generation(log: SessionLog, row: SessionRow, running: TurnRow | None, f
     # Hides nothing: a rewind that is only counted.
     writes: list[Write] = [HideEvents(row.key, 1, 0)] * (max(log.rewinds - row.rewinds, 0) + 1)
     if running is not None:
+        ended_s = now_s()
         ended = msgspec.structs.replace(
             running,
             status="failed",
             outcome=encode(failed),
             temp=TurnNotes.of(running).left_behind(),
             last_seq=row.head_seq,
-            ended_s=now_s(),
+            ended_s=ended_s,
             usage=b"",
         )
-        writes.append(PutTurn(row.key, ended, row.updated_s))
+        writes.append(PutTurn(row.key, ended, ended_s))
     return writes

@@ -13,9 +13,11 @@ import msgspec
 from actors.errors import SessionExistsError, StoreConflictError
 from actors.interfaces.records import PutTurn, TurnFilter, TurnRow, Write
 from actors.interfaces.stores import SessionStore
+from actors.messages.session import SessionKey
 from actors.session.log import reader
 from actors.session.log.commits import LogCommits
 from actors.session.log.open_turn import SessionTurn
+from actors.session.log.reader import LogReader
 from actors.session.log.session_log import SessionLog
 from actors.session.log.writer import Events, LogWriter
 from actors.session.store import group_commit
@@ -128,6 +130,17 @@ def times_stay_as_they_were() -> AbstractContextManager[object]:
         return PutTurn(self.key, row, self.updated_s, changes_time=False)
 
     return mock.patch.object(SessionLog, "put_turn", put_turn)
+
+
+def loaded_logs_are_as_old_as_records_of_turns() -> AbstractContextManager[object]:
+    """A log that is loaded in a turn does not take the time of its newest event."""
+    recall: Any = LogReader.recall
+
+    async def without_time(self: LogReader, key: SessionKey, turn: SessionTurn, up_to: int | None = None) -> float:
+        await recall(self, key, turn, up_to)
+        return 0.0
+
+    return mock.patch.object(LogReader, "recall", without_time)
 
 
 def ends_that_failed_are_not_owed() -> AbstractContextManager[object]:

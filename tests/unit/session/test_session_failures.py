@@ -210,3 +210,16 @@ async def test_an_event_that_the_actor_before_has_stored_after_all_is_there_once
     assert await heir.log() == [(1, "user", "hi"), (2, "root", "one")]
     assert await heir.state() == {"a": 1}
     await heir.ref.stop()
+
+
+async def test_a_session_was_written_to_when_its_newest_event_was_also_if_its_actor_is_lost_then(session: SessionFixture) -> None:
+    await session.turn("e-1", "one")
+    await session.open("e-2")
+    event = session.event("root", "two", turn="e-2")
+    await session.say(event, turn="e-2")
+    heir = await session.reading_heir()
+    await heir.close("e-2")
+    row = heir.store.session(KEY)
+    assert row is not None
+    assert row.updated_s == event.timestamp
+    await heir.ref.stop()
