@@ -203,14 +203,15 @@ class SessionLogs:
         return _new_log(key, shared)
 
     async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
-        log = stale or SessionLog(row, *shared)
+        turn = stale.turn if stale is not None else self._reader.open_turn(row.key, running)
+        newest_s = await self._reader.recall(row.key, turn) if turn is not None else 0.0
         if stale is None:
-            log.turn = self._reader.open_turn(row.key, running)
-        newest_s = await self._reader.recall(row.key, log.turn) if log.turn is not None else 0.0
-        if stale is None:
-            log.queue.is_taken = log.turn is not None
+            log = SessionLog(row, *shared)
+            log.turn = turn
+            log.queue.is_taken = turn is not None
             self._keep(log)
         else:
+            log = stale
             log.reload(row, *shared)
             self.on_reload(log)
         # The store notes the time with the records of turns, and events came after that of the turn.
