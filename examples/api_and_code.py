@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from actors import LlmAgent
 from actors.testing import ScriptedModel
-from runtime import ApiKeyAuth, OpenApiTools, Runtime, python_tool
+from raygrove import ApiKeyAuth, LlmAgent, OpenApiTools, Runtime, python_tool
 
 SHOP = {
     "openapi": "3.1.0",

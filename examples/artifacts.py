@@ -2,9 +2,8 @@
 
 import tempfile
 
-from actors import LlmAgent, Part, ToolContext, load_artifacts, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Part, Runtime, ToolContext, load_artifacts, tool
 
 
 @tool

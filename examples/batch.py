@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime
 
 MODEL = PatternModel([("crash|broken", "bug"), ("how|where", "question"), ("%", ConnectionError("no line"))], default="praise")
 TICKETS = ["It crashes at night.", "How do I log in?", "I love it!", "It is broken.", "%&$"]

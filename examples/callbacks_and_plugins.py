@@ -1,8 +1,7 @@
 """A callback watches one agent, a plugin all of them and the turns as well; both may answer in somebody's place."""
 
-from actors import CallbackContext, Content, LlmAgent, LlmRequest, Plugin
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import CallbackContext, Content, LlmAgent, LlmRequest, Plugin, Runtime
 
 
 def opening_hours(context: CallbackContext) -> str | None:

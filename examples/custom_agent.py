@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 
 from pydantic import BaseModel
 
-from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, Runtime
 
 
 class Review(BaseModel):

@@ -1,8 +1,7 @@
 """Tasks made while the flow runs: a planner decides what there is to do, two workers do it, then the planner sums up."""
 
-from actors import Flow, LlmAgent, Task, create_tasks
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import Flow, LlmAgent, Runtime, Task, create_tasks
 
 STEPS = [
     {"name": "measure", "objective": "Measure the wall.", "agents": ["apprentice"]},

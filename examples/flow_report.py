@@ -2,9 +2,8 @@
 
 from pydantic import BaseModel
 
-from actors import Flow, LlmAgent, Task
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import Flow, LlmAgent, Runtime, Task
 
 
 class Plan(BaseModel):

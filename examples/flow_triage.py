@@ -1,9 +1,8 @@
 """Labels: a task whose result is one of a list. The model chooses by number, the program gets the label itself."""
 
-from actors import LlmAgent, Task
 from actors.errors import TaskFailedError
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime, Task
 
 LABELS = ["bug", "question", "praise"]
 

@@ -1,6 +1,7 @@
 """Agents and functions along edges: a list side by side, where what fails costs the rest nothing, and a question in between."""
 
-from actors import (
+from actors.testing import PatternModel
+from raygrove import (
     DEFAULT_ROUTE,
     START,
     Content,
@@ -13,10 +14,9 @@ from actors import (
     PartialResults,
     RequestInput,
     RetryConfig,
+    Runtime,
     node,
 )
-from actors.testing import PatternModel
-from runtime import Runtime
 
 STOCK = {"pears": 4, "plums": 9}
 

@@ -1,8 +1,7 @@
 """A person in the middle of a workflow: it pauses for her decision, and goes on behind it instead of beginning again."""
 
-from actors import Content, FunctionCall, FunctionResponse, LlmAgent, Part, SequentialAgent, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import Content, FunctionCall, FunctionResponse, LlmAgent, Part, Runtime, SequentialAgent, tool
 
 
 @tool(long_running=True)

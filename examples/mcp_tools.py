@@ -3,9 +3,8 @@
 import sys
 from typing import Annotated
 
-from actors import LlmAgent, McpTools
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, McpTools, Runtime
 
 
 def serve() -> None:

@@ -1,8 +1,7 @@
 """Memory: what was said in one conversation is found from another one, by its words."""
 
-from actors import LlmAgent, load_memory
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime, load_memory
 
 model = PatternModel(
     [

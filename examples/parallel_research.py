@@ -1,8 +1,7 @@
 """Research in parallel: three agents work at the same time, unseen by each other, and a fourth puts their findings together."""
 
-from actors import LlmAgent, ParallelAgent, SequentialAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, ParallelAgent, Runtime, SequentialAgent
 
 FINDINGS = {
     "history": "Hewitt described actors in 1973.",

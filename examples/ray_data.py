@@ -6,9 +6,8 @@ import logging
 
 import ray
 
-from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime, RunTurns, Settings
+from raygrove import LlmAgent, Runtime, RunTurns, Settings
 
 TICKETS = ["It crashes at night.", "How do I log in?", "I love it!", "It is broken."]
 MODEL = PatternModel([("crash|broken", "bug"), ("how|where", "question")], default="praise")

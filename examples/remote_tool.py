@@ -3,9 +3,8 @@
 import os
 from typing import Any
 
-from actors import LlmAgent, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime, tool
 
 
 @tool(num_cpus=1)

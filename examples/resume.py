@@ -2,9 +2,8 @@
 
 import tempfile
 
-from actors import Content, FunctionCall, FunctionResponse, LlmAgent, Part, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import Content, FunctionCall, FunctionResponse, LlmAgent, Part, Runtime, tool
 
 
 @tool(long_running=True)

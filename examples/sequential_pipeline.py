@@ -1,8 +1,7 @@
 """A pipeline: each agent does one step, and hands its result on through the session's state."""
 
-from actors import LlmAgent, SequentialAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime, SequentialAgent
 
 pipeline = SequentialAgent(
     name="pipeline",

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from actors import LlmAgent, RunConfig
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, RunConfig, Runtime
 
 model = PatternModel([("", {"stream": ["Once upon a time ", "there was an actor ", "who lived when spoken to."]})])
 narrator = LlmAgent(name="narrator", model=model, instruction="Tell a story.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from actors import LlmAgent
 from actors.testing import ScriptedModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime
 
 
 class Invoice(BaseModel):

@@ -2,9 +2,19 @@
 
 from collections.abc import AsyncIterator
 
-from actors import Content, CustomAgent, Event, EventActions, InvocationContext, LlmAgent, SequentialAgent, Supervision
 from actors.testing import PatternModel
-from runtime import Runtime, event_lines
+from raygrove import (
+    Content,
+    CustomAgent,
+    Event,
+    EventActions,
+    InvocationContext,
+    LlmAgent,
+    Runtime,
+    SequentialAgent,
+    Supervision,
+    event_lines,
+)
 
 
 class Archive(CustomAgent):

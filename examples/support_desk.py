@@ -16,10 +16,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from actors import BaseAgent, LlmAgent, Session, ToolContext, tool
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
-from runtime import Runtime, event_lines
+from raygrove import BaseAgent, LlmAgent, Runtime, Session, ToolContext, event_lines, tool
 
 GEMINI = "gemini-2.5-flash"
 USES_VERTEX = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("true", "1")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from actors import LlmAgent, ToolContext, tool
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime, ToolContext, tool
 
 
 @tool

@@ -1,8 +1,7 @@
 """Agents hand a conversation over, and whoever has it keeps it: the next message goes where the last answer came from."""
 
-from actors import LlmAgent
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import LlmAgent, Runtime
 
 billing = LlmAgent(
     name="billing",

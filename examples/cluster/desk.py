@@ -7,10 +7,9 @@ the one that this machine is a node of.
 import os
 import sys
 
-from actors import BaseAgent, LlmAgent, tool
 from actors.errors import DeploymentExistsError
 from actors.testing import PatternModel
-from runtime import Runtime
+from raygrove import BaseAgent, LlmAgent, Runtime, tool
 
 APP = "desk"
 GEMINI = "gemini-2.5-flash"

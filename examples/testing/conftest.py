@@ -3,8 +3,8 @@
 import pytest
 from help_desk import desk
 
-from actors import LlmAgent
 from actors.testing import ScriptedModel
+from raygrove import LlmAgent
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors import LlmAgent, ToolContext, tool
+from raygrove import LlmAgent, ToolContext, tool
 
 ORDERS = {"42": "late", "43": "on its way"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.errors import AgentFailedError
-from runtime import Runtime
+from raygrove import Runtime
 from runtime.testing import Called, Said, Transferred, trajectory
 
 pytestmark = pytest.mark.raygrove(scope="module", timeout=30)
