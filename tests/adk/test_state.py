@@ -6,11 +6,13 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
 
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
 from actors.definitions.tools.state import State
 from runtime.integrations.adk.state import LiveState, StateCopy
+from tests.support.mappings import START, STEPS, check_like_a_dict
 
 
 def test_it_knows_what_was_changed_and_leaves_the_stored_values_alone() -> None:
@@ -43,7 +45,7 @@ def test_it_is_rebased_on_a_newer_state_with_what_is_not_stored_yet() -> None:
     state["a"] = 2
     del state["b"]
     state.rebase({"a": 5, "b": 5, "c": 5})
-    assert dict(state) == {"a": 2, "b": None, "c": 5}
+    assert (dict(state), state.changes()) == ({"a": 2, "c": 5}, {"a": 2, "b": None})
     state.stored({"a": 2})
     assert (dict(state), state.changes()) == ({"a": 2}, {})
     with pytest.raises(KeyError):
@@ -75,3 +77,11 @@ def test_over_the_state_of_a_call_it_writes_at_once_and_keeps_what_cannot_be_sto
     with pytest.raises(KeyError):
         del state["odd"]
     assert stored == {"kept": [1], "old": 1, "list": [1]}
+
+
+@given(STEPS)
+def test_it_does_all_that_a_dictionary_does(steps: list[tuple[str, str]]) -> None:
+    check_like_a_dict([StateCopy(START)], steps)
+    check_like_a_dict([LiveState(State(START))], steps)
+    rebased = StateCopy(START)
+    check_like_a_dict([rebased], steps, between=lambda: rebased.rebase(START))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, cast
 
 import msgspec
@@ -18,7 +18,6 @@ from actors.messages.codec import plain
 from actors.messages.event import Event
 from actors.messages.graph import Unstored
 from actors.messages.json_types import JsonMapping, JsonValue, StateDelta
-from actors.rules.checks.state_values import check_value
 
 _MISSING = object()
 
@@ -51,11 +50,15 @@ class RunState(ThreadTurns):
 
     Args:
         stored: gives the state as the run knows it from the log; none of its values is changed in place.
+
+    Attributes:
+        deleted: the keys that a function has deleted.
     """
 
     def __init__(self, stored: Callable[[], JsonMapping]) -> None:
         super().__init__()
         self._stored = stored
+        self.deleted: set[str] = set()
         self._entries: dict[str, _Entry] = {}
         # How often functions have put another value in the place of one that others may have in their hands.
         self._replaced: Counter[str] = Counter()
@@ -218,7 +221,7 @@ class StateOfNode(State):
     """
 
     def __init__(self, shared: RunState, delta: StateDelta) -> None:
-        super().__init__(shared.stored, delta)
+        super().__init__(shared.stored, delta, shared.deleted)
         self._shared = shared
         self._held: dict[str, _Held] = {}
 
@@ -227,7 +230,7 @@ class StateOfNode(State):
         """The state as the log has it: see State."""
         return self._shared.stored
 
-    def __getitem__(self, key: str) -> JsonValue:
+    def _value(self, key: str) -> JsonValue:
         self._shared.enter()
         value = self.delta[key] if key in self.delta else self._shared.newest(key)
         if isinstance(value, dict | list):
@@ -239,23 +242,19 @@ class StateOfNode(State):
         if held is None or held.value is not value:
             self._held[key] = _Held(plain(value), value, replaced)
 
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        check_value(key, value)
+    def _set(self, key: str, value: JsonValue) -> None:
         self._shared.enter()
         self._held.pop(key, None)
         self.delta[key] = value
         self._shared.write(self.delta, key, value, replaces=True)
 
-    def __contains__(self, key: object) -> bool:
+    def _has(self, key: object) -> bool:
         self._shared.enter()
         return key in self.delta or self._shared.has(key)
 
-    def __iter__(self) -> Iterator[str]:
+    def _keys(self) -> Iterable[str]:
         self._shared.enter()
-        return iter(dict.fromkeys([*self._shared.keys(), *self.delta]))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return dict.fromkeys([*self._shared.keys(), *self.delta])
 
     def record_changes(self) -> None:
         """Take the lists and dictionaries that were changed in place into `delta`, unless another function has replaced them."""

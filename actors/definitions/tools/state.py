@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from itertools import count
 from typing import Protocol
 
@@ -28,20 +28,24 @@ WAIT_S = 30.0
 class State(MutableMapping[str, JsonValue]):
     """Session state as a mapping of prefixed keys. What is written is kept in `delta`, which is stored with an event.
 
-    A list or dictionary that was read from the state may be changed in place: that counts as a write of its key, too. Deleting a
-    key sets it to None, for an event can only set keys.
+    A list or dictionary that was read from the state may be changed in place: that counts as a write of its key, too. A key that
+    was deleted is gone for the code that shares this state. `delta` has None for it, for an event can only set keys: agents that
+    read the state from the log find None.
 
     Args:
         base: the state as it was before.
         delta: where changes go; by default a new dictionary.
+        deleted: the keys that were deleted, of all that share the state; by default a new set.
 
     Attributes:
         delta: the changes so far, those in place after `record_changes` only.
     """
 
-    def __init__(self, base: JsonMapping, delta: StateDelta | None = None) -> None:
+    def __init__(self, base: JsonMapping, delta: StateDelta | None = None, deleted: set[str] | None = None) -> None:
         self._base = base
         self.delta: StateDelta = {} if delta is None else delta
+        # A key in here is absent as long as its newest value is None.
+        self._deleted: set[str] = set() if deleted is None else deleted
         # The lists and dictionaries that were read: as they were, and the copies that were given out.
         self._lent: dict[str, tuple[JsonValue, JsonValue]] = {}
 
@@ -51,6 +55,49 @@ class State(MutableMapping[str, JsonValue]):
         return self._base
 
     def __getitem__(self, key: str) -> JsonValue:
+        value = self._value(key)
+        if value is None and key in self._deleted:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: str, value: JsonValue) -> None:
+        check_value(key, value)
+        self._deleted.discard(key)
+        self._set(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._deleted.add(key)
+        self._set(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return self._has(key) and not self._is_deleted(key)
+
+    def __iter__(self) -> Iterator[str]:
+        # A list, since other code may write while this one iterates.
+        return iter([key for key in self._keys() if not self._is_deleted(key)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def popitem(self) -> tuple[str, JsonValue]:
+        """Delete the last key, and return it with its value. Raises KeyError when there is none."""
+        key = next(reversed(list(self)), None)
+        if key is None:
+            raise KeyError("the state is empty")
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Delete all keys, those of the user and of the app included."""
+        for key in list(self):
+            del self[key]
+
+    def _is_deleted(self, key: object) -> bool:
+        return key in self._deleted and self._value(str(key)) is None
+
+    def _value(self, key: str) -> JsonValue:
+        """The newest value of a key, None for one that was deleted. Raises KeyError."""
         if key in self.delta:
             return self.delta[key]
         if key not in self._lent:
@@ -61,24 +108,16 @@ class State(MutableMapping[str, JsonValue]):
             self._lent[key] = (value, plain(value))
         return self._lent[key][1]
 
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        check_value(key, value)
-        self.delta[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self[key] = None
-
-    def __contains__(self, key: object) -> bool:
+    def _has(self, key: object) -> bool:
+        """True for a key that is there, or was deleted."""
         return key in self.delta or key in self._base
 
-    def __iter__(self) -> Iterator[str]:
-        yield from self._base
-        yield from (key for key in self.delta if key not in self._base)
+    def _keys(self) -> Iterable[str]:
+        """The keys in their order, with those that were deleted."""
+        return dict.fromkeys([*self._base, *self.delta])
 
-    def __len__(self) -> int:
-        return len(self._base) + sum(key not in self._base for key in self.delta)
+    def _set(self, key: str, value: JsonValue) -> None:
+        self.delta[key] = value
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.to_dict()!r})"
@@ -167,12 +206,14 @@ class StepState(ThreadTurns):
 
     Attributes:
         values: the newest value of each key that a call has written.
+        deleted: the keys that a call has deleted.
         lent: copies of the lists and dictionaries of the stored state that were read, one for all calls.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.values: dict[str, JsonValue] = {}
+        self.deleted: set[str] = set()
         self.lent: dict[str, JsonValue] = {}
         self._numbers = count(1)
 
@@ -197,13 +238,13 @@ class StateOfCall(State):
     """
 
     def __init__(self, base: JsonMapping, delta: StateDelta, shared: StepState, writes: dict[str, int]) -> None:
-        super().__init__(base, delta)
+        super().__init__(base, delta, shared.deleted)
         self._shared = shared
         self._writes = writes
         # The lists and dictionaries that this call has read or written, and copies of them as they were then.
         self._seen: dict[str, tuple[JsonValue, JsonValue]] = {}
 
-    def __getitem__(self, key: str) -> JsonValue:
+    def _value(self, key: str) -> JsonValue:
         self._shared.enter()
         value = self._newest(key)
         if isinstance(value, dict | list) and (key not in self._seen or self._seen[key][1] is not value):
@@ -221,8 +262,7 @@ class StateOfCall(State):
             shared.lent[key] = plain(value)
         return shared.lent[key]
 
-    def __setitem__(self, key: str, value: JsonValue) -> None:
-        check_value(key, value)
+    def _set(self, key: str, value: JsonValue) -> None:
         self._shared.enter()
         self._write(key, value)
 
@@ -232,17 +272,14 @@ class StateOfCall(State):
         if isinstance(value, dict | list):
             self._seen[key] = (plain(value), value)
 
-    def __contains__(self, key: object) -> bool:
+    def _has(self, key: object) -> bool:
         self._shared.enter()
         return key in self._shared.values or key in self._base
 
-    def __iter__(self) -> Iterator[str]:
+    def _keys(self) -> Iterable[str]:
         self._shared.enter()
         # Other calls may write while this one iterates.
-        return iter(dict.fromkeys([*self._base, *list(self._shared.values)]))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return dict.fromkeys([*self._base, *list(self._shared.values)])
 
     def record_changes(self) -> None:
         """Take the lists and dictionaries that were changed in place into `delta`, unless another call has replaced them."""

@@ -62,9 +62,11 @@ class StateCopy(dict[str, Any]):
 
     def rebase(self, state: Mapping[str, Any]) -> None:
         """Take over the state as it is stored now; what is written here and not stored stays."""
-        changes = self.changes()
+        changes, gone = self.changes(), [key for key in self._stored if key not in self]
         self.stored(state)
         self.update(changes)
+        for key in gone:
+            self.pop(key, None)
 
     def _note(self, key: str) -> None:
         if key not in self._stored:
@@ -156,7 +158,6 @@ class LiveState(StateCopy):
         # What reads the dictionary past its methods, such as pydantic, finds the state as it is stored.
         super().__init__(state.stored)
         self._live = state
-        self._removed: set[str] = set()
         # What cannot be stored: it may be gone again when the call is over.
         self._unstorable: dict[str, Any] = {}
 
@@ -167,12 +168,9 @@ class LiveState(StateCopy):
     def __getitem__(self, key: str) -> Any:
         if key in self._unstorable:
             return self._unstorable[key]
-        if key in self._removed:
-            raise KeyError(key)
         return self._live[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._removed.discard(key)
         self._unstorable.pop(key, None)
         try:
             self._live[key] = value
@@ -186,14 +184,13 @@ class LiveState(StateCopy):
         self._unstorable.pop(key, None)
         if key in self._live:
             del self._live[key]
-        self._removed.add(key)
         dict.pop(self, key, None)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._unstorable or (key not in self._removed and key in self._live)
+        return key in self._unstorable or key in self._live
 
     def __iter__(self) -> Iterator[str]:
-        return iter([key for key in dict.fromkeys([*self._live, *self._unstorable]) if key in self])
+        return iter(dict.fromkeys([*self._live, *self._unstorable]))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

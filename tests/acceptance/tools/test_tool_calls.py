@@ -7,7 +7,7 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, look_up, numbers, put, put_nonsense
+from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, numbers, put, put_nonsense
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -61,6 +61,17 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
         assert all(word in error for word in words), error
     assert told_back[-1] == {"result": "ok"}
     assert state == {"k": [1, None]}
+
+
+def test_a_tool_clears_the_state(deploy: Deploy) -> None:
+    model = ScriptedModel([{"call": "put", "args": {"key": "a", "value": 1}}, {"call": "forget"}, "done"])
+    with deploy(LlmAgent(name="root", model=model, tools=[put, forget])) as rt:
+        result = rt.run(user_id="ada", session_id="s1", message="go", state_delta={"k": 1, "user:b": 2}).result()
+        assert result.text == "done"
+        assert [each.response for each in result.events[3].function_responses()] == [{"last": ["a", 1], "left": {}, "k": []}]
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"a": None, "k": [], "user:b": None}
 
 
 def test_the_calls_of_one_response_have_one_state(deploy: Deploy) -> None:

@@ -58,6 +58,14 @@ async def add_later(item: str, tool_context: ToolContext) -> list[str]:
     return list(tool_context.state["cart"])
 
 
+@tool
+async def forget(tool_context: ToolContext) -> dict[str, Any]:
+    """Forget all."""
+    last = tool_context.state.popitem()
+    tool_context.state.clear()
+    return {"last": last, "left": dict(tool_context.state), "k": tool_context.state.setdefault("k", [])}
+
+
 @tool(require_confirmation=True)
 def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
     """Pay, if the user agrees."""
