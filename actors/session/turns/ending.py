@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from actors.errors import SessionBusyError, StoreError, StoreUnavailableError
-from actors.interfaces.records import Write
+from actors.interfaces.records import TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.content import Content, FunctionResponse, Part
 from actors.messages.event import USER, Event, new_event_id, now_s
@@ -132,7 +132,7 @@ class TurnEnder:
                 # From here on the turn takes no event: a call would be answered twice, by its agent after this.
                 turn.begin_end()
                 try:
-                    await self._answer_open_calls(log, turn)
+                    await self._writer.add(log, _responses_to_open_calls(turn))
                 finally:
                     turn.end_over()
         except StoreError as error:
@@ -202,21 +202,30 @@ class TurnEnder:
         try:
             turn = SessionTurn.of(row)
             await self._reader.recall(log.key, turn)
-            await self._answer_open_calls(log, turn)
-            await self._logs.commits.write(log, [log.put_turn(turn.ended(row.agent, p.Cancelled()))])
+            events = _responses_to_open_calls(turn)
+
+            def ended() -> TurnRow:
+                # The turn is not open, so the log does not note them in it. Its record ends with them: so does a fork.
+                for seq, (_, event) in enumerate(events, log.head_seq - len(events) + 1):
+                    turn.note(event, seq)
+                return turn.ended(row.agent, p.Cancelled())
+
+            await self._writer.begin_write(log, events, end=ended)
         finally:
             log.queue.start_next()
 
-    async def _answer_open_calls(self, log: SessionLog, turn: SessionTurn) -> None:
-        """Store a response to each call that a cancelled turn leaves open, so that no model ever sees a call without one."""
-        by_author: dict[tuple[str, str | None], list[Part]] = {}
-        for call_id, call in turn.open_calls.items():
-            if call.has_response:
-                continue
-            response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
-            by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
-        for (author, branch), parts in by_author.items():
-            event = Event(
+
+def _responses_to_open_calls(turn: SessionTurn) -> Events:
+    """Responses to the calls that a cancelled turn leaves open, so that no model ever sees a call without one."""
+    by_author: dict[tuple[str, str | None], list[Part]] = {}
+    for call_id, call in turn.open_calls.items():
+        if call.has_response:
+            continue
+        response = FunctionResponse(id=call_id, name=call.name, response={"error": "cancelled"})
+        by_author.setdefault((call.author, call.branch), []).append(Part(function_response=response))
+    return [
+        new_event(
+            Event(
                 id=new_event_id(),
                 invocation_id=turn.row.invocation_id,
                 author=author,
@@ -224,4 +233,6 @@ class TurnEnder:
                 timestamp=now_s(),
                 content=Content(role=USER, parts=parts),
             )
-            await self._writer.add(log, [new_event(event)])
+        )
+        for (author, branch), parts in by_author.items()
+    ]

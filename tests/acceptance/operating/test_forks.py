@@ -8,7 +8,7 @@ import pytest
 
 from actors import LlmAgent, Part, ToolContext, tool
 from actors.errors import InvocationNotFoundError, SessionBusyError, SessionExistsError, TurnStateError
-from actors.testing import PatternModel
+from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from tests.support.agents.web_agents import ask_manager
 from tests.support.runtimes import Deploy, run_turn, stored
@@ -95,6 +95,25 @@ def test_a_paused_turn_waits_in_its_fork_and_each_is_answered_by_itself(deploy: 
         list(rt.answer({call.call_id: {"ok": True}}, user_id="ada", session_id="s1"))
         given = [response.response for event in stored(rt, "other") for response in event.function_responses()]
         assert given == [{"ok": False}]
+
+
+def test_a_fork_of_a_turn_that_was_cancelled_while_it_was_paused_has_a_response_to_each_call(deploy: Deploy) -> None:
+    asks: Any = {"parts": [{"call": "ask_manager", "args": {"amount": amount}} for amount in (1, 2)]}
+    model = ScriptedModel([asks, "hello"])
+    with deploy(LlmAgent(name="root", model=model, tools=[ask_manager])) as rt:
+        turn = run_turn(rt, "ask")[0].invocation_id
+        rt.attach(user_id="ada", session_id="s1", invocation_id=turn).cancel()
+        [info] = rt.turns.list("ada", "s1")
+        assert (info.state, info.last_seq) == ("cancelled", stored(rt, "s1")[-1].seq)
+        rt.sessions.fork("ada", "s1", turn, "other")
+        assert said(rt, "other") == said(rt, "s1")
+        assert run_turn(rt, "hi", "other")[-1].text == "hello"
+        parts = [part for content in model.requests[-1].contents for part in content.parts]
+        calls = [part.function_call.id for part in parts if part.function_call is not None]
+        given = {
+            part.function_response.id: part.function_response.response for part in parts if part.function_response is not None
+        }
+        assert given == {call_id: {"error": "cancelled"} for call_id in calls}
 
 
 @pytest.mark.parametrize("goes_on", ["answer", "retry"])
