@@ -39,7 +39,7 @@ UI_READY := $(UI)/node_modules/ready-$(shell cksum < $(UI)/package-lock.json | c
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check bench examples lock clean
+.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check dist smoke bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -143,6 +143,18 @@ check: $(READY) $(UI_READY)
 	@cd $(UI) && $(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings .
 	@cd $(UI) && $(NODE) --test --test-reporter=dot 'tests/*.test.js'
 	@cd $(UI) && $(NODE) build.js --check
+
+# The wheel and the source distribution, in dist.
+dist: $(READY)
+	@rm -rf dist
+	@$(BIN)/hatchling build
+
+# README's first program, as it is printed, with the wheel in a fresh environment and with nothing of this checkout.
+SMOKE := build/smoke/bin
+smoke: dist
+	@$(PYTHON) -m venv --clear build/smoke
+	@$(BIN)/uv pip install --quiet --python $(SMOKE)/python --constraint requirements.lock dist/*.whl
+	@$(BIN)/python -m tests.docs.first_program $(SMOKE)/python
 
 bench: $(READY)
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -1,4 +1,4 @@
-"""README and the pages under `docs/`, taken apart: code blocks, headings, links, quoted paths and tables."""
+"""README, the pages beside it and those under `docs/`, taken apart: code blocks, headings, links, quoted paths and tables."""
 
 from __future__ import annotations
 
@@ -142,8 +142,9 @@ class Page:
 
 @cache
 def pages() -> Sequence[Page]:
-    """README, and everything under `docs/`."""
-    return [Page(path) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+    """README, then the other pages beside it, and everything under `docs/`."""
+    others = sorted(path for path in ROOT.glob("*.md") if path.name != "README.md")
+    return [Page(path) for path in (ROOT / "README.md", *others, *sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def blocks(language: str) -> list[Block]:

@@ -1,7 +1,11 @@
-"""README is short: a reader who evaluates the project has five minutes."""
+"""README is short: a reader who evaluates the project has five minutes. Its first program runs as it is printed."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+from tests.docs import first_program
 from tests.docs.pages import ROOT
 
 LONGEST = 180
@@ -9,3 +13,8 @@ LONGEST = 180
 
 def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST
+
+
+def test_the_first_program_does_on_ray_what_readme_says(tmp_path: Path) -> None:
+    printed, said = first_program.run(sys.executable, tmp_path)
+    assert printed == said != ""
