@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from actors.interfaces.deployment_events import KIND, LOGGER, MAX_KEPT, DeploymentEvent
 from actors.interfaces.run_facts import NO_RUN
 from runtime.observability.logs.lines import Line, line_of
+from runtime.observability.logs.unseen import UnseenHandler
 
 
 def event_of(line: Line) -> DeploymentEvent | None:
@@ -46,13 +47,13 @@ class EventRing:
             return list(self._events)
 
 
-class RingHandler(logging.Handler):
+class RingHandler(UnseenHandler):
     """A handler that puts the events of this process into a ring."""
 
     def __init__(self, ring: EventRing) -> None:
         super().__init__()
         self._ring = ring
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def keep(self, record: logging.LogRecord) -> None:
         """Put a record into the ring."""
         self._ring.add_lines([line_of(record, NO_RUN)])

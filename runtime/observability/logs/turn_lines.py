@@ -12,6 +12,7 @@ from actors.messages.operating.log_line import LogLine
 from actors.messages.session import TurnKey
 from actors.rules.delivery.times import by_time
 from runtime.observability.logs.lines import Line, line_of
+from runtime.observability.logs.unseen import UnseenHandler
 
 MAX_KEPT = 2_000
 """Lines that a program keeps whose agents run in itself."""
@@ -37,7 +38,7 @@ def _line(line: Line) -> LogLine:
     )
 
 
-class LineRing(logging.Handler):
+class LineRing(UnseenHandler):
     """A handler that keeps the newest records which agents of an app make in this process.
 
     Args:
@@ -50,8 +51,8 @@ class LineRing(logging.Handler):
         self._lines: deque[Line] = deque(maxlen=MAX_KEPT)
         self._keeping = threading.Lock()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
+    def keep(self, record: logging.LogRecord) -> None:
+        """Keep a record of the app."""
         run = record.__dict__.get("run", NO_RUN)
         if isinstance(run, RunFacts) and run.app_name == self._app_name:
             line = line_of(record, run)
