@@ -12,6 +12,7 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import OutputSchemaError
 from actors.messages.event import Event
 from actors.messages.json_types import JsonValue
+from actors.messages.shown import shown
 
 
 def output_keeper(spec: AgentSpec) -> KeepOutput | None:
@@ -33,7 +34,7 @@ def _keep(agent: LlmAgent, event: Event, actions: Actions) -> None:
         except ValueError as error:
             if agent.keeps_unfit():
                 return
-            raise OutputSchemaError(agent.name, str(error)) from error
+            raise OutputSchemaError(agent.name, f"{error}. It answered {shown(text)}") from error
     if agent.output_key:
         actions.state_delta[agent.output_key] = value
 

@@ -6,12 +6,13 @@ Rules of this file:
   plain turn, whose text is read.
 - An LLM agent without `output_schema` is given the message as a task. Then its model has a tool for the result, and a result that
   does not fit comes back to the model, which can correct it. The same holds for an agent that is not the root.
-- A text is asked for with a plain turn.
+- A text, and the output of a graph, are asked for with a plain turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pydantic
@@ -21,9 +22,11 @@ from actors.definitions.flows import FlowPlan
 from actors.errors import AgentFailedError, DefinitionError, OutputSchemaError, TaskFailedError
 from actors.errors.validation import problems
 from actors.messages.protocol.outcomes import Paused
+from actors.messages.shown import shown
 from runtime.driver.flow_plans import checked_plan, one_task_flow
 from runtime.driver.flows import last_result
 from runtime.driver.services.agents import DeployedTree
+from runtime.driver.turns.given import as_text
 from runtime.driver.turns.turn import TurnResult
 
 OBJECTIVE = "Answer the user's message."
@@ -71,7 +74,7 @@ def question(tree: DeployedTree, agent: BaseAgent | str | None, result_type: Any
     wanted = result_type if result_type is not None else schema
     if name == root.name and tree.is_same(agent):
         if wanted is None or wanted is str:
-            return Asking(None, _text)
+            return Asking(None, _text if wanted is str else _answer)
         if schema is not None or not root.is_llm:
             return Asking(None, _reader(wanted))
     return _task(tree, name if agent is None else agent, str if wanted is None else wanted)
@@ -92,6 +95,11 @@ def _text(result: TurnResult) -> str:
     return result.text
 
 
+def _answer(result: TurnResult) -> Any:
+    """The output of a graph, or the text of the answer. Raises AgentFailedError as `_text` does."""
+    return _text(result) if result.output is None else result.output
+
+
 def _reader(wanted: Any) -> Callable[[TurnResult], Any]:
     try:
         adapter = pydantic.TypeAdapter(wanted)
@@ -101,10 +109,17 @@ def _reader(wanted: Any) -> Callable[[TurnResult], Any]:
         ) from error
 
     def read(result: TurnResult) -> Any:
+        output = result.output
+        if isinstance(output, str):
+            # A text that is the answer as it is, such as one of several labels.
+            with suppress(pydantic.ValidationError):
+                return adapter.validate_python(output)
+        text = _text(result) if output is None else as_text(output)
         try:
-            return adapter.validate_json(_text(result))
+            return adapter.validate_json(text)
         except pydantic.ValidationError as error:
-            raise OutputSchemaError(_author(result), problems(error)) from error
+            author = _author(result) if output is None else result.outcome.agent
+            raise OutputSchemaError(author, f"{problems(error)}. It answered {shown(text)}; asked for is {wanted!r}") from error
 
     return read
 

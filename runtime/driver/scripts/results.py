@@ -23,7 +23,8 @@ class MapResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
         user_id, session_id, invocation_id: the turn of the last attempt; "" when the input could not be read.
         result: how the turn ended; None when it failed.
         error: why there is no answer; None when there is one, and when the turn is paused.
-        output: the answer as an object: of the map's `result_type`, or of the root's `output_schema`; else the text.
+        output: the answer as an object: of the map's `result_type`, or of the root's `output_schema`; else what the graph gave
+            with which the turn has ended, or the text.
         events: the turn's complete events, also of one that failed.
         attempts: how many turns were made for the input, those of earlier runs included.
         is_repeated: an earlier run has made the turn, or another program.
@@ -47,7 +48,7 @@ class MapResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of the newest final response that has any, else ""."""
+        """The text of the answer: see TurnResult."""
         return self.result.text if self.result is not None else ""
 
     @property

@@ -23,6 +23,7 @@ from actors.errors import (
 from actors.messages.codec import decode_event
 from actors.messages.config import RunOptions
 from actors.messages.event import Event
+from actors.messages.json_types import JsonValue
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
@@ -32,6 +33,7 @@ from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_resul
 from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
+from runtime.driver.turns.given import output_of, text_of
 from runtime.driver.turns.state import TurnState, Wakeup, raisable
 
 
@@ -58,9 +60,14 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
         return stopped_by(self.events)
 
     @property
+    def output(self) -> JsonValue:
+        """The output of the graph with which the turn has ended; None of any other agent."""
+        return output_of(self.outcome)
+
+    @property
     def text(self) -> str:
-        """The text of the newest final response that has any, else ""."""
-        return next((event.text for event in reversed(self.events) if event.is_final_response() and event.text), "")
+        """The text of the newest final response that has any, else ""; the output of a graph counts as one, data as JSON."""
+        return text_of(self.events, self.outcome)
 
     def __str__(self) -> str:
         """Its text, as people read it; without any, such as that of a turn which waits for an answer, all that it has."""

@@ -11,6 +11,7 @@ from actors.messages.event import now_s
 from actors.messages.operating.batch import BatchItem, CaseTurn
 from actors.rules.routing.branches import tool_root
 from runtime.driver.runtime import Runtime
+from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import TurnResult
 from runtime.frontends.evaluation.criteria import Criterion
 from runtime.frontends.evaluation.eval_sets import EvalCase, EvalSet, ExpectedTurn, ToolUse
@@ -149,7 +150,9 @@ def _tool_uses(result: TurnResult) -> tuple[ToolUse, ...]:
 
 
 def _answer(result: TurnResult) -> str:
-    """The text of the newest final response that has any, its parts in lines."""
+    """The text of the newest final response that has any, its parts in lines; or the output of a graph."""
+    if output_event(result.events) is not None:
+        return result.text
     for event in reversed(result.events):
         if event.content is not None and event.is_final_response() and event.text and tool_root(event.branch) is None:
             return "\n".join(part.text for part in event.content.parts if part.text and not part.thought)

@@ -11,6 +11,7 @@ from actors.messages.config import RunConfig
 from actors.messages.protocol.outcomes import Paused
 from actors.messages.turn_info import PendingCall
 from runtime.driver.runtime import Runtime
+from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.console.apps.activity import activity_lines
 from runtime.frontends.console.apps.answer_text import AnswerText
@@ -159,6 +160,10 @@ class Conversation:
         finally:
             text.end_line()
             self._show_activity(held)
+        result = turn.result()
+        if (given := output_event(result.events)) is not None:
+            self._begin(given.author)
+            self._terminal.write(result.text)
 
     def _show_activity(self, held: list[str]) -> None:
         for line in held:

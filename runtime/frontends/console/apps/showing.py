@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from runtime.driver.turns.given import output_event
 from runtime.driver.turns.turn import Turn
 from runtime.frontends.console.apps.activity import activity_lines
 from runtime.frontends.console.apps.answer_text import AnswerText
@@ -34,3 +35,5 @@ def show(turn: Turn, *, json: bool, verbose: bool) -> None:
             text.add(event)
     finally:
         text.end_line()
+    if output_event(turn.result().events) is not None:
+        out.write(turn.result().text)

@@ -51,7 +51,8 @@ class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
         invocation_id: the turn.
         state: finished, paused, failed or cancelled.
         agent: the agent that was selected for it.
-        text: of the newest final response.
+        text: of the newest final response; the output of a graph counts as one, data as JSON.
+        output: of the graph with which the turn has ended.
         events: its events, without the user's; none of a turn that failed or was cancelled.
         pending: the calls at which it waits for a person.
         error: why it failed, or was cancelled.
@@ -61,6 +62,7 @@ class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     state: TurnStateName
     agent: str = ""
     text: str = ""
+    output: JsonValue = None
     events: Sequence[Event] = ()
     pending: Sequence[PendingCall] = ()
     error: Problem | None = None

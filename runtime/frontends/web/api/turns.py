@@ -190,6 +190,7 @@ async def _result(call: Call, turn: Turn, *, for_operator: bool) -> TurnResultVi
         state="paused" if paused else "finished",
         agent=result.agent,
         text=result.text,
+        output=result.output,
         events=[shown(event, for_operator=for_operator) for event in result.events],
         pending=await turn.pending_async() if paused else (),
     )
