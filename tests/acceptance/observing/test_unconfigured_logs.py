@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-
 PROGRAM = """
 import logging
 import sys
