@@ -45,6 +45,15 @@ ESSENTIAL = {
         "the manager is asked: ask_manager({'amount': 80})",
         "refunds: The manager has allowed it",
     ],
+    "killed": [
+        "desk calls refund({'euros': 80})",
+        "$ kill -9 ",
+        "refund gives {'result': '80 euros are on their way'}",
+        "desk: 80 euros are on their way to you.",
+        "find_order ran in process",
+        "refund ran in process",
+        ", then in ",
+    ],
     "remote_tool": ["counted: 78498", "in a process of its own"],
     "api_and_code": [
         "get_sales: {'status': 200, 'body': [3, 9, 6]}",
@@ -164,6 +173,9 @@ ESSENTIAL = {
 }
 """Lines that each example prints, in this order."""
 
+LOSES_PROCESSES = {"killed"}
+"""Examples of which Ray and raygrove log that processes were lost."""
+
 
 def test_every_example_is_run_here() -> None:
     elsewhere = {"support_desk", "ray_data"}  # below, and in tests/extras
@@ -175,7 +187,8 @@ def test_every_example_is_run_here() -> None:
 @pytest.mark.parametrize("example", ESSENTIAL)
 def test_an_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
     # On the Ray of the test run, which saves starting one for each.
-    assert_in_order(run(example, tmp_path, ray.get_runtime_context().gcs_address), ESSENTIAL[example])
+    address = ray.get_runtime_context().gcs_address
+    assert_in_order(run(example, tmp_path, address, logs=example in LOSES_PROCESSES), ESSENTIAL[example])
 
 
 @pytest.mark.full
