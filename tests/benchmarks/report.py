@@ -27,10 +27,6 @@ _COSTS = {
     ("turn", "at 10 events: median"): "a turn, 10 events of history",
     ("turn", "at 10,000 events: median"): "a turn, 10,000 events of history",
     ("throughput", "256 sessions: rate"): "turns a second, 256 sessions at once",
-    ("sessions", "1,000 sessions, users that read up to 4 s: median"): "a turn with a model that takes 1 s, 1,000 conversations",
-    ("trees", "Runtime ready, Ray runs already, 10,000 agents: median"): "a tree of 10,000 agents is ready",
-    ("footprint", "memory of an agent"): "memory of an agent's process, on a local Ray",
-    ("plain", "memory of an agent"): "the same on a plain Ray, as clusters have it",
 }
 """The figures that README shows, by benchmark and figure; RESULTS.md has them all."""
 

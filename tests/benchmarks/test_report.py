@@ -96,12 +96,12 @@ def test_what_is_checked_in_is_what_the_results_say() -> None:
     assert report.with_costs(readme, checked_in) == readme
 
 
-def test_readme_shows_seven_figures_that_are_all_measured_beside_floor_and_peers() -> None:
+def test_readme_shows_three_figures_that_are_all_measured_beside_floor_and_peers() -> None:
     checked_in = results.read()
     readme = report.with_costs("<!-- costs: made by make bench --><!-- end of costs -->", checked_in)
     head, _, *rows = [line.strip("| ").split(" | ") for line in readme.splitlines() if line.startswith("|")]
     assert head[1:] == ["raygrove", "floor", *peer_names(checked_in.figures)]
-    assert len(rows) == 7
+    assert len(rows) == 3
     measured = {(figure.benchmark, figure.name): figure for figure in checked_in.figures}
     figure = measured["throughput", "256 sessions: rate"]
     shown = next(row for row in rows if row[0].startswith("turns a second"))
