@@ -12,7 +12,7 @@ from actors.errors import ClusterError
 from runtime.cluster.deployment.connection import find_ray
 from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.connections import connected
-from runtime.cluster.ray.control_service import ActorRecord, living_actors
+from runtime.cluster.ray.control_service import ActorRecord, present_actors
 from runtime.cluster.ray.local.ownership import MODE
 from runtime.cluster.ray.nodes import this_address
 from runtime.cluster.ray.tokens import use_mode
@@ -22,7 +22,7 @@ _FIRST_SESSIONS = ("session", "session-0")
 
 
 class NamedActor(NamedTuple):
-    """A living actor of an app.
+    """An actor of an app, which lives or is being started again.
 
     Attributes:
         namespace: Ray's.
@@ -32,6 +32,8 @@ class NamedActor(NamedTuple):
         node: the IP address of its node; "": unknown.
         started_s: when Ray has started it, in seconds since the epoch; None: unknown.
         restarts: how often Ray has started it again.
+        is_restarting: its process was lost, and Ray is about to start it again. Of the actor that stands for an app: one of its
+            actors is.
     """
 
     namespace: str
@@ -41,6 +43,7 @@ class NamedActor(NamedTuple):
     node: str
     started_s: float | None
     restarts: int
+    is_restarting: bool = False
 
     @property
     def name(self) -> str:
@@ -61,7 +64,7 @@ def ray_address(address: str | None) -> str:
 
 
 def named_actors(address: str) -> list[NamedActor]:
-    """The living actors of all apps on the Ray at `host:port`, in all namespaces. This process need not be connected.
+    """The actors of all apps on the Ray at `host:port`, in all namespaces. This process need not be connected.
 
     A version of Ray that tells these only to programs that are connected with it says no more than their names.
 
@@ -74,20 +77,20 @@ def named_actors(address: str) -> list[NamedActor]:
     mode = os.environ.get(MODE)
     try:
         prepare_joining(address)
-        actors = _living_actors(address)
+        actors = _present_actors(address)
     finally:
         use_mode(mode)
     found = []
     for actor in actors:
         app, slash, part = actor.name.partition("/")
         if slash:
-            found.append(NamedActor(actor.namespace, app, part, actor.pid, actor.node, actor.started_s, actor.restarts))
+            found.append(NamedActor(actor.namespace, app, part, *actor[2:]))
     return sorted(found, key=lambda each: each[:3])
 
 
-def _living_actors(address: str) -> list[ActorRecord]:
+def _present_actors(address: str) -> list[ActorRecord]:
     try:
-        actors = living_actors(address)
+        actors = present_actors(address)
         if actors is None:
             with connected(address):
                 actors = [ActorRecord(*each) for each in list_named_actors()]
@@ -98,7 +101,8 @@ def _living_actors(address: str) -> list[ActorRecord]:
 
 def apps_of(actors: Sequence[NamedActor]) -> list[NamedActor]:
     """One actor of each app: its first Session actor."""
-    return [each for each in actors if each.part in _FIRST_SESSIONS]
+    restarting = {each[:2] for each in actors if each.is_restarting}
+    return [each._replace(is_restarting=each[:2] in restarting) for each in actors if each.part in _FIRST_SESSIONS]
 
 
 def this_node() -> str:

@@ -24,7 +24,10 @@ _MADE_UP_CLUSTER = "00" * 27 + "01"
 _NO_TOKEN = "InvalidAuthToken"
 """In what Ray's server says to a client without its token. What it says to a client of another cluster has the same class."""
 
-_ALIVE = "ALIVE"
+_RESTARTING = "RESTARTING"
+
+_STATES = ("ALIVE", _RESTARTING)
+"""The states of actors that are there. Ray starts an actor whose process was lost again, which takes seconds."""
 
 
 class Versions(NamedTuple):
@@ -63,7 +66,7 @@ def _check_token(address: str, timeout_s: float) -> None:
 
 
 class ActorRecord(NamedTuple):
-    """A living actor as Ray knows it.
+    """An actor as Ray knows it, which lives or is being started again.
 
     Attributes:
         namespace, name: Ray's; the name is "" for most actors.
@@ -71,6 +74,7 @@ class ActorRecord(NamedTuple):
         node: the IP address of its node; "" where Ray does not say.
         started_s: when Ray has started it, in seconds since the epoch; None where Ray does not say.
         restarts: how often Ray has started it again.
+        is_restarting: its process was lost, and Ray is about to start it again.
     """
 
     namespace: str
@@ -79,10 +83,13 @@ class ActorRecord(NamedTuple):
     node: str = ""
     started_s: float | None = None
     restarts: int = 0
+    is_restarting: bool = False
 
 
-def living_actors(address: str) -> list[ActorRecord] | None:
-    """The living actors on the Ray at `host:port`; None where this version of Ray has no way to ask without a connection.
+def present_actors(address: str) -> list[ActorRecord] | None:
+    """The actors on the Ray at `host:port`, also those that are being started again.
+
+    None where this version of Ray has no way to ask without a connection.
 
     Raises:
         RuntimeError, OSError, ValueError, RayError: it does not answer.
@@ -96,12 +103,14 @@ def living_actors(address: str) -> list[ActorRecord] | None:
             GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
         )
         try:
-            rows: list[bytes] = state._connect_and_get_accessor().get_actor_table(None, _ALIVE)
+            accessor = state._connect_and_get_accessor()
+            rows: dict[str, list[bytes]] = {each: accessor.get_actor_table(None, each) for each in _STATES}
         finally:
             state.disconnect()
-        return [_record(ActorTableData.FromString(row)) for row in rows]
+        return [_record(ActorTableData.FromString(row), each == _RESTARTING) for each in _STATES for row in rows[each]]
     return None
 
 
-def _record(row: Any) -> ActorRecord:
-    return ActorRecord(row.ray_namespace, row.name, row.pid, row.address.ip_address, row.start_time / 1_000, row.num_restarts)
+def _record(row: Any, is_restarting: bool) -> ActorRecord:
+    started_s = row.start_time / 1_000
+    return ActorRecord(row.ray_namespace, row.name, row.pid, row.address.ip_address, started_s, row.num_restarts, is_restarting)

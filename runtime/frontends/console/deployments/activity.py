@@ -69,7 +69,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         time: seconds since the epoch.
         age_s: how long its first Session actor runs.
         running: turns under way.
-        lost: processes of agents that were lost, since the Runners were started.
+        lost: processes that were lost: of agents since the Runners were started, and of the Session actors and Runners.
         tokens: that models were given and have answered, since the Session actors were started.
         budget_refusals: how often budgets have refused a call, since then.
         draining: it takes no new turns, and is about to be stopped.
@@ -136,7 +136,7 @@ class DeploymentWatch:
             time=now_s,
             age_s=now_s - started_s,
             running=running,
-            lost=seen.runner.counts.get("lost", 0),
+            lost=seen.runner.counts.get("lost", 0) + sum(row.restarts for row in core),
             tokens=sum(seen.session.counts.get(name, 0) for name in ("input_tokens", "output_tokens", "reasoning_tokens")),
             budget_refusals=seen.session.counts.get("budget_refusals", 0),
             draining=seen.runner.counts["draining"] > 0,

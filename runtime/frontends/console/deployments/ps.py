@@ -35,7 +35,8 @@ def ps(watch: Watch = False, address: Address = None, json: Json = False) -> Non
 
     AGENTS are in the tree, LIVE ones have an actor; SPARE processes wait for agents. OPEN turns run or wait in line. TURNS began
     since the Runner was started. TOKENS and MONEY are those of the turns that began today, by UTC. A NOTE says of a deployment
-    that it is draining: it takes no new turns, and stops when its turns have ended.
+    that it is draining: it takes no new turns, and stops when its turns have ended; or that it is restarting: the process of its
+    Session actor or Runner was lost, and Ray starts it again.
     """
     from runtime.frontends.console.joining import find_ray, running_apps
     from runtime.frontends.console.output import print_json, print_table
@@ -66,7 +67,8 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
     started_s = row["startedS"]
     age = "-" if started_s is None else duration(time.time() - started_s)
-    return {**row, "age": age} | ({"note": "draining"} if row.get("draining") else {})
+    note = next((each for each in ("draining", "restarting") if row.get(each)), "")
+    return {**row, "age": age, "note": note}
 
 
 def _lines(rows: Sequence[dict[str, Any]], address: str) -> list[WatchedLine]:
@@ -103,6 +105,8 @@ def _row(app: NamedActor, address: str, settings: Settings) -> dict[str, Any]:
     from runtime.driver.runtime import Runtime
     from runtime.frontends.console.joining import started
 
+    if app.is_restarting:
+        return _named(app) | {"restarting": True}
     try:
         with started(Runtime.connect(app.app, address=address, settings=settings)) as rt:
             seen, turns = rt.statistics(), rt.turns.counts()

@@ -130,7 +130,7 @@ def test_the_process_goes_on_without_a_title_a_name_and_a_quiet_end(without: pyt
 
 def test_a_ray_that_cannot_be_asked_before_it_is_joined_is_not_asked(without: pytest.LogCaptureFixture) -> None:
     assert control_service.ask_versions("127.0.0.1:6379", 1.0) is None
-    assert control_service.living_actors("127.0.0.1:6379") is None
+    assert control_service.present_actors("127.0.0.1:6379") is None
 
 
 def test_what_is_free_in_the_cluster_stands_for_what_is_free_on_a_node(local_ray: str, without: pytest.LogCaptureFixture) -> None:
