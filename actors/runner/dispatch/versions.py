@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass, replace
 
 from actors.errors import ClusterError
+from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import AgentDirectory
 from actors.messages import protocol as p
+from actors.messages.operating.versions import VersionRecord
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.invoker import Invoker
@@ -101,6 +104,7 @@ class TurnVersions:
         for version in message.record.given:
             await self.load(version)
         if message.record.number > self._record.number:
+            _tell_change(self._record, message.record)
             self._record = message.record
             self._choose()
             self._give_up()
@@ -143,3 +147,16 @@ class TurnVersions:
         invoker = Invoker(environment.session, directory, routing, self._events, self._counts, may_close=may_close)
         dispatch = Dispatch(routing, invoker, self._events, self._counts)
         return VersionParts(environment.version, directory, hooks, routing, invoker, dispatch)
+
+
+def _tell_change(before: VersionRecord, after: VersionRecord) -> None:
+    """Tell of an update or a rollback as an event of the deployment."""
+    if after.share is not None:
+        part, text = after.share.part, "%g %% of the new sessions get version %s, the others stay with %s"
+        tell_event("version changed", text, 100 * part, after.share.version, after.current, level=logging.INFO)
+    elif before.share is not None and after.current == before.current:
+        text = "new sessions get version %s again, and no longer %s"
+        tell_event("version changed", text, after.current, before.share.version, level=logging.INFO)
+    else:
+        how = "again, as before" if after.current == before.previous else "in place of"
+        tell_event("version changed", "new turns get version %s %s %s", after.current, how, before.current, level=logging.INFO)

@@ -69,6 +69,24 @@ def test_processes_that_start_and_are_lost_are_events_and_counted(local_ray: str
         assert replaced.pid == rt.statistics().runner.pid != runner
 
 
+def test_updates_and_rollbacks_are_events(deploy: Deploy) -> None:
+    first, second = (LlmAgent(name="root", model=PatternModel([], default=text)) for text in ("one", "two"))
+    with deploy(first) as rt:
+        old = rt.versions()[0].id
+        new = rt.update(second).version
+        rt.update(second)
+        rt.rollback()
+        rt.update(second, share=0.2)
+        rt.rollback()
+        until(lambda: len(named(rt, "version changed")) == 4)
+        assert [event.text for event in named(rt, "version changed")] == [
+            f"new turns get version {new} in place of {old}",
+            f"new turns get version {old} again, as before {new}",
+            f"20 % of the new sessions get version {new}, the others stay with {old}",
+            f"new sessions get version {old} again, and no longer {new}",
+        ]
+
+
 def test_turns_that_are_refused_are_told_once_a_minute(local: Deploy, tmp_path: Path) -> None:
     model = GatedModel(tmp_path, "done")
     with local(LlmAgent(name="root", model=model), settings=Settings(max_waiting_session_turns=1)) as rt:
