@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -39,8 +40,8 @@ class Gated:
 def gate(local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file for which a Session actor waits that was killed."""
     monkeypatch.setenv("RAY_ADDRESS", local_ray)
-    kind = ray.remote(num_cpus=0, max_restarts=-1)(Gated)
-    actor = kind.options(name=f"{APP}/session", namespace=Settings().namespace).remote(str(tmp_path))
+    kind: Any = ray.remote(num_cpus=0, max_restarts=-1)(Gated)
+    actor: Any = kind.options(name=f"{APP}/session", namespace=Settings().namespace).remote(str(tmp_path))
     os.kill(ray.get(actor.pid.remote()), signal.SIGKILL)
     yield tmp_path / "go"
     (tmp_path / "go").touch()
