@@ -39,7 +39,11 @@ UI_READY := $(UI)/node_modules/ready-$(shell cksum < $(UI)/package-lock.json | c
 JUDGE := .venv-judge/bin
 JUDGE_READY := .venv-judge/ready-$(shell cat tests/adk/judge/requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check dist smoke bench examples lock clean
+# What builds the site of the documentation; what it is built of is laid out by .venv.
+DOCS := .venv-docs/bin
+DOCS_READY := .venv-docs/ready-$(shell cksum < requirements-docs.lock | cut -d' ' -f1)
+
+.PHONY: demo serve web test test-full test-adk test-adk-suite judge test-browser test-extras test-plain test-rays test-python test-models test-npm test-conformance test-cuts chaos soak check docs dist smoke bench examples lock clean
 
 demo: $(READY)
 	@$(BIN)/python examples/support_desk.py
@@ -144,6 +148,13 @@ check: $(READY) $(UI_READY)
 	@cd $(UI) && $(NODE) --test --test-reporter=dot 'tests/*.test.js'
 	@cd $(UI) && $(NODE) build.js --check
 
+# The documentation as a site in build/site, with the reference from docstrings. Any warning is an error, and so is a link to nowhere.
+docs: $(READY) $(DOCS_READY)
+	@$(BIN)/python -m tests.docs.site lay-out
+	@rm -rf build/site
+	@$(DOCS)/zensical build --strict --clean --config-file build/site.yml
+	@$(BIN)/python -m tests.docs.site check
+
 # The wheel and the source distribution, in dist.
 dist: $(READY)
 	@rm -rf dist
@@ -165,6 +176,7 @@ examples: $(READY)
 lock: $(READY)
 	@$(COMPILE) pyproject.toml $(ARGS) --output-file requirements.lock
 	@$(COMPILE) pyproject.toml --group dev --constraint requirements.lock $(ARGS) --output-file requirements-dev.lock
+	@$(COMPILE) --group docs $(ARGS) --output-file requirements-docs.lock
 	@$(COMPILE) pyproject.toml --extra adk --extra web tests/adk/requirements.in $(ARGS) --output-file tests/adk/requirements.lock
 	@$(COMPILE) pyproject.toml --extra adk --constraint tests/adk/requirements.lock tests/adk/judge/requirements.in $(ARGS) --output-file tests/adk/judge/requirements.lock
 	@$(COMPILE) pyproject.toml --extra data --extra web tests/extras/requirements.in $(ARGS) --output-file tests/extras/requirements.lock
@@ -173,7 +185,7 @@ lock: $(READY)
 	@set -e; for peer in $(PEERS:.in=); do $(COMPILE) $$peer.in $(ARGS) --output-file $$peer.lock; done
 
 clean:
-	@rm -rf .adk-suite .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-other-python .venv-models .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist $(UI)/node_modules
+	@rm -rf .adk-suite .venv .venv-adk .venv-judge .venv-extras .venv-lowest-ray .venv-other-python .venv-models .venv-docs .venv-peers .raygrove .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist $(UI)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment, with what a lock names, which is all that is needed; and raygrove itself, as it stands here, for it. The uv of .venv
@@ -237,4 +249,8 @@ $(OTHER_READY):
 
 $(MODELS_READY):
 	$(call environment,.venv-models,tests/models/requirements.lock)
+	@touch $@
+
+$(DOCS_READY):
+	$(call environment,.venv-docs,requirements-docs.lock)
 	@touch $@

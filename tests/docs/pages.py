@@ -86,15 +86,21 @@ class Page:
         return found
 
     @cached_property
-    def anchors(self) -> frozenset[str]:
-        """The fragments by which links reach its headings, as GitHub makes them."""
+    def anchors_in_order(self) -> Sequence[str]:
+        """The fragment by which links reach each of its headings, as GitHub makes them."""
         found: dict[str, int] = {}
+        anchors = []
         for heading in self.headings:
             slug = _NO_SLUG.sub("", heading.text.lower()).replace(" ", "-")
             found[slug] = found.get(slug, -1) + 1
-            if found[slug]:
-                found[f"{slug}-{found[slug]}"] = 0
-        return frozenset(found)
+            anchors.append(f"{slug}-{found[slug]}" if found[slug] else slug)
+            found.setdefault(anchors[-1], 0)
+        return anchors
+
+    @cached_property
+    def anchors(self) -> frozenset[str]:
+        """All of them, to look into."""
+        return frozenset(self.anchors_in_order)
 
     @cached_property
     def headings(self) -> Sequence[Found]:
