@@ -60,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Each of the many Runtimes would start processes that no test needs. Those of the pool say so themselves.
     os.environ["RAYGROVE_SPARE_HOSTS"] = "0"
+    # Calls that a test lets end together have one event, however busy the machine is. Tests of how they come one by one say so.
+    os.environ.setdefault("RAYGROVE_RESULTS_WAIT_S", "10")
     # Ray lets its workers give way to other processes: on a machine that is busy they would hardly run at all.
     os.environ.setdefault(NICENESS, "0")
     # Stores in Ray's processes, and of programs that tests start, are as everywhere else.

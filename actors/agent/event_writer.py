@@ -19,7 +19,7 @@ from actors.interfaces.context import Context
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.content import Content
-from actors.messages.event import NO_ACTIONS, USER, Event, new_event_id, now_s
+from actors.messages.event import MORE_RESULTS, NO_ACTIONS, USER, Event, new_event_id, now_s
 from actors.messages.flow import FlowMark
 from actors.messages.graph import NodeInfo, root_path, scope_of
 from actors.messages.json_types import StateDelta
@@ -308,4 +308,8 @@ def _replacement(given: object, event: Event) -> Event:
     if not isinstance(given, Event):
         raise TypeError(f"on_event_callback must return an Event or None, not {type(given).__name__}")
     actions = msgspec.structs.replace(given.actions, route=event.actions.route)
-    return msgspec.structs.replace(given, seq=0, actions=actions, **{field: getattr(event, field) for field in _KEPT})
+    metadata = given.custom_metadata
+    if event.custom_metadata is not None and MORE_RESULTS in event.custom_metadata:
+        metadata = {**(metadata or {}), MORE_RESULTS: event.custom_metadata[MORE_RESULTS]}
+    kept = {field: getattr(event, field) for field in _KEPT}
+    return msgspec.structs.replace(given, seq=0, actions=actions, custom_metadata=metadata, **kept)

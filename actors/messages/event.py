@@ -35,6 +35,10 @@ BY_BUDGET = "raygrove:by_budget"
 BY_RUN_CONFIG = "raygrove:by_run_config"
 """The key in the custom_metadata of a model's answer whose request had contents of the turn's options beside those of the log."""
 
+MORE_RESULTS = "raygrove:more_results"
+"""The key in the custom_metadata of an event with results of tools that was stored while other calls ran: what its tools have
+decided, which takes effect with the last event of the same response."""
+
 
 class RequestedInput(Shown, msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """What a tool asks the user in the middle of a call. With the answer the call is made again.

@@ -124,6 +124,10 @@ class StepModel:
             "work": [
                 FunctionCall(name="work", args={"key": f"{name}_{spoken}_{n}", "s": step.takes_s}) for n in range(step.often)
             ],
+            "trickle": [
+                FunctionCall(name="work", args={"key": f"{name}_{spoken}_{n}", "s": step.takes_s * (n + 1)})
+                for n in range(step.often)
+            ],
             "ask": [FunctionCall(name="ask")],
             "confirm": [FunctionCall(name="confirm", args={"key": f"{name}_{spoken}"})],
             "expert": [FunctionCall(name=step.to, args={"request": f"{name} asks {spoken}"})],

@@ -45,7 +45,7 @@ from tests.simulation.stores import Disk, DiskStore, StoreCalls, called_on_the_l
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
 from tests.support.vectors.vector_agents import FailingArtifactStore
 
-SETTINGS = Settings()
+SETTINGS = Settings(results_wait_s=DEFAULT_LIMITS.results_wait_s)
 OPENED_AT_ONCE = 64
 """Turns that a Runner opens at the same time."""
 NOTICED_S = 0.05

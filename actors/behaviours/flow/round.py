@@ -15,7 +15,7 @@ from actors.behaviours.flow.prompt import TaskPrompt
 from actors.behaviours.lifecycle import emit_content_of, stored_failure
 from actors.behaviours.llm.model_call import ModelCall
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
-from actors.behaviours.llm.tool_results import pause_of, store_responses
+from actors.behaviours.llm.tool_results import StepResults, held_decisions, pause_of
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.flows.plan import FlowPlan
 from actors.definitions.tools.ask_user import AskUserTool
@@ -85,6 +85,7 @@ class _Round:
     def __init__(self, spec: AgentSpec, model: Model, context: WorkContext, work: Work, plan: FlowPlan, board: Board) -> None:
         self._spec = spec
         self._context = context
+        self._held = held_decisions(context.done)
         self._work = work
         self._board = board
         own = spec.llm_agent.tools
@@ -172,18 +173,21 @@ class _Round:
             together_with: the event that makes the calls, if it is not stored yet.
         """
 
-        async def store(event: Event) -> Event:
+        async def store(event: Event, is_last: bool) -> Event:
             # A transfer has nowhere to go in a flow: the turn stays with the controller.
             actions = msgspec.structs.replace(event.actions, transfer_to_agent=None)
-            event = msgspec.structs.replace(event, actions=actions, flow=msgspec.structs.replace(self._mark(), llm_calls=0))
+            mark = self._mark() if is_last else FlowMark(run=self._work.run, tasks=self._work.tasks, round=self._work.round)
+            event = msgspec.structs.replace(event, actions=actions, flow=msgspec.structs.replace(mark, llm_calls=0))
             if together_with is None:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
 
-        results, event = await store_responses(await self._tools.run(calls, decided, answers), store)
+        step = StepResults(store, self._spec.limits, self._held)
+        self._held = {}
+        results, event = await step.end(await self._tools.run(calls, decided, step, answers))
         if event is None:
             # The log has to say what the round decided, also when no call has a response yet.
-            await store(Event())
+            await store(Event(), True)
         return pause_of(results) or Finished()
 
     def _mark(self) -> FlowMark:

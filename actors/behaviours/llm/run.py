@@ -14,7 +14,7 @@ from actors.behaviours.llm.output import output_keeper
 from actors.behaviours.llm.own_tools import own_tools
 from actors.behaviours.llm.prompt import AgentPrompt
 from actors.behaviours.llm.tool_calls import NO_ANSWERS, Decisions, ToolCalls, UserAnswer
-from actors.behaviours.llm.tool_results import pause_of, store_responses
+from actors.behaviours.llm.tool_results import StepResults, has_more, held_decisions, pause_of
 from actors.behaviours.llm.user_answers import CallAnswers
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tree.own_tools import may_wait
@@ -53,6 +53,7 @@ class LlmRun:
         finish = self._finish = FinishTaskTool(agent.output_type) if agent.is_task else None
         self._spec = spec
         self._context = context
+        self._held = held_decisions(context.done)
         self._asks_for_more = asks_for_more = context.run_config.asks_for_more
         tools = self._tools = ToolCalls(spec, context, own_tools(spec, finish, asks_for_more=asks_for_more))
         self._compactor = compactor
@@ -124,6 +125,7 @@ class LlmRun:
         calling = next((event for event in reversed(self._context.done) if any(event.function_calls())), None)
         # The turn's message came after the last event, so the run was paused, and the message answers a call of this agent or
         # of another one.
+        answered = set(user_message.answers(self._context.user_content))
         was_paused = self._context.user_seq > last.seq
         for event in self._context.done:
             self._tools.number(event.function_calls())
@@ -133,8 +135,13 @@ class LlmRun:
             return None if self._context.words_seq > last.seq else Paused(awaits=self._context.node_path)
         if last.actions.transfer_to_agent is not None and not was_paused:
             return Transfer(to=last.actions.transfer_to_agent, seq=last.seq)
+        if calling is not None and has_more(last) and not was_paused:
+            if answered.isdisjoint(call.id for call in calling.function_calls()):
+                return await self._run_left(calling)
+            # They were run with the user's answers, which decide what is left to do.
+            was_paused = True
         if calling is not None and (was_paused or calling is not last):
-            responded = {response.id for event in self._context.done for response in event.function_responses()}
+            responded = self._responded()
             delegated = [call for call in self._tools.delegated(calling.function_calls()) if call.id not in responded]
             if delegated:
                 return await self._finish_delegated(calling, delegated)
@@ -143,15 +150,24 @@ class LlmRun:
                 return Paused(call_ids=waiting)
         called = {call.id for event in self._context.done for call in event.function_calls()}
         if was_paused:
-            if not called.isdisjoint(user_message.answers(self._context.user_content)):
+            if not called.isdisjoint(answered):
                 return await self._run_decided_calls()
             if waiting := await self._waiting():
                 return Paused(call_ids=waiting)
         if calling is last:
-            calls = list(calling.function_calls())
-            await self._model_call.find_appended_tools(calls)
-            return await self._run_calls(calls)
+            return await self._run_left(calling)
         return Finished() if last.is_final_response() and last.content is not None else None
+
+    async def _run_left(self, calling: Event) -> AnyOutcome | None:
+        """Run the calls of an event that have no result; None if the model is to be called with the results."""
+        responded = self._responded()
+        calls = [call for call in calling.function_calls() if call.id not in responded]
+        await self._model_call.find_appended_tools(calls)
+        return await self._run_calls(calls)
+
+    def _responded(self, after_seq: int = 0) -> set[str | None]:
+        """The ids of the calls that have results in what the run had stored until it was lost."""
+        return {each.id for event in self._context.done if event.seq > after_seq for each in event.function_responses()}
 
     async def _finish_delegated(self, calling: Event, delegated: Sequence[FunctionCall]) -> AnyOutcome | None:
         """Go on with calls for which agents work, and run those that the user's message decides; None if all have responses."""
@@ -206,7 +222,10 @@ class LlmRun:
         calls: list[FunctionCall] = []
         answers = CallAnswers()
         await self._model_call.find_appended_tools(reply.call for reply in decisions)
+        has_result = self._responded(self._context.user_seq)
         for call, given, stored, asked in decisions:
+            if call.id in has_result:
+                continue
             tool = self._tools.by_name.get(call.name)
             if asked is None and (tool is None or not tool.require_confirmation):
                 continue
@@ -233,8 +252,9 @@ class LlmRun:
             together_with: the event that makes the calls, if it is not stored yet.
         """
 
-        async def store(event: Event) -> Event:
-            event = self._with_output(event, calls)
+        async def store(event: Event, is_last: bool) -> Event:
+            if is_last:
+                event = self._with_output(event, calls)
             if together_with is None:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
@@ -250,7 +270,9 @@ class LlmRun:
                 case MaySpend(end=end) if end:
                     self._context.telemetry.budget(BudgetTold("", "wrap_up"))
                     decided = {call.id or "": {"error": end} for call in calls}
-        results, event = await store_responses(await self._tools.run(calls, decided or {}, answers), store)
+        step = StepResults(store, self._spec.limits, self._held)
+        self._held = {}
+        results, event = await step.end(await self._tools.run(calls, decided or {}, step, answers))
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)
         if event is not None and event.actions.transfer_to_agent:
             return Transfer(to=event.actions.transfer_to_agent, seq=event.seq)

@@ -1,4 +1,5 @@
-"""The tool calls of one model response: all run at once, and have their responses in one event (semantics.md 5.6)."""
+"""The tool calls of one model response: all run at once, and those that end together have their responses in one event
+(semantics.md 5.6)."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.graph.tool_runs import CallRuns, ToolRuns
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.behaviours.llm.tool_results import ToolResult
+from actors.behaviours.llm.tool_results import StepResults, ToolResult
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
+from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
@@ -35,7 +37,7 @@ from actors.messages.event import NO_ACTIONS, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
-from actors.rules.checks import sizes, state
+from actors.rules.checks import state
 from actors.rules.checks.model_answer import MALFORMED
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.routing.branches import call_segment
@@ -145,27 +147,35 @@ class ToolCalls:
         return all(tool is not None and tool.only_decides for tool in tools) and not any(map(self._spec.hooks, _CALL_HOOKS))
 
     async def run(
-        self, calls: Sequence[FunctionCall], decided: Decisions, answers: Mapping[str, UserAnswer] = NO_ANSWERS
+        self,
+        calls: Sequence[FunctionCall],
+        decided: Decisions,
+        results: StepResults,
+        answers: Mapping[str, UserAnswer] = NO_ANSWERS,
     ) -> list[ToolResult]:
         """Run all calls at the same time. One that needs the user's consent is not run before that is given.
 
         Each call sees what the others have written into the state so far.
 
         Args:
+            results: stores the results of calls that end before the others.
             answers: what the user has said to calls that are run with it, by the ids of the calls.
 
         Returns:
-            The results, in the order of the calls. A call that failed has the response `{"error": …}`, and so have those whose
-            responses are too large to be stored together.
+            The results that are not stored yet, in the order of the calls. A call that failed has the response `{"error": …}`.
 
         Raises:
-            BaseException: whatever a callback raises.
+            BaseException: whatever a callback raises; or what storing does.
         """
         self.number(calls)
         shared = StepState() if len(calls) > 1 else None
+        left: dict[asyncio.Task[ToolResult], FunctionCall] = {}
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._result(call, decided, answers.get(call.id or ""), shared)) for call in calls]
+                for call in calls:
+                    left[group.create_task(self._result(call, decided, answers.get(call.id or ""), shared))] = call
+                if shared is not None:
+                    await self._keep_ended(left, results)
         except ExceptionGroup as failures:
             # Only callbacks raise here, and the run fails with what they raised, not with the group around it.
             first = failures.exceptions[0]
@@ -173,16 +183,38 @@ class ToolCalls:
         finally:
             if shared is not None:
                 shared.end_step()
-        # A tool may cancel the task it runs in: it has no response then, and no other call is concerned.
-        results = [
-            ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
-            for call, task in zip(calls, tasks, strict=True)
-        ]
-        for index in sizes.results_to_drop([result.size for result in results], self._spec.limits):
-            call, size = results[index].call, results[index].size
-            error = sizes.too_large_text(call.name, size, self._spec.limits)
-            results[index] = ToolResult(call, Actions(), {"error": error})
-        return results
+        return [_ended(task, call) for task, call in left.items()]
+
+    async def _keep_ended(self, left: dict[asyncio.Task[ToolResult], FunctionCall], results: StepResults) -> None:
+        """Store the results of calls that end while others run: those that end at about the same time together.
+
+        Args:
+            left: the calls, without those whose results are stored.
+        """
+        running: set[asyncio.Task[ToolResult]] = set(left)
+        while running:
+            _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            if running:
+                _, running = await asyncio.wait(running, timeout=self._spec.limits.results_wait_s)
+            if running:
+                await self._keep(left, results)
+
+    async def _keep(self, left: dict[asyncio.Task[ToolResult], FunctionCall], results: StepResults) -> None:
+        ended = [task for task in left if task.done() and (task.cancelled() or task.exception() is None)]
+        kept = {task: result for task in ended if self._may_be_kept(result := _ended(task, left[task]))}
+        if kept:
+            await results.keep(list(kept.values()))
+            for task in kept:
+                del left[task]
+
+    def _may_be_kept(self, result: ToolResult) -> bool:
+        """True unless the result belongs to the last event: the call waits for the user, or only says how the run goes on.
+
+        The latter has no effect, so it may be called again after a loss.
+        """
+        tool = self.by_name.get(result.call.name)
+        decides = tool is not None and (tool.only_decides or isinstance(tool, FinishTaskTool))
+        return result.response is not None and not result.shown and not decides
 
     async def _result(
         self, call: FunctionCall, decided: Decisions, answered: UserAnswer | None, shared: StepState | None
@@ -304,6 +336,12 @@ class ToolCalls:
             actions=actions,
             **facts_for_user_code(context),
         )
+
+
+def _ended(task: asyncio.Task[ToolResult], call: FunctionCall) -> ToolResult:
+    """The result of a call that has ended."""
+    # A tool may cancel the task it runs in: it has no response then, and no other call is concerned.
+    return ToolResult(call, Actions(), {"error": f"{call.name} was cancelled by itself"}) if task.cancelled() else task.result()
 
 
 def is_malformed(call: FunctionCall) -> bool:

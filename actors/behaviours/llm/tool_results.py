@@ -1,4 +1,4 @@
-"""What has come of the tool calls of one model response, and the one event that says so (semantics.md 5.6)."""
+"""What has come of the tool calls of one model response, and the events that say so (semantics.md 5.6)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from itertools import chain
 
 import msgspec
 
-from actors.definitions.tools.context import Actions
+from actors.definitions.tools.context import DECISIONS, Actions
 from actors.errors import TooLargeError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
-from actors.messages.event import NO_ACTIONS, USER, Event
+from actors.messages.event import MORE_RESULTS, NO_ACTIONS, USER, Event
 from actors.messages.json_types import JsonObject
+from actors.messages.limits import Limits
 from actors.messages.protocol.outcomes import Paused
+from actors.rules.checks import sizes
 
 
 class ToolResult(msgspec.Struct):
@@ -36,53 +38,114 @@ class ToolResult(msgspec.Struct):
     waits: Paused | None = None
 
 
-def response_event(results: Sequence[ToolResult]) -> Event | None:
-    """The one event with the responses, in the order of the calls; None if no call has a response yet."""
-    parts = [
-        Part(function_response=FunctionResponse(id=result.call.id, name=result.call.name, response=result.response))
-        for result in results
-        if result.response is not None
-    ]
-    parts += [Part(text=result.shown) for result in results if result.shown]
-    actions = Actions()
-    for result in results:
-        actions.merge(result.actions)
-    if not parts and actions.freeze() == NO_ACTIONS:
-        return None
-    return Event(
-        content=Content(role=USER, parts=parts) if parts else None,
-        actions=actions.freeze(),
-        # They ran at the same time.
-        duration_s=max(result.duration_s for result in results) or None,
-    )
+class StepResults:
+    """Stores the results of the calls of one response: some while others still run, and the rest with the last event.
 
-
-async def store_responses(
-    results: Sequence[ToolResult], store: Callable[[Event], Awaitable[Event]]
-) -> tuple[Sequence[ToolResult], Event | None]:
-    """Store the one event with the responses. Calls whose changes of state are too large are answered with that error instead.
+    What the calls write into the state is stored with their results. What ends the run or hands it over takes effect with the
+    last event, when no call runs any more.
 
     Args:
-        store: stores the event.
-
-    Returns:
-        The results as they are stored, and the event; None if no call has a response yet.
-
-    Raises:
-        TooLargeError: the event is too large without those changes, too.
+        store: stores an event; it is also given whether that is the last.
+        limits: how large an event may be.
+        held: what calls of the response have decided whose results were stored before the run was lost: see `held_decisions`.
     """
-    event = response_event(results)
-    if event is None:
-        return results, None
-    try:
-        return results, await store(event)
-    except TooLargeError as error:
-        # Only the Session actor knows how large a state is with all that others have written into it.
-        told = [_without_state(result, error) for result in results]
-        event = response_event(told)
-        if event is None or not any(result.actions.state_delta for result in results):
-            raise
-        return told, await store(event)
+
+    def __init__(self, store: Callable[[Event, bool], Awaitable[Event]], limits: Limits, held: JsonObject) -> None:
+        self._store = store
+        self._limits = limits
+        self._held = dict(held)
+        # By key, the number of the newest write of the state that is stored.
+        self._written: dict[str, int] = {}
+
+    async def keep(self, results: Sequence[ToolResult]) -> None:
+        """Store results of calls that have ended, while others run. Raises like `end`."""
+        await self._store_all(results, is_last=False)
+
+    async def end(self, results: Sequence[ToolResult]) -> tuple[Sequence[ToolResult], Event | None]:
+        """Store the last results.
+
+        Those that are too large to be stored together, or whose changes of state are, are errors instead.
+
+        Returns:
+            The results as they are stored, and the event; None if it would say nothing.
+
+        Raises:
+            TooLargeError: the event is too large without changes of state, too.
+        """
+        return await self._store_all(results, is_last=True)
+
+    async def _store_all(self, given: Sequence[ToolResult], *, is_last: bool) -> tuple[Sequence[ToolResult], Event | None]:
+        results = self._fitting(given)
+        event = self._event(results, is_last=is_last)
+        if event is None:
+            return results, None
+        try:
+            event = await self._store(event, is_last)
+        except TooLargeError as error:
+            # Only the Session actor knows how large a state is with all that others have written into it.
+            if not any(result.actions.state_delta for result in results):
+                raise
+            results = [_without_state(result, error) for result in results]
+            if (event := self._event(results, is_last=is_last)) is None:
+                raise
+            event = await self._store(event, is_last)
+        for result in results:
+            self._written.update({key: max(write, self._written.get(key, 0)) for key, write in result.actions.writes.items()})
+            if not is_last:
+                self._held.update(result.actions.take_decisions())
+        return results, event
+
+    def _fitting(self, results: Sequence[ToolResult]) -> list[ToolResult]:
+        dropped = sizes.results_to_drop([result.size for result in results], self._limits)
+        return [
+            ToolResult(result.call, Actions(), {"error": sizes.too_large_text(result.call.name, result.size, self._limits)})
+            if place in dropped
+            else result
+            for place, result in enumerate(results)
+        ]
+
+    def _event(self, results: Sequence[ToolResult], *, is_last: bool) -> Event | None:
+        """The event with the responses, in the order of the calls; None if it would say nothing."""
+        parts = [
+            Part(function_response=FunctionResponse(id=result.call.id, name=result.call.name, response=result.response))
+            for result in results
+            if result.response is not None
+        ]
+        parts += [Part(text=result.shown) for result in results if result.shown]
+        actions = Actions()
+        for result in results:
+            actions.merge(result.actions)
+        actions.leave_out_older(self._written)
+        metadata: JsonObject | None = None
+        if not is_last:
+            metadata = {MORE_RESULTS: actions.take_decisions()}
+        for name, value in self._held.items() if is_last else ():
+            setattr(actions, name, getattr(actions, name) or value)
+        if not parts and actions.freeze() == NO_ACTIONS:
+            return None
+        return Event(
+            content=Content(role=USER, parts=parts) if parts else None,
+            actions=actions.freeze(),
+            # They ran at the same time.
+            duration_s=max((result.duration_s for result in results), default=0.0) or None,
+            custom_metadata=metadata,
+        )
+
+
+def has_more(event: Event) -> bool:
+    """True for an event with results that was stored while other calls of the response ran."""
+    return MORE_RESULTS in (event.custom_metadata or {})
+
+
+def held_decisions(done: Sequence[Event]) -> JsonObject:
+    """The decisions of the calls whose results are the newest events of a run, if there are more results to come."""
+    held: JsonObject = {}
+    for event in reversed(done):
+        if not has_more(event):
+            break
+        decided = (event.custom_metadata or {})[MORE_RESULTS]
+        held = {**{name: value for name, value in decided.items() if name in DECISIONS}, **held}
+    return held
 
 
 def _without_state(result: ToolResult, error: TooLargeError) -> ToolResult:

@@ -59,6 +59,10 @@ class ToolConfirmation(NamedTuple):
     hint: str = ""
 
 
+DECISIONS = ("transfer_to_agent", "escalate", "skip_summarization")
+"""The actions by which a call ends its agent's run, or hands it over."""
+
+
 class Actions:
     """The actions of an event that is being made. It has attributes of EventActions, which may be set.
 
@@ -117,6 +121,27 @@ class Actions:
         self.skip_summarization = self.skip_summarization or later.skip_summarization
         self.requested_inputs.update(later.requested_inputs)
         self.requested_tool_confirmations.update(later.requested_tool_confirmations)
+
+    def leave_out_older(self, written: Mapping[str, int]) -> None:
+        """Leave out what was written into the state before what is stored already.
+
+        Args:
+            written: by key, the number of the newest write that is stored.
+        """
+        for key in [key for key in self.state_delta if self._writes.get(key, 0) < written.get(key, 0)]:
+            del self.state_delta[key]
+
+    @property
+    def writes(self) -> Mapping[str, int]:
+        """By key, the number of the newest write, among those of all calls of the response."""
+        return self._writes
+
+    def take_decisions(self) -> JsonObject:
+        """Leave out whether the run ends or hands over, and return that, by the names of the actions."""
+        taken = {name: value for name in DECISIONS if (value := getattr(self, name))}
+        for name in taken:
+            setattr(self, name, None)
+        return taken
 
     def forget_questions(self) -> None:
         """Ask the user nothing."""

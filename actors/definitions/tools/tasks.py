@@ -68,6 +68,8 @@ class SucceedTool(Tool):
         check: returns the result in the form in which it is stored. Raises ValueError when it does not fit.
     """
 
+    only_decides = True
+
     def __init__(
         self,
         decisions: RoundDecisions,
@@ -104,6 +106,8 @@ class SucceedTool(Tool):
 class FailTool(Tool):
     """Gives a task up."""
 
+    only_decides = True
+
     def __init__(self, decisions: RoundDecisions, task: str) -> None:
         self.name = fail_tool(task)
         self.description = f"The task `{task}` cannot be done: say why."
@@ -128,6 +132,7 @@ class FailTool(Tool):
 class EndTurnTool(Tool):
     """Ends the agent's turn without finishing a task, and may name the agent that goes on."""
 
+    only_decides = True
     name = END_TURN
     description = "End your turn without finishing a task, and let another agent go on."
 
@@ -183,6 +188,7 @@ class CreateTasksTool(Tool):
         decisions: where the tasks are recorded; None outside of a round.
     """
 
+    only_decides = True
     name = CREATE_TASKS
     description = "Make new tasks for the agents of this flow. They are worked on at once, or as soon as what they need is done."
 

@@ -172,8 +172,12 @@ class History:
                 self._waiting[call_id] = event.invocation_id
 
     def _add_responses(self, entry: Entry) -> None:
-        before = self._entries[-2] if len(self._entries) > 1 else None
-        responses = {response.id: response for response in entry.responses if response.id}
+        # The results of one response may have come in several events.
+        place = len(self._entries) - 2
+        while place >= 0 and self._entries[place].content is None and not self._entries[place].calls:
+            place -= 1
+        before = self._entries[place] if place >= 0 else None
+        responses = {response.id: response for each in self._entries[place + 1 :] for response in each.responses if response.id}
         if before is None or not set(responses) <= set(before.calls):
             self._is_arranged = False
             return
@@ -269,9 +273,10 @@ class History:
         """The agent's calls of a turn that it has not run, since it had to ask for more of a budget first, in order."""
         entries = [entry for entry in self._entries if entry.own and entry.invocation_id == invocation_id]
         asked = max((place for place, entry in enumerate(entries) if any(map(scope_of, entry.calls))), default=0)
-        if not asked or (before := entries[asked - 1]).content is None:
+        before = next((entry for entry in reversed(entries[:asked]) if entry.calls), None)
+        if before is None or before.content is None:
             return []
-        given = {response.id for entry in entries[asked:] for response in entry.responses}
+        given = {response.id for entry in entries for response in entry.responses}
         left = [call for call in before.content.function_calls() if call.id not in given | before.long_running]
         return [call for call in left if call.id not in self._unanswered and not scope_of(call.id)]
 

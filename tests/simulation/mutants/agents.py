@@ -15,7 +15,9 @@ from actors.agent.session_reader import SessionReader
 from actors.agent.views.session_view import AgentView
 from actors.agent.views.unsettled_message import UnsettledMessage
 from actors.behaviours.llm.run import LlmRun
+from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.behaviours.workflow import run as workflow
+from actors.definitions.tools.context import Actions
 from actors.messages import protocol as p
 from actors.messages.content import Content
 from actors.messages.protocol.base import StoredEvent
@@ -76,6 +78,25 @@ def parallel_children_begin_anew() -> AbstractContextManager[object]:
         return outcome
 
     return mock.patch.object(Invocation, "run_child", anew)
+
+
+def results_wait_for_the_slowest_call() -> AbstractContextManager[object]:
+    """The results of all calls of a response are stored when the last of them has ended"""
+
+    async def wait(self: ToolCalls, left: object, results: object) -> None:
+        """Store nothing yet."""
+
+    return mock.patch.object(ToolCalls, "_keep_ended", wait)
+
+
+def decisions_of_kept_results_are_forgotten() -> AbstractContextManager[object]:
+    """A run that was lost goes on without what calls have decided whose results were stored"""
+    return mock.patch("actors.behaviours.llm.run.held_decisions", return_value={})
+
+
+def kept_results_overwrite_later_writes() -> AbstractContextManager[object]:
+    """Of a key of the state the call that ends last has its say, not the one that has written last"""
+    return mock.patch.object(Actions, "leave_out_older")
 
 
 def open_calls_are_not_repeated() -> AbstractContextManager[object]:
