@@ -77,6 +77,8 @@ def test_an_event_needs_ids_and_an_author() -> None:
 
 
 def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That of the tests.
+    monkeypatch.delenv("RAYGROVE_RESULTS_WAIT_S")
     assert Settings().limits == Limits()
     monkeypatch.setenv("RAYGROVE_MAX_EVENT_BYTES", "70000")
     assert Settings().limits == Limits(max_event_bytes=70_000)
