@@ -76,13 +76,17 @@ class SessionRef(Ref):
         """Have one Session actor do a step of a user's move. Raises StoreError."""
         await self._ask(message, p.Ack)
 
+    async def arrival_digest(self, message: p.GetArrivalDigest) -> bytes:
+        """The digest of what a store keeps for a move. Raises StoreConflictError where it is for another one, StoreError."""
+        return (await self._ask(message, p.ArrivalDigest)).digest
+
     async def list_arrivals(self, message: p.ListArrivals) -> Sequence[Arrival]:
         """List the users of whom a store keeps parts. Raises StoreError."""
         return (await self._ask(message, p.Arrivals)).users
 
-    async def get_placement(self, message: p.GetPlacement) -> int | None:
+    async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
         """Ask which other store a user is in, by the note of one store. Raises StoreError."""
-        return (await self._ask(message, p.PlacementReply)).store
+        return await self._ask(message, p.PlacementReply)
 
     async def topology(self) -> Topology:
         """The parent map."""

@@ -110,7 +110,11 @@ class ShardedSessionRef(_ShardedRef, SessionRef):
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Hold a user in all of them, and tell what is under way in any."""
         held = await asyncio.gather(*(shard.hold_user(message) for shard in self._shards))
-        return p.UserHeld(turns=[turn for each in held for turn in each.turns], is_idle=all(each.is_idle for each in held))
+        return p.UserHeld(
+            turns=[turn for each in held for turn in each.turns],
+            is_idle=all(each.is_idle for each in held),
+            is_held=all(each.is_held for each in held),
+        )
 
     async def release_user(self, message: p.ReleaseUser) -> None:
         """Release a user in all of them. Raises the first error, after all have replied."""

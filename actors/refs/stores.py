@@ -33,7 +33,7 @@ MOST_KNOWN = 10_000
 """Users of whom a process remembers the store."""
 
 MOST_HOPS = 16
-"""Notes that may lead from store to store before a message is given up."""
+"""Moves of one user that a message may meet before it is given up, beside the notes that lead from store to store."""
 
 SENT_BY_DRIVERS = (p.FindTurn, p.OpenTurn, p.Subscribe)
 """Messages of which the driver has to know which store has taken them: it polls there."""
@@ -105,7 +105,7 @@ class StoresSessionRef(ShardedSessionRef):
 
     async def _at_store(self, owner: tuple[str, str], ask: Callable[[SessionRef], Awaitable[T]]) -> T:
         """Ask the store in which a user is."""
-        for _ in range(MOST_HOPS):
+        for _ in range(MOST_HOPS + len(self._stores)):
             try:
                 return await ask(self._stores[self.store_of(*owner)])
             except UserElsewhereError as error:
@@ -119,7 +119,7 @@ class StoresSessionRef(ShardedSessionRef):
 
         Args:
             to: the number of the store.
-            drops: the parts are forgotten if the user is still in the other store: no program moves the user any more.
+            drops: the parts are forgotten also if the user has not left the other store: no program moves the user any more.
 
         Raises:
             StoreError: a store failed.
@@ -128,11 +128,14 @@ class StoresSessionRef(ShardedSessionRef):
         for arrival in await target.list_arrivals(p.ListArrivals(app=app)):
             if arrival.user == user:
                 source = self._stores[arrival.source].shards[0]
-                if await source.get_placement(p.GetPlacement(app=app, user=user)) == to:
+                note = await source.get_placement(p.GetPlacement(app=app, user=user))
+                # By this very move: the user may have left that store before, and been elsewhere since.
+                if note.store == to and note.token in (arrival.token, None):
                     await target.move_step(p.AdmitUser(app=app, user=user, token=arrival.token))
                 else:
-                    if drops:
-                        await target.move_step(p.DropArrival(app=app, user=user))
+                    # Without a note the move may be under way. With that of another one it has ended.
+                    if drops or note.store is not None:
+                        await target.move_step(p.DropArrival(app=app, user=user, token=arrival.token))
                     self.note_store(app, user, arrival.source)
                     return
         self.note_store(app, user, to)

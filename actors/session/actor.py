@@ -35,6 +35,7 @@ from actors.session.log.shared_state import SharedStates
 from actors.session.log.user_holds import UserHolds
 from actors.session.log.writer import COUNTED, LogWriter
 from actors.session.memory import Memory
+from actors.session.placing.gate import UserGate
 from actors.session.placing.moves import UserMoves
 from actors.session.placing.placements import UserPlacements
 from actors.session.query_line import QUERIES, QueryLine
@@ -105,7 +106,7 @@ class SessionActor(Actor):
             Admission(limits, is_one_of_several=environment.place.of > 1),
         )
         self._due_times = due = DueTimes(
-            access, shard, environment.now_s, tallies, LONGEST_NAP_S if environment.looks_again else math.inf
+            access, shard, environment.now_s, tallies, user_holds, LONGEST_NAP_S if environment.looks_again else math.inf
         )
         room = (writer, admission, user_holds, Runners(), due, tallies)
         parts = SessionParts(versions, shard, counts, access, shared, reader, logs, subscriptions, *room)
@@ -132,6 +133,7 @@ class SessionActor(Actor):
         self._memory = Memory(environment.memory, environment.store_timeout_s, logs, reader)
         self._placements = UserPlacements(access, self._memory, environment.place)
         user_holds.on_passed = self._placements.check_key
+        self._gate = UserGate(user_holds, self._placements)
         self._batches = KeptBatches(access, user_holds)
         self._moves = UserMoves(parts, self._memory, self._placements, self._batches)
         self._users = UserDeletion(parts, self._memory, self._batches)
@@ -146,7 +148,7 @@ class SessionActor(Actor):
         """The messages that the Session actor takes. Those that only ask come through a line of their own."""
         handlers = self._all_handlers()
         in_line = {kind: self._line.bounded(handler) if kind in QUERIES else handler for kind, handler in handlers.items()}
-        return {kind: self._placements.guarded(kind, handler, only_asks=kind in QUERIES) for kind, handler in in_line.items()}
+        return {kind: self._gate.guarded(kind, handler) for kind, handler in in_line.items()}
 
     def quick_handlers(self) -> Mapping[type[p.Message], QuickHandler]:
         """Those of the messages that each turn has. Where there are several stores, users' placements are looked up first."""
@@ -211,6 +213,7 @@ class SessionActor(Actor):
             p.BeginArrival: self._moves.begin_arrival,
             p.StageUserRows: self._moves.stage_user_rows,
             p.LeaveStore: self._moves.leave_store,
+            p.GetArrivalDigest: self._moves.get_arrival_digest,
             p.AdmitUser: self._moves.admit_user,
             p.DropArrival: self._moves.drop_arrival,
             p.ListArrivals: self._moves.list_arrivals,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import StoreError
+from actors.errors import StoreError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ArchiveEvents
 from actors.interfaces.store_abilities.retention import ArchivesEvents
 from actors.messages import protocol as p
@@ -54,11 +54,15 @@ class Archiving:
         return p.OldEventsArchived(events=archived, after=after, is_last=len(keys) < SESSIONS)
 
     async def _move(self, key: SessionKey, last_seq: int) -> bool:
-        """Move events of a session; False when it was deleted meanwhile."""
-        log = await self._parts.logs.find(key)
-        if log is None:
+        """Move events of a session; False when it was deleted meanwhile, or its user was moved."""
+        try:
+            async with self._parts.user_holds.entered(key):
+                log = await self._parts.logs.find(key)
+                if log is None:
+                    return False
+                await self._parts.logs.commits.write(log, [ArchiveEvents(key, last_seq)])
+        except (UserElsewhereError, UserArrivingError):
             return False
-        await self._parts.logs.commits.write(log, [ArchiveEvents(key, last_seq)])
         return True
 
     async def _sessions(self, message: p.ArchiveOldEvents) -> Sequence[SessionKey]:

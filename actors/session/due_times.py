@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
-from actors.errors import ScheduleNotFoundError, StoreError
+from actors.errors import ScheduleNotFoundError, StoreError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AdvanceSchedule, Write
 from actors.interfaces.store_abilities.grouped import ReadsInGroups
 from actors.interfaces.store_abilities.schedules import KeepsSchedules
@@ -27,6 +26,7 @@ from actors.messages.session import SessionKey, Shard
 from actors.rules.accounting.tallies import Tallies
 from actors.rules.capacity.sharding import holds
 from actors.rules.schedules.missed import due_now
+from actors.session.log.user_holds import UserHolds
 from actors.session.store.access import StoreAccess
 from actors.session.store.grouped_reads import GroupedReads
 
@@ -35,6 +35,9 @@ PAGE = 100
 
 LONGEST_NAP_S = 60.0
 """The clock of the machine is looked at so often: it may be set, and goes on while a machine sleeps."""
+
+HELD_S = 1.0
+"""So long after it what is due of a user is looked at again who is deleted or moved."""
 
 MIN_NAP_S = 0.001
 """The clocks of the machine and of the event loop differ a little."""
@@ -48,6 +51,7 @@ class DueTimes:
         shard: the sessions of the actor.
         now_s: the time, in seconds since the epoch.
         tallies: get what became of each due time.
+        user_holds: users whose schedules stay as they are.
         longest_nap_s: after so long the time is looked at again.
     """
 
@@ -57,6 +61,7 @@ class DueTimes:
         shard: Shard,
         now_s: Callable[[], float],
         tallies: Tallies,
+        user_holds: UserHolds,
         longest_nap_s: float = LONGEST_NAP_S,
     ) -> None:
         self._longest_nap_s = longest_nap_s
@@ -64,9 +69,9 @@ class DueTimes:
         self._shard = shard
         self.now_s = now_s
         self._tallies = tallies
+        self._holds = user_holds
         self._waits: dict[str, _Wait] = {}
         self._found = GroupedReads(self._find)
-        self._writing: Counter[tuple[str, str]] = Counter()
         self._is_closed = False
 
     def store(self) -> KeepsSchedules:
@@ -115,22 +120,6 @@ class DueTimes:
             for wait in self._waits.values():
                 wait.note_due(due_s)
 
-    @contextmanager
-    def _counted(self, key: SessionKey) -> Iterator[None]:
-        """Within the block something is written of a user that no session's log knows of."""
-        user = (key.app, key.user)
-        self._writing[user] += 1
-        try:
-            yield
-        finally:
-            self._writing[user] -= 1
-            if not self._writing[user]:
-                del self._writing[user]
-
-    def is_writing(self, app: str, user: str) -> bool:
-        """True while a change of a schedule of the user is being written."""
-        return (app, user) in self._writing
-
     async def next_due(self, message: p.AwaitDue) -> p.DueReply:
         """Wait until something is due, and return it. Raises StoreError."""
         if message.runner in self._waits:
@@ -169,11 +158,11 @@ class DueTimes:
             for row in rows:
                 if row.due_s is None or row.due_s > now_s:
                     wait.note_due(row.due_s or 0)
-                    return p.DueReply(turns=[*found, *await self._due_turns(mine, now_s)], after=after)
+                    return p.DueReply(turns=[*found, *await self._due_turns(mine, now_s, wait)], after=after)
                 after = row.due_place
                 if holds(self._shard, row.key) and holds(message.shard, row.key):
                     mine.append(row)
-            found += await self._due_turns(mine, now_s)
+            found += await self._due_turns(mine, now_s, wait)
             if len(rows) < PAGE:
                 break
         return p.DueReply(turns=found, after=after)
@@ -181,7 +170,7 @@ class DueTimes:
     def _page(self, app: str, after: DuePlace | None) -> list[ScheduleRow]:
         return self.store().next_schedules(app, limit=PAGE, after=after)
 
-    async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float) -> list[p.DueTurn]:
+    async def _due_turns(self, rows: Sequence[ScheduleRow], now_s: float, wait: _Wait) -> list[p.DueTurn]:
         """The turns that schedules make now. Those that pass over what they have missed make none."""
         found: list[p.DueTurn] = []
         passed = []
@@ -189,13 +178,21 @@ class DueTimes:
             plan = row.plan
             turn_s, next_s = due_now(plan.timing, plan.missed, row.due_s or 0, now_s)
             time = ScheduledTime(row.name, row.id, turn_s or int(now_s), next_s)
-            if turn_s is None:
-                passed.append(self.go_on(row.key, time, "the deployment was down at that time"))
+            if turn_s is None and self._holds.has(row.key):
+                # Others do not wait for it.
+                wait.note_due(now_s + HELD_S)
+            elif turn_s is None:
+                passed.append(self._pass_over(row.key, time))
             else:
                 place = row.due_place
                 found.append(p.DueTurn(key=row.key, place=place, time=time, content=plan.content, config=plan.config))
         await asyncio.gather(*passed)
         return found
+
+    async def _pass_over(self, key: SessionKey, time: ScheduledTime) -> None:
+        with suppress(UserElsewhereError, UserArrivingError):
+            async with self._holds.entered(key):
+                await self.go_on(key, time, "the deployment was down at that time")
 
     async def go_on(self, key: SessionKey, time: ScheduledTime, error: str) -> None:
         """Have a schedule go on to its next due time. Raises StoreError."""
@@ -208,8 +205,7 @@ class DueTimes:
         # No log has to be without holes for it.
         of_user = SessionKey(key.app, key.user, "")
         self._access.commits.clear_failure(of_user)
-        with self._counted(key):
-            await self._access.commits.submit(of_user, [write])
+        await self._access.commits.submit(of_user, [write])
 
 
 class _Wait:

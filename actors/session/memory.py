@@ -40,13 +40,13 @@ class Memory:
     async def remember(self, message: p.RememberSession) -> p.Ack:
         """Store the texts of a session in place of earlier ones. Raises SessionNotFoundError, NoMemoryError, StoreError."""
         store, thread = self._required(message.key.app)
-        log = await self._logs.load_to_write(message.key)
+        log = await self._logs.load(message.key)
         generation = ""
         while generation != log.generation:
             # Again if it is rewound meanwhile, or deleted: events read before that may not be visible any more.
             generation = log.generation
             entries = await self._entries(message.key)
-            log = await self._logs.load_to_write(message.key)
+            log = await self._logs.load(message.key)
         await thread.call(store.add_session, message.key, entries, writing=True)
         return p.Ack()
 

@@ -4,6 +4,7 @@ Rules of this file:
 
 - Which sessions are old is one query of the store. It is asked once more when no turn can begin in them any more.
 - A session goes in one transaction, with a note that its artifacts are still there. The driver deletes these, and says so.
+- What is deleted or moved of a user is waited for: a batch has no holes.
 - Until then the session is held: a turn that begins it anew waits, so that no new artifact is deleted with the old ones. Where
   several prune at once, each that was told of the session may be deleting its artifacts, so all of them have to say so.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 
-from actors.errors import StoreError
+from actors.errors import StoreError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetRemoval, NoteRemoval
 from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.messages import protocol as p
@@ -61,12 +63,21 @@ class Retention:
         )
         found = await self._old(wanted)
         batch = _batch(found)
-        await self._remove(wanted, [each.key for each in batch if holds(self._parts.shard, each.key)])
+        keys = [each.key for each in batch if holds(self._parts.shard, each.key)]
+        has_moved = False
+        async with AsyncExitStack() as stack:
+            for user in dict.fromkeys(key.user for key in keys):
+                try:
+                    await stack.enter_async_context(self._parts.user_holds.entered(SessionKey(message.app, user, "")))
+                except (UserElsewhereError, UserArrivingError):
+                    # What the user had here is gone, also from the list of what is old.
+                    has_moved = True
+            await self._remove(wanted, keys)
         after = batch[-1].place if batch else message.after
         is_last = len(batch) == len(found) < BATCH
         if is_last:
             await self._batches.forget_old(message.app, message.user, message.before_s)
-        return p.SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last)
+        return p.SessionsPruned(removed=await self._removed(message), after=after, is_last=is_last, has_moved=has_moved)
 
     async def _remove(self, wanted: p.FindOldSessions, keys: Sequence[SessionKey]) -> None:
         taken = [log for log in await asyncio.gather(*map(self._take, keys)) if log is not None]
@@ -137,12 +148,17 @@ class Retention:
         """Forget the notes of sessions, and hold these no longer."""
         forgotten = list(keys)
         commits = self._parts.access.commits
-        for key in forgotten:
+        held = self._parts.user_holds
+        # The note of a user who is held stays: it is named once more to whatever prunes next, here or in another store.
+        free = [key for key in forgotten if not held.has_user(key.app, key.user)]
+        for key in free:
             commits.clear_failure(key)
-        await asyncio.gather(*(commits.submit(key, [ForgetRemoval(key)]) for key in forgotten))
-        for key in forgotten:
+        with held.writing(*free):
+            await asyncio.gather(*(commits.submit(key, [ForgetRemoval(key)]) for key in free))
+        for key in free:
             self._told.pop(key, None)
-            self._parts.user_holds.release_session(key)
+        for key in forgotten:
+            held.release_session(key)
 
     async def _old(self, message: p.FindOldSessions) -> list[OldSession]:
         store = self._pruning()

@@ -40,12 +40,7 @@ class Schedules:
             StoreError: it cannot be stored.
         """
         key, name = message.key, message.name
-        while True:
-            await self._parts.user_holds.passed(key)
-            others = await self._access.read(self._due.store().schedules, key.app, key.user)
-            # All data of the user may be being deleted now; from here to the write nothing is awaited.
-            if not self._parts.user_holds.has(key):
-                break
+        others = await self._access.read(self._due.store().schedules, key.app, key.user)
         same = next((other for other in others if other.name == name), None)
         if same is None:
             self._check_number(message, others)

@@ -97,7 +97,7 @@ class SessionServices:
 
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:
         """Store an event that belongs to no turn. Raises SessionNotFoundError, SessionBusyError, RequestError, StoreError."""
-        log = await self._logs.load_to_write(message.key)
+        log = await self._logs.load(message.key)
         await self._parts.refresh_shared_state(message.key)
         _refuse_if_busy(log)
         raw, event = message.event, scan(message.event)
@@ -111,7 +111,7 @@ class SessionServices:
             # Sent again, since the reply was lost with the process that gave it.
             return p.Appended(first_seq=position[0])
         # The log may have been evicted, or a turn may have begun, while the store was asked.
-        log = await self._logs.load_to_write(message.key)
+        log = await self._logs.load(message.key)
         _refuse_if_busy(log)
         self._admission.event(log, raw, event)
         return p.Appended(first_seq=await self._writer.add(log, [(raw, event)]))
@@ -121,7 +121,7 @@ class SessionServices:
 
         Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError, StoreError.
         """
-        log = await self._logs.load_to_write(message.key)
+        log = await self._logs.load(message.key)
         _refuse_if_busy(log)
         log.queue.is_taken = True
         try:

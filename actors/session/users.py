@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from actors.errors import TurnCancelledError
-from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, Write
+from actors.errors import StoreError, TurnCancelledError
+from actors.interfaces.records import ForgetRemoval, PutState, RemoveSchedule, RemoveSession, SessionRow, TurnFilter, Write
 from actors.interfaces.store_abilities.retention import PrunesSessions
 from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.interfaces.stores import ErasesTraces
@@ -35,35 +35,49 @@ class UserDeletion:
 
     async def hold_user(self, message: p.HoldUser) -> p.UserHeld:
         """Let new requests of a user wait, and tell what is still under way. Raises StoreError."""
-        app, user = message.app, message.user
-        if message.renews and not self._parts.user_holds.has(SessionKey(app, user, "")):
-            return p.UserHeld()
+        app, user, token, user_holds = message.app, message.user, message.token, self._parts.user_holds
+        if message.renews and not user_holds.is_held_by(app, user, token):
+            return p.UserHeld(is_held=False)
         self._memory.check_forgets_users()
-        self._parts.user_holds.hold_user(app, user)
+        if message.moves and (turns := self._under_way(app, user)) is not None:
+            return p.UserHeld(turns=turns)
+        if not user_holds.hold_user(app, user, token, alone=message.moves):
+            return p.UserHeld(is_held=False)
         for key, _ in await self._parts.reader.open_turns(app):
             # One that was open when the actor was lost is in the store only.
             if (key.app, key.user) == (app, user) and holds(self._parts.shard, key):
                 await self._logs.find(key)
         await self._memory.flush()
-        logs = self._of_user(app, user)
-        if message.moves and any(log.turn is not None or not log.queue.is_idle() for log in logs):
+        if message.moves and (turns := self._under_way(app, user)) is not None:
             # It goes on as if it had not been asked.
-            self._parts.user_holds.release(app, user)
-            return p.UserHeld(turns=[(log.key, log.open_id()) for log in logs if log.turn is not None])
+            user_holds.release(app, user, token)
+            return p.UserHeld(turns=turns)
+        logs = self._of_user(app, user)
         for log in logs:
             self._empty_queue(log)
         turns = [(log.key, log.open_id()) for log in logs if log.turn is not None]
-        is_writing = self._parts.due_times.is_writing(app, user) or self._batches.is_writing(app, user)
-        is_idle = not is_writing and all(log.queue.is_idle() and not log.unwritten for log in logs)
+        is_writing = user_holds.is_writing(app, user) or (message.moves and self._owes_ends(app, user))
+        is_held = user_holds.is_held_by(app, user, token)
+        is_idle = is_held and not is_writing and all(log.queue.is_idle() and not log.unwritten for log in logs)
         if is_idle:
-            self._forget(app, user)
-        return p.UserHeld(turns=turns, is_idle=is_idle)
+            self._parts.forget_user(app, user)
+        return p.UserHeld(turns=turns, is_idle=is_idle, is_held=is_held)
+
+    def _under_way(self, app: str, user: str) -> list[tuple[SessionKey, str]] | None:
+        """The turns of a user that are open, where any are, or wait; None: none does."""
+        logs = [log for log in self._of_user(app, user) if log.turn is not None or not log.queue.is_idle()]
+        return [(log.key, log.open_id()) for log in logs if log.turn is not None] if logs else None
+
+    def _owes_ends(self, app: str, user: str) -> bool:
+        """True while the store does not know that turns of a user have ended: moved so, they would run again."""
+        return bool(self._parts.access.pending_ends.of(TurnFilter(app=app, user=user)))
 
     async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
         """Remove everything of a user that the stores have. Raises StoreError."""
         app, user = message.app, message.user
         access, of_user = self._parts.access, SessionKey(message.app, message.user, "")
-        self._parts.user_holds.hold_user(app, user)
+        if not self._parts.user_holds.hold_user(app, user, message.token):
+            raise StoreError(f"user {user!r} is being moved: delete the user again")
         await access.commits.flush()
         rows, state, removed = await access.read(self._found, app, user)
         access.commits.clear_failure(of_user)
@@ -76,7 +90,7 @@ class UserDeletion:
             *self._batches.forgetting_user(app, user),
         ]
         await access.commits.submit(of_user, writes)
-        self._forget(app, user)
+        self._parts.forget_user(app, user)
         memories = await self._memory.forget_user(app, user)
         if isinstance(access.store, ErasesTraces):
             await access.read(access.store.erase_traces)
@@ -85,10 +99,11 @@ class UserDeletion:
         return p.UserRemoved(sessions=sessions, events=events, state_keys=len(state), memories=memories, schedules=len(schedules))
 
     async def release_user(self, message: p.ReleaseUser) -> p.Ack:
-        """Let what has waited for the deletion go on."""
-        if self._parts.user_holds.has(SessionKey(message.app, message.user, "")):
-            self._forget(message.app, message.user)
-            self._parts.user_holds.release(message.app, message.user)
+        """End the hold of a token, and let what has waited go on, unless another one holds the user."""
+        app, user, token = message.app, message.user, message.token
+        if self._parts.user_holds.is_held_by(app, user, token):
+            self._parts.forget_user(app, user)
+            self._parts.user_holds.release(app, user, token)
         return p.Ack()
 
     def _of_user(self, app: str, user: str) -> list[SessionLog]:
@@ -98,14 +113,6 @@ class UserDeletion:
         for waiter in list(log.queue):
             log.queue.remove(waiter, TurnCancelledError(waiter.invocation_id))
             self._parts.subscriptions.publish_end(log.key, waiter.invocation_id, p.Cancelled())
-
-    def _forget(self, app: str, user: str) -> None:
-        """Have everything of the user read from the store again, also what a reader has loaded since."""
-        for log in self._of_user(app, user):
-            if log.queue.is_idle():
-                self._logs.evict(log.key)
-        self._parts.shared.mark_stale(SessionKey(app, user, ""))
-        self._parts.admission.forget_state(SessionKey(app, user, ""))
 
     def _found(self, app: str, user: str) -> tuple[list[SessionRow], JsonObject, list[SessionKey]]:
         """In the store's thread: the user's sessions and state, and sessions that were pruned and have artifacts yet."""

@@ -49,25 +49,31 @@ async def prune_sessions(
 ) -> PrunedSessions:
     """Remove the sessions to which nothing was written from a time on, in batches. It may be interrupted, and called again.
 
+    A user who is deleted or moved is waited for.
+
     Raises:
         StoreError: a store failed, or cannot be pruned. A repetition goes on where this one has ended.
         ClusterError: an actor cannot be reached.
     """
-    pruned, pruner = PrunedSessions(artifacts=0), uuid.uuid4().hex
-    for shard in engine.session.shards:
-        request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
-        try:
-            while not is_last:
-                reply = await shard.prune_sessions(request)
-                keys = [each.key for each in reply.removed]
-                files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
-                pruned = pruned.with_more(reply.removed, files)
-                request = msgspec.structs.replace(request, after=reply.after, done=keys)
-                is_last = reply.is_last and not keys
-        except BaseException:
-            with suppress(RaygroveError):
-                await shard.prune_sessions(msgspec.structs.replace(request, done=(), is_given_up=True))
-            raise
+    pruned, pruner, has_moved = PrunedSessions(artifacts=0), uuid.uuid4().hex, True
+    while has_moved:
+        has_moved = False
+        for shard in engine.session.shards:
+            request, is_last = p.PruneSessions(app=app, user=user, before_s=before_s, pruner=pruner), False
+            try:
+                while not is_last:
+                    reply = await shard.prune_sessions(request)
+                    keys = [each.key for each in reply.removed]
+                    files = await asyncio.to_thread(_delete_artifacts, artifacts, keys)
+                    pruned = pruned.with_more(reply.removed, files)
+                    request = msgspec.structs.replace(request, after=reply.after, done=keys)
+                    is_last = reply.is_last and not keys
+                    # To a store that may have been asked before.
+                    has_moved |= reply.has_moved
+            except BaseException:
+                with suppress(RaygroveError):
+                    await shard.prune_sessions(msgspec.structs.replace(request, done=(), is_given_up=True))
+                raise
     return pruned
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
 
+from actors.errors import StoreError
 from actors.messages import protocol as p
+from actors.refs.session import SessionRef
 from runtime.engine.interface import Engine
 from runtime.stores.safe_artifacts import SafeArtifactStore
 
@@ -46,12 +49,12 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
         StoreError: a store failed, or cannot delete a user. Part of the data may be deleted: a repetition deletes the rest.
         ClusterError: an actor cannot be reached.
     """
-    async with _held(engine, app, user):
-        removed = await engine.session.remove_user(p.RemoveUser(app=app, user=user))
+    hold = p.HoldUser(app=app, user=user, token=secrets.token_hex(8))
+    async with _held(engine, hold):
+        removed = await engine.session.remove_user(p.RemoveUser(app=app, user=user, token=hold.token))
         if len(engine.session.stores) > 1:
             # A move that was interrupted may have left something in another one, and the first one has items of maps.
-            drop = p.DropArrival(app=app, user=user, with_batches=True)
-            await asyncio.gather(*(store.shards[0].move_step(drop) for store in engine.session.stores))
+            await asyncio.gather(*(_drop_arrival(engine, store.shards[0], hold) for store in engine.session.stores))
         files = await asyncio.to_thread(artifacts.delete_user, app, user, removed.sessions)
     return DeletedUser(
         sessions=len(removed.sessions),
@@ -63,10 +66,20 @@ async def delete_user(engine: Engine, artifacts: SafeArtifactStore, app: str, us
     )
 
 
+async def _drop_arrival(engine: Engine, store: SessionRef, hold: p.HoldUser) -> None:
+    """Have a store forget what it keeps for a move of the user that was interrupted."""
+    kept = await store.list_arrivals(p.ListArrivals(app=hold.app))
+    token = next((each.token for each in kept if each.user == hold.user), "")
+    if token and not (await engine.session.hold_user(msgspec.structs.replace(hold, renews=True))).is_held:
+        # Another program may be at work on that move.
+        raise StoreError(f"user {hold.user!r} is not held by this deletion any more: delete the user again")
+    await store.move_step(p.DropArrival(app=hold.app, user=hold.user, token=token, with_batches=True))
+
+
 @asynccontextmanager
-async def _held(engine: Engine, app: str, user: str) -> AsyncIterator[None]:
+async def _held(engine: Engine, hold: p.HoldUser) -> AsyncIterator[None]:
     """Within the block nothing of the user is under way in any actor."""
-    hold = p.HoldUser(app=app, user=user)
+    app, user = hold.app, hold.user
     try:
         await engine.session.hold_user(hold)
         await engine.runner.cancel_waiting_turns(p.CancelWaitingTurns(app=app, user=user))
@@ -81,7 +94,7 @@ async def _held(engine: Engine, app: str, user: str) -> AsyncIterator[None]:
         finally:
             renewing.cancel()
     finally:
-        await engine.session.release_user(p.ReleaseUser(app=app, user=user))
+        await engine.session.release_user(p.ReleaseUser(app=app, user=user, token=hold.token))
 
 
 async def _renew(engine: Engine, hold: p.HoldUser) -> None:

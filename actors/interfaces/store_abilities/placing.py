@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from actors.messages.memory import MemoryEntry
-from actors.messages.operating.store_seat import Arrival, StoreSeat
+from actors.messages.operating.store_seat import Arrival, StoreSeat, UserPlace
 
 
 @runtime_checkable
@@ -57,8 +57,8 @@ class MovesUsers(PlacesUsers, Protocol):
     are those of `PlacesUsers`.
     """
 
-    def placement(self, app: str, user: str) -> int | None:
-        """The number of the other store that a user is in; None: no note says so."""
+    def placement(self, app: str, user: str) -> UserPlace | None:
+        """The other store that a user is in; None: no note says so."""
         ...
 
     def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
@@ -73,8 +73,16 @@ class MovesUsers(PlacesUsers, Protocol):
         """The users of whom parts are kept."""
         ...
 
-    def begin_arrival(self, app: str, arrival: Arrival) -> None:
-        """Keep parts of a user from now on, in place of those of an earlier move. Raises StoreError if the user has data here."""
+    def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
+        """Keep parts of a user from now on.
+
+        Args:
+            replaces: the move whose parts are dropped; "": none are kept.
+
+        Raises:
+            StoreConflictError: those of another move are kept.
+            StoreError: the user has data here.
+        """
         ...
 
     def stage(self, app: str, user: str, token: str, number: int, raw: bytes) -> None:
@@ -85,11 +93,21 @@ class MovesUsers(PlacesUsers, Protocol):
         """The rows of all parts, each with the name of its table. Raises StoreConflictError as `stage`."""
         ...
 
-    def leave(self, app: str, user: str, to: int, rows: int) -> None:
+    def arrival_digest(self, app: str, user: str, token: str) -> bytes:
+        """The digest of all parts, in their order. Raises StoreConflictError as `stage`."""
+        ...
+
+    def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
         """Remove all that there is of a user, and note in the same step which store the user is in now.
 
+        It is done once for a move.
+
+        Args:
+            digest: of the parts that the other store keeps; `before`: of those that come before the rows, which the caller has
+                looked at.
+
         Raises:
-            StoreError: there are more or fewer rows than those that were read.
+            StoreError: what is here is not what was read, or the user is elsewhere by another move.
         """
         ...
 
@@ -97,8 +115,8 @@ class MovesUsers(PlacesUsers, Protocol):
         """Have a user here from now on, with all rows. One who is here is no error. Raises StoreConflictError as `stage`."""
         ...
 
-    def drop_arrival(self, app: str, user: str) -> None:
-        """Forget the parts of a user, if there are any."""
+    def drop_arrival(self, app: str, user: str, token: str) -> None:
+        """Forget the parts of a user, if they are kept for this move."""
         ...
 
 

@@ -37,6 +37,18 @@ class FoundStore(msgspec.Struct, frozen=True, array_like=True):
     has_app_state: bool = False
 
 
+class UserPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Where a user is who is in another store.
+
+    Attributes:
+        store: its number, from 0.
+        token: of the move by which the user has left; "": by none, the list has grown; None: a release without tokens wrote it.
+    """
+
+    store: int
+    token: str | None
+
+
 class Arrival(msgspec.Struct, frozen=True, array_like=True):
     """A user who is being moved to a store, or was to be.
 

@@ -58,9 +58,11 @@ from actors.messages.protocol.operating.shared_states import ForgetStates, State
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, Finished, Outcome, Paused, Transfer, decode_outcome
 from actors.messages.protocol.placing.moves import (
     AdmitUser,
+    ArrivalDigest,
     Arrivals,
     BeginArrival,
     DropArrival,
+    GetArrivalDigest,
     GetPlacement,
     LeaveStore,
     ListArrivals,
@@ -196,6 +198,7 @@ __all__ = [
     "AppendEventRequest",
     "Appended",
     "ArchiveOldEvents",
+    "ArrivalDigest",
     "Arrivals",
     "AskForMore",
     "AwaitDue",
@@ -233,6 +236,7 @@ __all__ = [
     "ForgetSession",
     "ForgetStates",
     "ForkSession",
+    "GetArrivalDigest",
     "GetDrain",
     "GetModelCalls",
     "GetModelLimits",

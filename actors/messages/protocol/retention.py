@@ -63,11 +63,13 @@ class SessionsPruned(Message, frozen=True, kw_only=True):
         removed: sessions that are removed, and whose artifacts are to be deleted now.
         after: where the next batch begins.
         is_last: no further batch has to be asked for, once the artifacts of these are deleted and that is said.
+        has_moved: a user of the batch has just been moved to another store, and was left out here.
     """
 
     removed: Sequence[OldSession] = ()
     after: SessionPlace | None = None
     is_last: bool = False
+    has_moved: bool = False
 
 
 class ArchiveOldEvents(Message, frozen=True, kw_only=True):

@@ -24,13 +24,15 @@ class HoldUser(Message, frozen=True, kw_only=True):
 
     Attributes:
         moves: the user is to be moved: nothing is cancelled, and a user who has turns that run or wait is not held.
-        renews: hold on if the user is held still, and else do nothing: something may have happened since.
+        renews: hold on if the sender has the user held still, and else do nothing: something may have happened since.
+        token: tells those apart that hold the user. A move holds its user alone.
     """
 
     app: str
     user: str
     moves: bool = False
     renews: bool = False
+    token: str = ""
 
 
 class UserHeld(Message, frozen=True, kw_only=True):
@@ -39,17 +41,20 @@ class UserHeld(Message, frozen=True, kw_only=True):
     Attributes:
         turns: the user's turns that are open, as session and invocation id: the driver has to cancel them.
         is_idle: nothing of the user is under way in this Session actor any more.
+        is_held: False: the user is not held for the sender. Another one moves or deletes the user, or the hold has ended.
     """
 
     turns: Sequence[tuple[SessionKey, str]] = ()
     is_idle: bool = False
+    is_held: bool = True
 
 
 class RemoveUser(Message, frozen=True, kw_only=True):
-    """Remove all sessions of a user, the user's state and memory. Every Session actor holds the user."""
+    """Remove all sessions of a user, the user's state and memory. Every Session actor holds the user for this token."""
 
     app: str
     user: str
+    token: str = ""
 
 
 class UserRemoved(Message, frozen=True, kw_only=True):
@@ -71,7 +76,8 @@ class UserRemoved(Message, frozen=True, kw_only=True):
 
 
 class ReleaseUser(Message, frozen=True, kw_only=True):
-    """Let what has waited go on, with nothing of the user in memory."""
+    """End the hold of a token. Once no other has the user held, what has waited goes on, with nothing of the user in memory."""
 
     app: str
     user: str
+    token: str = ""

@@ -16,6 +16,7 @@ OF_ANY_STORE = (
     p.DropArrival,
     p.FindOldSessions,
     p.GetDrain,
+    p.GetArrivalDigest,
     p.GetPlacement,
     p.ForgetStates,
     p.GetStatistics,

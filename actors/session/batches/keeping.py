@@ -8,9 +8,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from actors.errors import StoreError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import ForgetBatches, PutBatch, Write
@@ -26,13 +24,12 @@ class KeptBatches:
 
     Args:
         access: the store.
-        user_holds: users whose data is being deleted.
+        user_holds: users whose data are being deleted or moved.
     """
 
     def __init__(self, access: StoreAccess, user_holds: UserHolds) -> None:
         self._access = access
         self._user_holds = user_holds
-        self._writing: Counter[tuple[str, str]] = Counter()
 
     async def save_batch(self, message: p.SaveBatch) -> p.Ack:
         """Store how far a batch is. Raises StoreError."""
@@ -45,7 +42,7 @@ class KeptBatches:
                 await self._user_holds.passed(held[0])
         key = _key(message.app)
         self._access.commits.clear_failure(key)
-        with self._writes_of(users):
+        with self._user_holds.writing(*users):
             await self._access.commits.submit(key, [PutBatch(key, message.batch, message.items)])
         return p.Ack()
 
@@ -63,10 +60,6 @@ class KeptBatches:
             items=await self._access.read(lambda: store.batch_items(app, batch, after=message.after, limit=message.limit))
         )
 
-    def is_writing(self, app: str, user: str) -> bool:
-        """True while an item that names the user is being written."""
-        return (app, user) in self._writing
-
     def forgetting_user(self, app: str, user: str) -> list[Write]:
         """The write that deletes all items of a user; none in a store that keeps no batches."""
         return [ForgetBatches(_key(app), user=user)] if isinstance(self._access.store, KeepsBatches) else []
@@ -77,16 +70,6 @@ class KeptBatches:
             key = _key(app)
             self._access.commits.clear_failure(key)
             await self._access.commits.submit(key, [ForgetBatches(key, user=user, before_s=before_s)])
-
-    @contextmanager
-    def _writes_of(self, users: set[SessionKey]) -> Iterator[None]:
-        named = [(key.app, key.user) for key in users]
-        self._writing.update(named)
-        try:
-            yield
-        finally:
-            self._writing.subtract(named)
-            self._writing = +self._writing
 
     def _store(self) -> KeepsBatches:
         store = self._access.store

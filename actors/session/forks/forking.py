@@ -55,7 +55,7 @@ class SessionForks:
             RequestError: there is too much.
             StoreError: nothing is stored.
         """
-        log = await self._parts.logs.load_to_write(message.key)
+        log = await self._parts.logs.load(message.key)
         if not log.queue.is_idle():
             raise SessionBusyError(message.key.session, log.open_id())
         # No turn begins, and nothing is taken back, until all is read.

@@ -39,7 +39,7 @@ class SessionLogs:
         shared: the states that sessions share.
         max_bytes: room for logs in memory. Logs with an open turn stay, however many there are, but without their tail.
         clock: seconds that only go forward; by default those of the event loop.
-        user_holds: users of which no session is created now.
+        user_holds: sessions that are not created now.
 
     Attributes:
         commits: writes their changes.
@@ -122,14 +122,6 @@ class SessionLogs:
         log = await self.find(key, is_early=is_early)
         if log is None:
             raise SessionNotFoundError(key.app, key.user, key.session)
-        return log
-
-    async def load_to_write(self, key: SessionKey) -> SessionLog:
-        """The log of a session as `load` finds it, once no deletion of its user is under way. Raises what `load` raises."""
-        log = await self.load(key)
-        while self._user_holds.has(key):
-            await self._user_holds.passed(key)
-            log = await self.load(key)
         return log
 
     async def find_or_new(self, key: SessionKey) -> SessionLog:
@@ -225,12 +217,12 @@ class SessionLogs:
             log = await self.find_or_new(key)
             if log.creation is None:
                 raise SessionExistsError(key.app, key.user, key.session)
-            if not self._user_holds.has(key):
+            if not self._user_holds.has_session(key):
                 check(log)
                 await self.commits.create(log, log.creation, log.fold(scopes.split(state)), may_exist=True)
                 return log
-            # All data of the user is being deleted, and this would be new.
-            await self._user_holds.passed(key)
+            # One of that name is being pruned, and this would be new.
+            await self._user_holds.session_passed(key)
 
     def _keep(self, log: SessionLog) -> None:
         if (other := self._logs.get(log.key)) is not None and other is not log:

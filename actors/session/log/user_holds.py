@@ -1,86 +1,195 @@
-"""Users and sessions whose data is being deleted: what would write any of it waits until the deletion is over."""
+"""Users and sessions that are held while their data are deleted or moved: what would write any of it waits.
+
+Rules of this file:
+
+- A hold of a user belongs to those who have named their tokens. It ends when each of them has released it, or has not renewed it
+  for long. So none of them ends the hold of another.
+- A move holds its user alone: it gets no hold while another one is there, and none is given beside its own.
+- What writes is counted. A hold is complete when nothing is counted that began before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from actors.messages.session import SessionKey
 
 HOLD_S = 60.0
-"""A hold that is not renewed ends after this time: the driver that deletes what is held was lost."""
+"""A hold that is not renewed ends after this time: the driver that has asked for it was lost."""
 
 
 class _Hold:
-    def __init__(self) -> None:
-        self.until_s = 0.0
+    """A hold.
+
+    Attributes:
+        until_s: until when, by the token of each who holds.
+        is_alone: there is one holder, a move.
+        released: set when the hold has ended.
+    """
+
+    def __init__(self, *, is_alone: bool = False) -> None:
+        self.until_s: dict[str, float] = {}
+        self.is_alone = is_alone
         self.released = asyncio.Event()
 
 
 class UserHolds:
-    """The users that are held, and the single sessions.
+    """The users that are held, the single sessions, and what is being written of users.
 
     Args:
         clock: seconds that only go forward; by default those of the event loop.
 
     Attributes:
-        on_passed: called when the wait for a hold is over; what it raises `passed` raises.
+        on_passed: called when the wait for a hold is over; what it raises is raised by what has waited.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._holds: dict[tuple[str, ...], _Hold] = {}
+        self._writing: Counter[tuple[str, str]] = Counter()
         self.on_passed: Callable[[SessionKey], Awaitable[None]] = _nothing
 
-    def hold_user(self, app: str, user: str) -> None:
-        """Hold a user from now on, or hold on."""
-        self._hold((app, user))
+    def hold_user(self, app: str, user: str, token: str = "", *, alone: bool = False) -> bool:
+        """Hold a user from now on, or hold on. False: another one holds the user, and both cannot.
+
+        Args:
+            token: of the holder.
+            alone: not beside others.
+        """
+        hold = self._live((app, user))
+        if hold is not None and (hold.is_alone or alone) and token not in hold.until_s:
+            return False
+        self._hold((app, user), token, is_alone=alone)
+        return True
 
     def hold_session(self, key: SessionKey) -> None:
         """Hold a session from now on, or hold on."""
-        self._hold(_of_session(key))
+        self._hold(_of_session(key), "")
 
-    def release(self, app: str, user: str) -> None:
-        """Let go of a user; one that is not held is no error."""
-        self._release((app, user))
+    def is_held_by(self, app: str, user: str, token: str) -> bool:
+        """True while a holder has a user held."""
+        hold = self._live((app, user))
+        return hold is not None and token in hold.until_s
+
+    @contextmanager
+    def kept(self, app: str, user: str, token: str) -> Iterator[None]:
+        """Within the block the hold of a holder does not end, also when it is released."""
+        keeper = f"{token}, kept"
+        self._holds[app, user].until_s[keeper] = math.inf
+        try:
+            yield
+        finally:
+            self._release((app, user), keeper)
+
+    def release(self, app: str, user: str, token: str = "") -> None:
+        """Let go of a user, if this holder has the user held. Others hold on."""
+        self._release((app, user), token)
 
     def release_session(self, key: SessionKey) -> None:
         """Let go of a session; one that is not held is no error. That of a user who is held stays held."""
-        self._release(_of_session(key))
+        self._release(_of_session(key), "")
 
     def has(self, key: SessionKey) -> bool:
         """True when a session or its user is held."""
         return bool(self._holds) and self._of(key) is not None
 
+    def has_user(self, app: str, user: str) -> bool:
+        """True when a user is held."""
+        return bool(self._holds) and self._live((app, user)) is not None
+
+    def has_session(self, key: SessionKey) -> bool:
+        """True when a session is held by itself."""
+        return bool(self._holds) and self._live(_of_session(key)) is not None
+
     async def passed(self, key: SessionKey) -> None:
         """Wait until neither a session nor its user is held. Raises UserElsewhereError if the user was moved, StoreError."""
-        has_waited = self._of(key) is not None
-        while (hold := self._of(key)) is not None:
-            left_s = hold.until_s - self._now_s()
+        await self._passed(key, self._of)
+
+    async def session_passed(self, key: SessionKey) -> None:
+        """Wait until a session is not held by itself, for what is counted already. Raises what `passed` raises."""
+        await self._passed(key, lambda key: self._live(_of_session(key)))
+
+    async def enter(self, key: SessionKey, *, goes_on: bool = False) -> None:
+        """Wait until something of a session may be written, and count it, until `leave`. Raises what `passed` raises.
+
+        Args:
+            goes_on: with a turn that is there, for whose end deletions wait.
+        """
+        if self._holds:
+            await self._passed(key, self._alone if goes_on else self._of)
+        # From the last look at the holds to here nothing was awaited.
+        self._writing[key.app, key.user] += 1
+
+    def leave(self, key: SessionKey) -> None:
+        """Count something that has entered no more: it has ended."""
+        user = (key.app, key.user)
+        self._writing[user] -= 1
+        if not self._writing[user]:
+            del self._writing[user]
+
+    @asynccontextmanager
+    async def entered(self, key: SessionKey) -> AsyncIterator[None]:
+        """Within the block something of a session may be written. Raises what `passed` raises."""
+        await self.enter(key)
+        try:
+            yield
+        finally:
+            self.leave(key)
+
+    @contextmanager
+    def writing(self, *keys: SessionKey) -> Iterator[None]:
+        """Within the block something of these is written, none of which is held now."""
+        users = [(key.app, key.user) for key in keys]
+        self._writing.update(users)
+        try:
+            yield
+        finally:
+            self._writing.subtract(users)
+            self._writing = +self._writing
+
+    def is_writing(self, app: str, user: str) -> bool:
+        """True while something of a user is written."""
+        return (app, user) in self._writing
+
+    async def _passed(self, key: SessionKey, find: Callable[[SessionKey], _Hold | None]) -> None:
+        while (hold := find(key)) is not None:
+            left_s = max(hold.until_s.values()) - self._now_s()
             with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
+                async with asyncio.timeout(min(left_s, HOLD_S)):
                     await hold.released.wait()
-        if has_waited:
             await self.on_passed(key)
 
-    def _hold(self, what: tuple[str, ...]) -> None:
-        self._holds.setdefault(what, _Hold()).until_s = self._now_s() + HOLD_S
+    def _hold(self, what: tuple[str, ...], token: str, *, is_alone: bool = False) -> None:
+        hold = self._holds.setdefault(what, _Hold(is_alone=is_alone))
+        hold.until_s[token] = self._now_s() + HOLD_S
 
-    def _release(self, what: tuple[str, ...]) -> None:
-        hold = self._holds.pop(what, None)
-        if hold is not None:
+    def _release(self, what: tuple[str, ...], token: str) -> None:
+        hold = self._holds.get(what)
+        if hold is not None and hold.until_s.pop(token, None) is not None and not hold.until_s:
+            del self._holds[what]
             hold.released.set()
 
     def _of(self, key: SessionKey) -> _Hold | None:
         """The hold of a session or of its user; None: neither is held."""
-        for what in ((key.app, key.user), _of_session(key)):
-            hold = self._holds.get(what)
-            if hold is not None and hold.until_s > self._now_s():
-                return hold
-            if hold is not None:
-                self._release(what)
-        return None
+        return self._live((key.app, key.user)) or self._live(_of_session(key))
+
+    def _alone(self, key: SessionKey) -> _Hold | None:
+        """The hold of a move."""
+        hold = self._live((key.app, key.user))
+        return hold if hold is not None and hold.is_alone else None
+
+    def _live(self, what: tuple[str, ...]) -> _Hold | None:
+        hold = self._holds.get(what)
+        if hold is None:
+            return None
+        now_s = self._now_s()
+        for token in [token for token, until_s in hold.until_s.items() if until_s <= now_s]:
+            self._release(what, token)
+        return self._holds.get(what)
 
     def _now_s(self) -> float:
         return self._clock() if self._clock is not None else asyncio.get_running_loop().time()

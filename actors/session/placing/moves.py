@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from actors.errors import StoreError
 from actors.interfaces.store_abilities.placing import MovesUsers
@@ -10,8 +11,9 @@ from actors.interfaces.store_abilities.schedules import KeepsSchedules
 from actors.messages import protocol as p
 from actors.messages.codec import decode, encode
 from actors.messages.memory import MemoryEntry
-from actors.messages.operating.store_seat import Arrival
+from actors.messages.operating.store_seat import Arrival, UserPlace
 from actors.messages.session import SessionKey
+from actors.rules.placing.copies import digest_with
 from actors.session.batches.keeping import KeptBatches
 from actors.session.memory import Memory
 from actors.session.placing.placements import UserPlacements
@@ -21,11 +23,12 @@ MEMORY = "memory"
 """In place of the name of a table, for the entries of a session in memory."""
 
 _OF_MEMORY = b"memory/"
-"""How a place begins that is one in memory, after all rows of the session store."""
+_OF_ROWS = b"rows/"
+"""How places begin: those in memory come before those in the session store, whose last look comes with the decision to leave."""
 
 
 class UserMoves:
-    """Answers ReadUserRows, BeginArrival, StageUserRows, LeaveStore, AdmitUser, DropArrival, ListArrivals and GetPlacement."""
+    """Answers what programs ask that move users: see `actors.messages.protocol.placing.moves`."""
 
     def __init__(self, parts: SessionParts, memory: Memory, placements: UserPlacements, batches: KeptBatches) -> None:
         self._parts = parts
@@ -35,6 +38,8 @@ class UserMoves:
         self._batches = batches
         # A program that moves a user asks to admit them, and so do all requests that find the user arriving: it is done once.
         self._settling = asyncio.Lock()
+        # A request to leave that is sent again comes after the first one.
+        self._leaving = asyncio.Lock()
 
     def _store(self) -> MovesUsers:
         store = self._access.store
@@ -42,27 +47,40 @@ class UserMoves:
             raise StoreError(f"{type(store).__name__} cannot move users: it has no methods of MovesUsers")
         return store
 
+    async def _write(self, step: Callable[..., None], app: str, *args: object) -> None:
+        """Have the store do a step, which may change where a user is. Raises StoreError."""
+        try:
+            await self._access.write(step, app, *args)
+        except BaseException:
+            # It may have been done, or be done yet: the store is asked before anything else is.
+            self._placements.forget(app)
+            raise
+
     async def read_user_rows(self, message: p.ReadUserRows) -> p.UserRows:
-        """Read a part of all that there is of a user: rows of the session store first, then memory. Raises StoreError."""
+        """Read a part of all that there is of a user: memory first, then rows of the session store. Raises StoreError."""
         app, user, after = message.app, message.user, message.after
-        if not after.startswith(_OF_MEMORY):
+        if not after.startswith(_OF_ROWS):
             if not after:
                 await self._access.commits.flush()
-            raw, rows, place = await self._access.read(self._store().user_rows, app, user, after)
-            if rows:
-                return p.UserRows(raw=raw, rows=rows, next=place)
-            after = _OF_MEMORY
-        found = await self._memory.remembered(app, user, after.removeprefix(_OF_MEMORY).decode(), 1)
+            raw, session = await self._memory_part(app, user, after.removeprefix(_OF_MEMORY).decode())
+            if raw:
+                return p.UserRows(raw=raw, next=_OF_MEMORY + session.encode())
+            after = _OF_ROWS
+        raw, rows, place = await self._access.read(self._store().user_rows, app, user, after.removeprefix(_OF_ROWS))
+        return p.UserRows(raw=raw, rows=rows, next=_OF_ROWS + place) if rows else p.UserRows()
+
+    async def _memory_part(self, app: str, user: str, after: str) -> tuple[bytes, str]:
+        """The part of the next session of which memory has entries, and the session; empty after the last one."""
+        found = await self._memory.remembered(app, user, after, 1)
         if not found:
-            return p.UserRows()
+            return b"", ""
         [(session, entries)] = found
-        raw = encode([(MEMORY, {"session": session, "entries": [encode(entry) for entry in entries]})])
-        return p.UserRows(raw=raw, next=_OF_MEMORY + session.encode())
+        return encode([(MEMORY, {"session": session, "entries": [encode(entry) for entry in entries]})]), session
 
     async def begin_arrival(self, message: p.BeginArrival) -> p.Ack:
         """Keep parts of a user from now on. Raises StoreError."""
         arrival = Arrival(message.user, message.token, message.source)
-        await self._access.write(self._store().begin_arrival, message.app, arrival)
+        await self._write(self._store().begin_arrival, message.app, arrival, message.replaces)
         self._placements.note_arriving(message.app, arrival)
         return p.Ack()
 
@@ -72,19 +90,32 @@ class UserMoves:
         await self._access.write(self._store().stage, *part)
         return p.Ack()
 
+    async def get_arrival_digest(self, message: p.GetArrivalDigest) -> p.ArrivalDigest:
+        """Tell what is kept for a move. Raises StoreConflictError where it is for another one, StoreError."""
+        return p.ArrivalDigest(
+            digest=await self._access.read(self._store().arrival_digest, message.app, message.user, message.token)
+        )
+
     async def leave_store(self, message: p.LeaveStore) -> p.Ack:
-        """Remove all of a user who is held. Raises StoreError; the user is still here then."""
-        app, user = message.app, message.user
-        if not self._parts.user_holds.has(SessionKey(app, user, "")):
-            if await self._access.read(self._store().placement, app, user) == message.to:
-                # It was done by an actor that was lost with the reply.
-                return p.Ack()
-            raise StoreError(f"user {user!r} is not held any more: nothing is moved, move the user again")
-        self._parts.user_holds.hold_user(app, user)
-        await self._access.write(self._store().leave, app, user, message.to, message.rows)
-        self._placements.note_left(app, user, message.to)
-        await self._memory.forget_user(app, user)
+        """Remove all of a user whom the move holds. Raises StoreError; the store says where the user is then."""
+        app, user, holds = message.app, message.user, self._parts.user_holds
+        placement = UserPlace(message.to, message.token)
+        async with self._leaving:
+            if holds.is_held_by(app, user, message.token):
+                with holds.kept(app, user, message.token):
+                    await self._leave(app, user, placement, message.digest)
+            elif await self._access.read(self._store().placement, app, user) != placement:
+                raise StoreError(f"user {user!r} is not held by this move any more: nothing is moved, move the user again")
+            # Else it was done, and the reply was lost.
+            await self._memory.forget_user(app, user)
         return p.Ack()
+
+    async def _leave(self, app: str, user: str, placement: UserPlace, digest: bytes) -> None:
+        before, session = b"", ""
+        while (part := await self._memory_part(app, user, session))[0]:
+            before, session = digest_with(before, part[0]), part[1]
+        await self._write(self._store().leave, app, user, placement, digest, before)
+        self._placements.note_left(app, user, placement.store)
 
     async def admit_user(self, message: p.AdmitUser) -> p.Ack:
         """Write all that is kept of a user, who has left the other store. Raises StoreError."""
@@ -92,14 +123,16 @@ class UserMoves:
         store = self._store()
         async with self._settling:
             if user in {each.user for each in await self._access.read(store.arrivals, app)}:
+                # What is left of an earlier stay here.
+                await self._memory.forget_user(app, user)
                 for name, row in await self._access.read(store.staged, app, user, message.token):
                     if name == MEMORY:
                         entries = [decode(raw, MemoryEntry) for raw in row["entries"]]
                         await self._memory.take_over(SessionKey(app, user, row["session"]), entries)
-                await self._access.write(store.admit, app, user, message.token)
-        self._parts.shared.mark_stale(SessionKey(app, user, ""))
-        self._parts.admission.forget_state(SessionKey(app, user, ""))
-        self._placements.note_arrived(app, user, is_here=True)
+                await self._write(store.admit, app, user, message.token)
+                self._parts.forget_user(app, user)
+            # The user may have gone on to another store since.
+            self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
         if isinstance(store, KeepsSchedules):
             for schedule in await self._access.read(store.schedules, app, user):
                 self._parts.due_times.note_due(schedule.due_s)
@@ -109,9 +142,11 @@ class UserMoves:
         """Forget what is kept of a user who is in another store. Raises StoreError."""
         if message.with_batches and (writes := self._batches.forgetting_user(message.app, message.user)):
             await self._access.commits.submit(SessionKey(message.app, message.user, ""), writes)
+        app, user, store = message.app, message.user, self._store()
         async with self._settling:
-            await self._access.write(self._store().drop_arrival, message.app, message.user)
-        self._placements.note_arrived(message.app, message.user, is_here=False)
+            await self._write(store.drop_arrival, app, user, message.token)
+            if user not in {each.user for each in await self._access.read(store.arrivals, app)}:
+                self._placements.note_arrived(app, user, await self._access.read(store.placement, app, user))
         return p.Ack()
 
     async def list_arrivals(self, message: p.ListArrivals) -> p.Arrivals:
@@ -121,4 +156,5 @@ class UserMoves:
 
     async def get_placement(self, message: p.GetPlacement) -> p.PlacementReply:
         """Tell where the store says that a user is. Raises StoreError."""
-        return p.PlacementReply(store=await self._access.read(self._store().placement, message.app, message.user))
+        found = await self._access.read(self._store().placement, message.app, message.user)
+        return p.PlacementReply(store=found.store, token=found.token) if found is not None else p.PlacementReply()

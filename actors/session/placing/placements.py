@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from actors.actor import Handler
 from actors.errors import RequestError, StoreError, UserArrivingError, UserElsewhereError
 from actors.interfaces.store_abilities.placing import MovesUsers, PlacesUsers
 from actors.messages import protocol as p
-from actors.messages.operating.store_seat import Arrival, FoundStore
+from actors.messages.operating.store_seat import Arrival, FoundStore, UserPlace
 from actors.messages.session import SessionKey
 from actors.rules.placing.homes import user_digest
-from actors.rules.placing.owners import OF_ANY_STORE, user_of
 from actors.session.environment import StorePlace
 from actors.session.memory import Memory
 from actors.session.store.access import StoreAccess
 
-READ_AGAIN = (p.FindTurn, p.ReadTurn, p.SearchMemory)
-"""Messages that only read, and wait for no hold of their user, beside those that only programs ask."""
-
 
 class UserPlacements:
-    """Answers GetStoreSeat, TakeStoreSeat, ListStoreUsers and PlaceUsers, and guards what is asked about users.
+    """Answers GetStoreSeat, TakeStoreSeat, ListStoreUsers and PlaceUsers, and knows which users are elsewhere.
 
     The notes of users that are elsewhere are in memory, some hundred bytes each: a request costs one look at them.
 
@@ -44,30 +39,13 @@ class UserPlacements:
         self._arriving: dict[tuple[str, str], Arrival] = {}
         self._loading = asyncio.Lock()
 
-    def guarded(self, kind: type[p.Message], handler: Handler, *, only_asks: bool) -> Handler:
-        """The handler of a message, which raises UserElsewhereError for a user that is in another store.
+    def check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
+        """Check that the driver polls this actor, and wants nothing that goes with one store only.
 
-        Args:
-            only_asks: the message changes nothing.
+        Raises:
+            UserElsewhereError: it polls another one.
+            RequestError: its turn has a budget of the app.
         """
-        if not self.is_one_of_several or kind in OF_ANY_STORE:
-            return handler
-
-        async def handle(message: p.Message) -> p.Message:
-            owner = user_of(message)
-            if owner is not None:
-                await self.check(*owner)
-                if isinstance(message, p.OpenTurn | p.Subscribe):
-                    self._check_sender(message, owner[1])
-            reply = await handler(message)
-            if owner is not None and (only_asks or kind in READ_AGAIN):
-                # It may have been read while the user was moved.
-                await self.check(*owner)
-            return reply
-
-        return handle
-
-    def _check_sender(self, message: p.OpenTurn | p.Subscribe, user: str) -> None:
         if message.subscriber and message.store not in (None, self._number):
             # The driver has asked with what it knew before, and polls another Session actor.
             raise UserElsewhereError(user, self._number)
@@ -89,13 +67,16 @@ class UserPlacements:
 
     async def _loaded(self, app: str) -> dict[bytes, int]:
         async with self._loading:
-            if app not in self._elsewhere:
-                found = dict(await self._access.read(self._store().placements, app))
-                store = self._access.store
-                arrivals = await self._access.read(store.arrivals, app) if isinstance(store, MovesUsers) else ()
+            while (loaded := self._elsewhere.get(app)) is None:
+                # In one call of the store, behind which nothing is awaited: what is changed later is noted later.
+                self._elsewhere[app], arrivals = await self._access.read(self._read_notes, app)
                 self._arriving.update({(app, each.user): each for each in arrivals})
-                self._elsewhere[app] = found
-            return self._elsewhere[app]
+            return loaded
+
+    def _read_notes(self, app: str) -> tuple[dict[bytes, int], Sequence[Arrival]]:
+        """In the store's thread: the notes of users elsewhere, and the users of whom parts are kept."""
+        store = self._store()
+        return dict(store.placements(app)), store.arrivals(app) if isinstance(store, MovesUsers) else ()
 
     async def check_key(self, key: SessionKey) -> None:
         """The same for the user of a session."""
@@ -104,17 +85,25 @@ class UserPlacements:
 
     def note_left(self, app: str, user: str, store: int) -> None:
         """Note in memory that a user is in another store, as it stands in this one."""
-        self._elsewhere.setdefault(app, {})[user_digest(app, user)] = store
+        if app in self._elsewhere:
+            self._elsewhere[app][user_digest(app, user)] = store
 
     def note_arriving(self, app: str, arrival: Arrival) -> None:
         """Note in memory that parts of a user are kept."""
         self._arriving[app, arrival.user] = arrival
 
-    def note_arrived(self, app: str, user: str, *, is_here: bool) -> None:
-        """Note in memory that none are kept any more; with `is_here` because the user is in this store now."""
+    def note_arrived(self, app: str, user: str, placement: UserPlace | None) -> None:
+        """Note in memory that none are kept any more, and where the user is; None: in this store."""
         self._arriving.pop((app, user), None)
-        if is_here:
+        if placement is not None:
+            self.note_left(app, user, placement.store)
+        else:
             self._elsewhere.get(app, {}).pop(user_digest(app, user), None)
+
+    def forget(self, app: str) -> None:
+        """Have the store say where the users of an app are: what is in memory may be wrong."""
+        self._elsewhere.pop(app, None)
+        self._arriving = {key: arrival for key, arrival in self._arriving.items() if key[0] != app}
 
     def _store(self) -> PlacesUsers:
         store = self._access.store
@@ -150,7 +139,7 @@ class UserPlacements:
     async def place_users(self, message: p.PlaceUsers) -> p.Ack:
         """Note that users are in another store, from now on. Raises StoreError."""
         placements: Mapping[bytes, int] = dict.fromkeys(message.digests, message.store)
-        elsewhere = await self._loaded(message.app)
         await self._access.write(self._store().place_users, message.app, placements)
-        elsewhere.update(placements)
+        if message.app in self._elsewhere:
+            self._elsewhere[message.app].update(placements)
         return p.Ack()

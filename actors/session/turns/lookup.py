@@ -56,8 +56,6 @@ class TurnLookup:
             StoreError: the store cannot be read.
         """
         key = message.key
-        # Its data would be saved now, and deleted before the turn begins.
-        await self._parts.user_holds.passed(key)
         log = await self._logs.find(key)
         if log is None:
             if not message.auto_create:

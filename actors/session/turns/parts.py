@@ -41,7 +41,7 @@ class SessionParts:
         subscriptions: which drivers follow which turns.
         writer: appends events.
         admission: what may enter a log.
-        user_holds: users whose data is being deleted.
+        user_holds: users whose data are being deleted or moved.
         runners: which Runners live.
         due_times: what is due of schedules.
         tallies: how often things have happened, and how long they took.
@@ -65,6 +65,14 @@ class SessionParts:
     async def refresh_shared_state(self, key: SessionKey) -> None:
         """Bring the states of a session's app and user up to date with other Session actors. Raises StoreError."""
         await self.shared.refresh(key)
+
+    def forget_user(self, app: str, user: str) -> None:
+        """Have everything of a user read from the store again, also what a reader has loaded since it was changed there."""
+        for log in self.logs.all_in_memory():
+            if (log.key.app, log.key.user) == (app, user) and log.queue.is_idle():
+                self.logs.evict(log.key)
+        self.shared.mark_stale(SessionKey(app, user, ""))
+        self.admission.forget_state(SessionKey(app, user, ""))
 
     def deciding(self, authors: Iterable[str], version: str = "") -> tuple[str, ...]:
         """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
-from actors.errors import InvocationNotFoundError, RaygroveError
+from actors.errors import InvocationNotFoundError, RaygroveError, UserArrivingError, UserElsewhereError
 from actors.interfaces.records import AddModelCall, DeleteModelCalls, ModelCallRow, Write
 from actors.interfaces.store_abilities.retention import KeepsModelCalls
 from actors.messages import protocol as p
@@ -128,9 +129,11 @@ class RecordedCalls:
             if not left:
                 return
             for key in left:
-                log = await self._parts.logs.find(key)
-                if log is not None:
-                    await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])
+                with suppress(UserElsewhereError, UserArrivingError):
+                    async with self._parts.user_holds.entered(key):
+                        log = await self._parts.logs.find(key)
+                        if log is not None:
+                            await self._parts.logs.commits.write(log, [DeleteModelCalls(key, before_s)])
             done.update(left)
 
     def _deleted(self, task: asyncio.Task[None]) -> None:

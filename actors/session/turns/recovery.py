@@ -64,7 +64,6 @@ class TurnRecovery:
 
     async def resume_turn(self, message: p.ResumeTurn) -> p.ResumeTurnReply:
         """Give an open turn to a Runner with a new epoch, which fences off the Runner that had it. Raises StoreError."""
-        await self._parts.user_holds.passed(message.key)
         while True:
             log = await self._logs.find(message.key)
             turn = log.turn if log is not None else None
@@ -112,7 +111,6 @@ class TurnRecovery:
             StoreError: it could not be stored.
         """
         key, invocation_id = message.key, message.invocation_id
-        await self._parts.user_holds.passed(key)
         await self._lookup.settled(key, invocation_id)
         log, row = await self._lookup.log_and_row(key, invocation_id)
         if log.open_row(invocation_id) is not None:

@@ -51,7 +51,7 @@ from runtime.stores.sql.tables.creation import create_tables
 from runtime.stores.sql.tables.model_calls import model_call_tables
 from runtime.stores.sql.tables.placing import placing_tables
 
-VERSION = 21
+VERSION = 22
 """The version of the tables below. Raise it with every change to them, and add the migration to `migrations/steps.py`."""
 
 RUNNING: ColumnElement[str] = literal_column("'running'")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count, product
 from pathlib import Path
 from threading import Thread
@@ -21,6 +23,7 @@ from actors.refs.base import Ref
 from actors.session.store.access import StoreAccess
 from actors.testing import PatternModel
 from runtime import Runtime
+from runtime.engine.placing.moving import MovedUser
 from runtime.stores.sql import schema
 from runtime.stores.sql.placing import user_rows
 from tests.support.agents.conversation_tools import forever
@@ -30,7 +33,17 @@ from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 from tests.support.vectors.vector_agents import lro
 
 USER = users_at(0, 2)[0]
-STEPS = (p.HoldUser, p.BeginArrival, p.ReadUserRows, p.StageUserRows, p.LeaveStore, p.AdmitUser, p.ReleaseUser)
+STEPS = (
+    p.HoldUser,
+    p.ListArrivals,
+    p.BeginArrival,
+    p.ReadUserRows,
+    p.StageUserRows,
+    p.GetArrivalDigest,
+    p.LeaveStore,
+    p.AdmitUser,
+    p.ReleaseUser,
+)
 
 
 def desk() -> LlmAgent:
@@ -159,10 +172,13 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
     urls = store_files(tmp_path, 2)
     ask = Ref._ask
     lost: list[bool] = []
+    tokens: list[str] = []
 
     async def losing(self: Ref, message: Message, *args: Any, **options: Any) -> Any:
         if lost:
             raise _LostError
+        if isinstance(message, p.HoldUser):
+            tokens.append(message.token)
         if isinstance(message, step):
             if when == "after":
                 await ask(self, message, *args, **options)
@@ -184,7 +200,7 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
         rt.start()
     else:
         # The hold of a program that is lost ends by itself, a minute later.
-        rt._client.run(rt._client.engine.session.release_user(p.ReleaseUser(app="test", user=USER)))
+        rt._client.run(rt._client.engine.session.release_user(p.ReleaseUser(app="test", user=USER, token=tokens[0])))
     has_left = STEPS.index(step) > STEPS.index(p.LeaveStore) or (step is p.LeaveStore and when == "after")
     assert seen(rt) == before
     goes_on(rt)
@@ -282,7 +298,7 @@ def test_a_user_is_in_one_store_when_a_session_actor_is_lost(tmp_path: Path, mon
             assert len(stored(rt, "meanwhile", USER)) == 2 * said, (step, when, whose)
             assert len([turn for turn in rt.turns.list(USER) if turn.session_id != "meanwhile"]) == len(before["turns"])
         # Where the actor is lost that holds the user, from the hold until LeaveStore is done; elsewhere the move goes on.
-        between = STEPS[STEPS.index(p.BeginArrival) : STEPS.index(p.LeaveStore)]
+        between = STEPS[STEPS.index(p.ListArrivals) : STEPS.index(p.LeaveStore)]
         assert refused == 1 + 2 * len(between) + 1
         rt.sessions.delete(USER, "meanwhile")
         assert seen(rt)["events"] == before["events"]
@@ -319,6 +335,160 @@ def test_turns_are_waited_for_and_what_comes_meanwhile_goes_on_in_the_other_stor
         assert [turn.result().text for turn in came] == ["hello", "hello"]
         assert len(stored(rt, "new", USER)) == 2
         assert len(rt.sessions.list()) == 5
+
+
+YOUNG_S = 0.001
+"""An age that all has which was stored before."""
+
+
+async def set_now(event: asyncio.Event) -> None:
+    event.set()
+
+
+class AtStep:
+    """Does something once when a step of a move is about to be taken, on the loop of the program."""
+
+    def __init__(self, step: type[Message], does: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self._ask: Any = Ref._ask
+        self._step = step
+        self._does = does
+        self.has_come = False
+        self.is_other_there = asyncio.Event()
+
+    async def __call__(self, ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+        if isinstance(message, self._step) and not self.has_come:
+            self.has_come = True
+            await self._does()
+        reply = await self._ask(ref, message, *args, **options)
+        if isinstance(message, p.BeginArrival) or (isinstance(message, p.HoldUser) and not reply.is_idle):
+            self.is_other_there.set()
+        return reply
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on."""
+        monkeypatch.setattr(Ref, "_ask", lambda ref, *args, **options: self(ref, *args, **options))
+
+
+@pytest.mark.parametrize("other", [1, 2], ids=["to the same store", "to another one"])
+def test_of_two_moves_at_once_the_second_waits_and_the_user_is_whole(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: int
+) -> None:
+    urls = store_files(tmp_path, 3)
+    with local(desk(), session_store=urls) as rt, ThreadPoolExecutor() as pool:
+        user = users_at(0, 3)[0]
+        fill(rt, user)
+        before, second = seen(rt, user), list[Future[MovedUser]]()
+
+        async def move_as_well() -> None:
+            at_step.is_other_there.clear()
+            second.append(pool.submit(rt.users.move, user, urls[other]))
+            async with asyncio.timeout(20):
+                await at_step.is_other_there.wait()
+
+        at_step = AtStep(p.LeaveStore, move_as_well)
+        at_step.patch(monkeypatch)
+        moved = rt.users.move(user, urls[1])
+        assert (moved.before, moved.now) == (0, 1)
+        assert second[0].result().now == other
+        assert seen(rt, user) == before
+        goes_on(rt, user)
+        assert turns_of_stores(rt)[other] == 2
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("other", [1, 2], ids=["to the same store", "to another one"])
+@pytest.mark.parametrize("step", STEPS[1:-1], ids=lambda step: step.__name__)
+def test_a_move_that_goes_on_after_another_one_has_taken_its_place_changes_nothing(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: type[Message], other: int
+) -> None:
+    urls = store_files(tmp_path, 3)
+    with local(desk(), session_store=urls) as rt, ThreadPoolExecutor() as pool:
+        user = users_at(0, 3)[0]
+        fill(rt, user)
+        before, ask = seen(rt, user), Ref._ask
+        has_stopped, goes_on_again = threading.Event(), asyncio.Event()
+        holds: list[p.HoldUser] = []
+
+        async def noting(ref: Ref, message: Message, *args: Any, **options: Any) -> Any:
+            if isinstance(message, p.HoldUser):
+                holds.append(message)
+            return await ask(ref, message, *args, **options)
+
+        async def stop() -> None:
+            has_stopped.set()
+            await goes_on_again.wait()
+
+        monkeypatch.setattr(Ref, "_ask", noting)
+        AtStep(step, stop).patch(monkeypatch)
+        first = pool.submit(rt.users.move, user, urls[1])
+        assert has_stopped.wait(20)
+        # As a Session actor does that is lost: it lets go of the user.
+        release = p.ReleaseUser(app="test", user=user, token=holds[0].token)
+        rt._client.run(rt._client.engine.session.release_user(release))
+        assert rt.users.move(user, urls[other]).now == other
+        assert seen(rt, user) == before
+        rt._client.run(set_now(goes_on_again))
+        if step is p.AdmitUser:
+            assert first.result().now == 1
+        else:
+            with pytest.raises(StoreError):
+                first.result()
+        assert seen(rt, user) == before
+        goes_on(rt, user)
+        assert turns_of_stores(rt)[other] == 2
+
+
+def test_a_change_that_comes_while_a_user_is_moved_is_made_in_the_other_store(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt, ThreadPoolExecutor() as pool:
+        fill(rt)
+        pauses: list[Future[Any]] = []
+
+        async def pause() -> None:
+            pauses.append(pool.submit(rt.schedules.pause, "daily", user_id=USER))
+            await asyncio.wait([asyncio.wrap_future(pauses[0])], timeout=0.3)
+
+        AtStep(p.LeaveStore, pause).patch(monkeypatch)
+        assert rt.users.move(USER, urls[1]).now == 1
+        assert pauses[0].result().state == "paused"
+        assert [schedule.state for schedule in rt.schedules.list(USER)] == ["paused"]
+
+
+@pytest.mark.parametrize("to", [0, 1], ids=["to a store that was pruned", "to one that comes later"])
+def test_pruning_leaves_out_nothing_of_a_user_who_is_moved_meanwhile(
+    local: Deploy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: int
+) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt, ThreadPoolExecutor() as pool:
+        user = users_at(1 - to, 2)[0]
+        fill(rt, user)
+        old = rt.sessions.prune(YOUNG_S, dry_run=True).sessions
+        assert old > 2
+        pruned: list[Future[Any]] = []
+
+        async def prune() -> None:
+            pruned.append(pool.submit(rt.sessions.prune, YOUNG_S))
+            await asyncio.wait([asyncio.wrap_future(pruned[0])], timeout=0.3)
+
+        AtStep(p.LeaveStore, prune).patch(monkeypatch)
+        assert rt.users.move(user, urls[to]).now == to
+        assert pruned[0].result().sessions == old
+        assert rt.sessions.prune(YOUNG_S, dry_run=True).sessions == 0
+
+
+def test_a_user_whom_another_program_holds_is_waited_for(local: Deploy, tmp_path: Path) -> None:
+    urls = store_files(tmp_path, 2)
+    with local(desk(), session_store=urls) as rt:
+        fill(rt)
+        hold = p.HoldUser(app="test", user=USER, moves=True, token="another program")
+        assert rt._client.run(rt._client.engine.session.hold_user(hold)).is_idle
+        with pytest.raises(RequestError, match=r"within 0\.2 s: another program moves or deletes the user, or was lost"):
+            rt.users.move(USER, urls[1], timeout=0.2)
+        release = p.ReleaseUser(app="test", user=USER, token="another program")
+        rt._client.run(rt._client.engine.session.release_user(release))
+        assert rt.users.move(USER, urls[1]).now == 1
 
 
 def test_what_cannot_be_moved_is_refused(local: Deploy, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ TO_ONE_ACTOR = {
     p.DropArrival: "the start of a deployment tells one store, the deletion of a user each of them",
     p.ForgetStates: "a Session actor tells others of its store",
     p.FindOldSessions: "a program asks each store in turn",
+    p.GetArrivalDigest: "a program that moves a user asks one store",
     p.GetDrain: "a Runner asks any actor",
     p.GetPlacement: "a client asks the store before whether a user has left it",
     p.GetStoreSeat: "the start of a deployment asks the first actor of each store",

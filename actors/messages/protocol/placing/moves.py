@@ -2,6 +2,9 @@
 
 The driver holds the user in the store of now, has the other one keep all that there is of the user, and then has the first one
 remove it and note where the user is, in one step: from then on the user is in the other store, which writes what it has kept.
+
+Each move has a token. The store of now takes steps of the one that has the user held, the other one of the one whose parts it
+keeps: a move that is late, or was given up, changes nothing in either.
 """
 
 from __future__ import annotations
@@ -39,17 +42,20 @@ class UserRows(Message, frozen=True, kw_only=True):
 
 
 class BeginArrival(Message, frozen=True, kw_only=True):
-    """Have a store keep parts of a user from now on, in place of those of an earlier move. The reply is Ack.
+    """Have a store keep parts of a user from now on. The reply is Ack.
 
     Attributes:
         token: tells the move from others.
         source: the number of the store in which the user is, from 0.
+        replaces: the token of a move that has ended, whose parts are dropped; "": the store keeps none. It is refused where
+            the store keeps those of another.
     """
 
     app: str
     user: str
     token: str
     source: int
+    replaces: str = ""
 
 
 class StageUserRows(Message, frozen=True, kw_only=True):
@@ -62,17 +68,35 @@ class StageUserRows(Message, frozen=True, kw_only=True):
     raw: bytes
 
 
+class GetArrivalDigest(Message, frozen=True, kw_only=True):
+    """Ask for the digest of all parts that a store keeps for a move. The reply is ArrivalDigest."""
+
+    app: str
+    user: str
+    token: str
+
+
+class ArrivalDigest(Message, frozen=True, kw_only=True):
+    """The digest of all parts that are kept: see `actors.rules.placing.copies`."""
+
+    digest: bytes
+
+
 class LeaveStore(Message, frozen=True, kw_only=True):
-    """Have a store remove all of a user who is held, and note that the user is in store `to`. The reply is Ack.
+    """Have a store remove all of a user whom a move holds, and note that the user is in store `to`. The reply is Ack.
 
     Attributes:
         rows: how many rows were read.
+        token: of the move.
+        digest: of what the other store keeps. The user stays where something else is here now.
     """
 
     app: str
     user: str
     to: int
     rows: int
+    token: str = ""
+    digest: bytes = b""
 
 
 class AdmitUser(Message, frozen=True, kw_only=True):
@@ -84,15 +108,17 @@ class AdmitUser(Message, frozen=True, kw_only=True):
 
 
 class DropArrival(Message, frozen=True, kw_only=True):
-    """Have a store forget what it keeps of a user who is in another one. The reply is Ack.
+    """Have a store forget what it keeps for a move that has ended, of a user who is in another one. The reply is Ack.
 
     Attributes:
         with_batches: the user is deleted: items of batches that name the user are forgotten, too.
+        token: of the move; "": it keeps nothing.
     """
 
     app: str
     user: str
     with_batches: bool = False
+    token: str = ""
 
 
 class ListArrivals(Message, frozen=True, kw_only=True):
@@ -115,6 +141,12 @@ class GetPlacement(Message, frozen=True, kw_only=True):
 
 
 class PlacementReply(Message, frozen=True, kw_only=True):
-    """The number of the other store; None: there is no note."""
+    """What the note says.
+
+    Attributes:
+        store: the number of the other store; None: there is no note.
+        token: of the move by which the user has left; "": by none; None: a release without tokens has written the note.
+    """
 
     store: int | None = None
+    token: str | None = None

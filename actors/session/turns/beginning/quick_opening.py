@@ -92,7 +92,7 @@ class QuickOpener:
             is_held = parts.user_holds.has(message.key) or parts.runners.refusal(message.runner, message.term) is not None
             if log is None or is_held or not self._is_free(log):
                 # It keeps its place before the later ones.
-                owed.take_task(self._open_turn(request))
+                owed.take_task(self._open_later(request))
                 return
             request.log = log
             if log.creation is not None:
@@ -102,6 +102,10 @@ class QuickOpener:
             owed.fail(raised)
         if request.place is not None:
             request.place.release()
+
+    async def _open_later(self, request: OpeningRequest) -> p.OpenTurnReply:
+        async with self._parts.user_holds.entered(request.message.key):
+            return await self._open_turn(request)
 
     def _begin(self, request: OpeningRequest, owed: OwedReply) -> None:
         message, log, new_turns = request.message, request.log, self._new_turns

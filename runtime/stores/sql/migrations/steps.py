@@ -194,6 +194,12 @@ def _from_version_20(connection: Connection) -> None:
     connection.exec_driver_sql("DROP INDEX raygrove_events_by_author")
 
 
+def _from_version_21(connection: Connection) -> None:
+    """Migration from version 21: adds to notes of users elsewhere by which move they have left."""
+    text_c = 'TEXT COLLATE "C"' if connection.dialect.name == "postgresql" else "TEXT"
+    connection.exec_driver_sql(f"ALTER TABLE raygrove_placements ADD COLUMN token {text_c}")
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     1: _from_version_1,
     2: _from_version_2,
@@ -214,5 +220,6 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {
     **dict.fromkeys(range(17, 19), _nothing),
     19: _from_version_19,
     20: _from_version_20,
+    21: _from_version_21,
 }
 """Migrations by the version from which they lead to the next."""

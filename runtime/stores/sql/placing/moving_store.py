@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Select, delete, insert, select
 
 from actors.errors import StoreConflictError, StoreError
-from actors.messages.operating.store_seat import Arrival
+from actors.messages.operating.store_seat import Arrival, UserPlace
+from actors.rules.placing.copies import digest_with
 from actors.rules.placing.homes import user_digest
 from runtime.stores.sql import schema
+from runtime.stores.sql.database import Rows
 from runtime.stores.sql.placing.placed_store import PlacedSqlStore
 from runtime.stores.sql.placing.user_rows import UserRow, count_rows, read_part, remove_rows, write_rows
 from runtime.stores.sql.session_rows import SessionRows
@@ -24,11 +28,10 @@ class MovingSqlStore(PlacedSqlStore):
 
     _of: SessionRows
 
-    def placement(self, app: str, user: str) -> int | None:
-        """The number of the other store that a user is in; None: no note says so. Raises StoreError."""
-        query = select(_placements.c.store).where(_placements.c.app == app, _placements.c.digest == user_digest(app, user))
-        found = self._database.rows(query, {})
-        return int(found[0].store) if found else None
+    def placement(self, app: str, user: str) -> UserPlace | None:
+        """The other store that a user is in; None: no note says so. Raises StoreError."""
+        found = self._database.rows(_note_of(app, user), {})
+        return UserPlace(found[0].store, found[0].token) if found else None
 
     def user_rows(self, app: str, user: str, after: bytes) -> tuple[bytes, int, bytes]:
         """A part of a user's rows, their number, and where the next part begins: see `MovesUsers`. Raises StoreError."""
@@ -40,10 +43,13 @@ class MovingSqlStore(PlacedSqlStore):
         query = select(_arrivals.c.user, _arrivals.c.raw).where(_arrivals.c.app == app, _arrivals.c.number == 0)
         return [_arrival(row.user, row.raw) for row in self._database.rows(query, {})]
 
-    def begin_arrival(self, app: str, arrival: Arrival) -> None:
-        """Take parts of a user, in place of those of an earlier move. Raises StoreError, also where the user has data here."""
+    def begin_arrival(self, app: str, arrival: Arrival, replaces: str) -> None:
+        """Take parts of a user: see `MovesUsers`. Raises StoreConflictError, StoreError."""
 
         def begin(connection: Connection) -> None:
+            found = _found(connection, app, arrival.user)
+            if found is not None and found.token not in (arrival.token, replaces):
+                raise StoreConflictError(_other_move(arrival.user))
             if count_rows(connection, app, arrival.user):
                 raise StoreError(f"{self} has data of user {arrival.user!r} already")
             connection.execute(delete(_arrivals).where(_arrivals.c.app == app, _arrivals.c.user == arrival.user))
@@ -65,22 +71,30 @@ class MovingSqlStore(PlacedSqlStore):
 
     def staged(self, app: str, user: str, token: str) -> list[UserRow]:
         """The rows of all parts, in their order. Raises StoreConflictError where another move has begun since, StoreError."""
-        if (user, token) not in [(each.user, each.token) for each in self.arrivals(app)]:
-            raise StoreConflictError(f"another move of user {user!r} has begun, or this one was given up")
-        return _unpacked(row.raw for row in self._database.rows(_parts(app, user), {}))
+        return _unpacked(self._kept(app, user, token))
 
-    def leave(self, app: str, user: str, to: int, rows: int) -> None:
+    def arrival_digest(self, app: str, user: str, token: str) -> bytes:
+        """The digest of all parts. Raises StoreConflictError where another move has begun since, StoreError."""
+        return reduce(digest_with, self._kept(app, user, token), b"")
+
+    def _kept(self, app: str, user: str, token: str) -> Iterator[bytes]:
+        if (user, token) not in [(each.user, each.token) for each in self.arrivals(app)]:
+            raise StoreConflictError(_other_move(user))
+        return (bytes(row.raw) for row in self._database.rows(_parts(app, user), {}))
+
+    def leave(self, app: str, user: str, placement: UserPlace, digest: bytes, before: bytes) -> None:
         """Remove all rows of a user, and note where the user is now: see `MovesUsers`. Raises StoreError."""
 
         def remove(connection: Connection) -> None:
-            found = count_rows(connection, app, user)
-            if not found and _placed(connection, app, user) == to:
+            row = connection.execute(_note_of(app, user)).one_or_none()
+            if row is not None and UserPlace(row.store, row.token) == placement:
                 # It was done before, and the reply was lost.
                 return
-            if found != rows:
-                raise StoreError(f"user {user!r} has {found} rows in {self}, and {rows} were read: nothing is moved")
+            if row is not None or _digest(connection, app, user, before) != digest:
+                raise StoreError(f"what {self} has of user {user!r} is not what was read: nothing is moved, move the user again")
             remove_rows(connection, app, user)
-            _note(connection, app, user, to)
+            note = {"app": app, "digest": user_digest(app, user), "store": placement.store, "token": placement.token}
+            connection.execute(insert(_placements), note)
 
         self._written(remove)
 
@@ -99,11 +113,13 @@ class MovingSqlStore(PlacedSqlStore):
 
         self._written(write)
 
-    def drop_arrival(self, app: str, user: str) -> None:
-        """Forget what has arrived of a user. Raises StoreError."""
+    def drop_arrival(self, app: str, user: str, token: str) -> None:
+        """Forget what has arrived of a user by a move. Raises StoreError."""
 
         def drop(connection: Connection) -> None:
-            connection.execute(delete(_arrivals).where(_arrivals.c.app == app, _arrivals.c.user == user))
+            found = _found(connection, app, user)
+            if found is not None and found.token == token:
+                connection.execute(delete(_arrivals).where(_arrivals.c.app == app, _arrivals.c.user == user))
 
         self._written(drop)
 
@@ -117,15 +133,22 @@ class MovingSqlStore(PlacedSqlStore):
             self._of.forget_sids()
 
 
-def _note(connection: Connection, app: str, user: str, to: int) -> None:
-    digest = user_digest(app, user)
-    connection.execute(delete(_placements).where(_placements.c.app == app, _placements.c.digest == digest))
-    connection.execute(insert(_placements), {"app": app, "digest": digest, "store": to})
+def _note_of(app: str, user: str) -> Select[tuple[int, str]]:
+    of_user = (_placements.c.app == app, _placements.c.digest == user_digest(app, user))
+    return select(_placements.c.store, _placements.c.token).where(*of_user)
 
 
-def _placed(connection: Connection, app: str, user: str) -> int | None:
-    query = select(_placements.c.store).where(_placements.c.app == app, _placements.c.digest == user_digest(app, user))
-    return connection.execute(query).scalar_one_or_none()
+def _digest(connection: Connection, app: str, user: str, before: bytes) -> bytes:
+    """The digest of a user's rows as they are now, in the parts in which they are read."""
+
+    def found(query: Any) -> Rows:
+        return connection.execute(query).fetchall()
+
+    rows, place = read_part(found, app, user, b"")
+    while place:
+        before = digest_with(before, msgspec.msgpack.encode(rows))
+        rows, place = read_part(found, app, user, place)
+    return before
 
 
 def _found(connection: Connection, app: str, user: str) -> Arrival | None:
@@ -137,9 +160,11 @@ def _found(connection: Connection, app: str, user: str) -> Arrival | None:
 def _checked(connection: Connection, app: str, user: str, token: str) -> None:
     found = _found(connection, app, user)
     if found is None or found.token != token:
-        raise StoreConflictError(
-            f"another move of user {user!r} has begun, or this one was given up: nothing more is moved by it"
-        )
+        raise StoreConflictError(_other_move(user))
+
+
+def _other_move(user: str) -> str:
+    return f"another move of user {user!r} has begun, or this one was given up: nothing more is moved by it"
 
 
 def _parts(app: str, user: str) -> Select[tuple[bytes]]:

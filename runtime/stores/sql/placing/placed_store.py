@@ -22,8 +22,8 @@ _USERS = text(
     + ' ORDER BY "user" LIMIT :limit'
 )
 _PLACE = text(
-    "INSERT INTO raygrove_placements (app, digest, store) VALUES (:app, :digest, :store) "
-    "ON CONFLICT (app, digest) DO UPDATE SET store = excluded.store"
+    "INSERT INTO raygrove_placements (app, digest, store, token) VALUES (:app, :digest, :store, '') "
+    "ON CONFLICT (app, digest) DO UPDATE SET store = excluded.store, token = ''"
 )
 
 

@@ -27,6 +27,7 @@ def placing_tables(metadata: MetaData, text: TypeEngine[str] | Text) -> tuple[Ta
         Column("app", text, nullable=False),
         Column("digest", LargeBinary, nullable=False, comment="of the user, whose name is not kept"),
         Column("store", Integer, nullable=False),
+        Column("token", text, comment="of the move by which the user has left; empty: by none"),
         PrimaryKeyConstraint("app", "digest"),
     )
     arrivals = Table(
