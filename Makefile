@@ -165,6 +165,7 @@ SMOKE := build/smoke/bin
 smoke: dist
 	@$(PYTHON) -m venv --clear build/smoke
 	@$(BIN)/uv pip install --quiet --python $(SMOKE)/python --constraint requirements.lock dist/*.whl
+	@$(SMOKE)/raygrove --version
 	@$(BIN)/python -m tests.docs.first_program $(SMOKE)/python
 
 bench: $(READY)
