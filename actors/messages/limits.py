@@ -24,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         max_event_bytes: an event as it is stored; default 4 MiB.
         max_state_bytes: each of the states of a session, of a user, of the app, and of a turn (`temp:`); default 1 MiB.
         max_inline_bytes: data in a model's response that stays in the log; larger data is saved as an artifact. Default 64 KiB.
+        max_result_bytes: a tool's result; a larger one is saved as an artifact, and its model gets its beginning, its end and the
+            artifact's name. Default 256 KiB; 0: any that an event may have.
         results_wait_s: how long the result of a tool waits for those of the calls beside it, to be stored in one event with them.
             What has ended and is not stored runs again after a loss. Default 0.1; 0: each is stored when it ends.
         max_cache_bytes: memory of each cache of what can be read from the store again: of the Session actor for sessions, of
@@ -49,6 +51,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_event_bytes: int = 4 * MIB
     max_state_bytes: int = MIB
     max_inline_bytes: int = 64 * KIB
+    max_result_bytes: int = 256 * KIB
     results_wait_s: float = 0.1
     max_cache_bytes: int = 64 * MIB
     max_listed_targets: int = 64

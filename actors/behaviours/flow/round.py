@@ -182,7 +182,7 @@ class _Round:
                 return await self._context.emit(event)
             return (await self._context.emit_all([together_with, event]))[-1]
 
-        step = StepResults(store, self._spec.limits, self._held)
+        step = StepResults(store, self._spec.limits, self._tools.large, self._held)
         self._held = {}
         results, event = await step.end(await self._tools.run(calls, decided, step, answers))
         if event is None:

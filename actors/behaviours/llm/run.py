@@ -270,7 +270,7 @@ class LlmRun:
                 case MaySpend(end=end) if end:
                     self._context.telemetry.budget(BudgetTold("", "wrap_up"))
                     decided = {call.id or "": {"error": end} for call in calls}
-        step = StepResults(store, self._spec.limits, self._held)
+        step = StepResults(store, self._spec.limits, self._tools.large, self._held)
         self._held = {}
         results, event = await step.end(await self._tools.run(calls, decided or {}, step, answers))
         self._has_asked = self._has_asked or bool(event is not None and event.actions.requested_inputs)

@@ -15,6 +15,7 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.graph.tool_runs import CallRuns, ToolRuns
 from actors.behaviours.lifecycle import facts_for_user_code
+from actors.behaviours.llm.large_results import LargeResults
 from actors.behaviours.llm.tool_results import StepResults, ToolResult
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
@@ -28,10 +29,10 @@ from actors.definitions.tree.spec import AgentSpec
 from actors.errors import ActorLostError, FencedError, InvalidIdError, NotCarriedOverError, NotEncodableError
 from actors.errors.suggestions import did_you_mean
 from actors.errors.tracebacks import foreign_traceback
-from actors.errors.user_code import code_of, error_text, is_cancellation
+from actors.errors.user_code import code_of, error_text, in_thread, is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.telemetry import ToolCallSpan
-from actors.messages.codec import decode, encode, flaw, plain_sized
+from actors.messages.codec import decode, encode
 from actors.messages.content import Content, FunctionCall
 from actors.messages.event import NO_ACTIONS, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
@@ -39,6 +40,7 @@ from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
 from actors.rules.checks import state
 from actors.rules.checks.model_answer import MALFORMED
+from actors.rules.checks.result_values import any_form, fast_form
 from actors.rules.checks.state_values import stored_delta
 from actors.rules.routing.branches import call_segment
 
@@ -75,6 +77,7 @@ class ToolCalls:
 
     Attributes:
         given: the same tools, and what is to be known of them together.
+        large: shortens results that are too large.
         own: the same tools, by name.
         by_name: those that the newest response may call: callbacks may have added some to its request.
     """
@@ -84,6 +87,7 @@ class ToolCalls:
         self._context = context
         self.given = given
         self.own = self.by_name = given.by_name
+        self.large = LargeResults(context.artifacts, spec.limits.max_result_bytes)
         self._needs_consent: dict[str, bool] = {}
         # By call of an agent whose runs are numbered: which of them it is.
         self._numbers: dict[str, int] = {}
@@ -259,16 +263,25 @@ class ToolCalls:
             if actions.requested_inputs and (result is None or actions.requested_tool_confirmations):
                 return ToolResult(call, actions, None, _check_actions(actions))
             actions.forget_questions()
-            data, size = plain_sized(result)
+            data, size = fast_form(result) or await self._any_form(call.name, result)
             response = data if isinstance(data, dict) else {"result": data}
-            if (wrong := flaw(response, is_finite=True)) is not None:
-                raise NotEncodableError(type(result).__name__, wrong)
+            if self.large.is_large(size):
+                response, size = await self.large.shorten(call, response, actions)
             shown = _as_text(data) if tool.shows_result and actions.skip_summarization and "error" not in response else ""
             return ToolResult(call, actions, response, size + _check_actions(actions), shown)
         except (NotEncodableError, InvalidIdError) as error:
             # Nothing of such a call can be stored, its state included: the event would fail as a whole.
             self._log(call.name, error)
             return ToolResult(call, Actions(), {"error": f"the result of {call.name} cannot be stored: {error_text(error)}"})
+
+    async def _any_form(self, tool: str, result: object) -> tuple[JsonValue, int]:
+        """The stored form of a result that JSON does not know, and its bytes. It calls the user's code, so in a thread."""
+        changed: dict[str, None] = {}
+        form = await in_thread(any_form, result, changed.setdefault)
+        if changed:
+            what = "; ".join(list(changed)[:3])
+            logger.warning("the result of tool %r of agent %r is not stored as it was: %s", tool, self._context.agent_name, what)
+        return form
 
     def _unknown(self, name: str) -> str:
         available = ", ".join(self.by_name) if self.by_name else "none"

@@ -7,6 +7,7 @@ from itertools import chain
 
 import msgspec
 
+from actors.behaviours.llm.large_results import LargeResults
 from actors.definitions.tools.context import DECISIONS, Actions
 from actors.errors import TooLargeError
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
@@ -47,12 +48,16 @@ class StepResults:
     Args:
         store: stores an event; it is also given whether that is the last.
         limits: how large an event may be.
+        large: shortens results that are too large to be stored together.
         held: what calls of the response have decided whose results were stored before the run was lost: see `held_decisions`.
     """
 
-    def __init__(self, store: Callable[[Event, bool], Awaitable[Event]], limits: Limits, held: JsonObject) -> None:
+    def __init__(
+        self, store: Callable[[Event, bool], Awaitable[Event]], limits: Limits, large: LargeResults, held: JsonObject
+    ) -> None:
         self._store = store
         self._limits = limits
+        self._large = large
         self._held = dict(held)
         # By key, the number of the newest write of the state that is stored.
         self._written: dict[str, int] = {}
@@ -64,7 +69,7 @@ class StepResults:
     async def end(self, results: Sequence[ToolResult]) -> tuple[Sequence[ToolResult], Event | None]:
         """Store the last results.
 
-        Those that are too large to be stored together, or whose changes of state are, are errors instead.
+        Those that are too large to be stored together are shortened; they are errors where what they have set is too large.
 
         Returns:
             The results as they are stored, and the event; None if it would say nothing.
@@ -75,7 +80,7 @@ class StepResults:
         return await self._store_all(results, is_last=True)
 
     async def _store_all(self, given: Sequence[ToolResult], *, is_last: bool) -> tuple[Sequence[ToolResult], Event | None]:
-        results = self._fitting(given)
+        results = await self._fitting(given)
         event = self._event(results, is_last=is_last)
         if event is None:
             return results, None
@@ -95,14 +100,14 @@ class StepResults:
                 self._held.update(result.actions.take_decisions())
         return results, event
 
-    def _fitting(self, results: Sequence[ToolResult]) -> list[ToolResult]:
-        dropped = sizes.results_to_drop([result.size for result in results], self._limits)
-        return [
-            ToolResult(result.call, Actions(), {"error": sizes.too_large_text(result.call.name, result.size, self._limits)})
-            if place in dropped
-            else result
-            for place, result in enumerate(results)
-        ]
+    async def _fitting(self, given: Sequence[ToolResult]) -> list[ToolResult]:
+        results = list(given)
+        for place in sizes.results_to_drop([result.size for result in results], self._limits):
+            result = results[place]
+            if result.response is not None:
+                response, size = await self._large.shorten(result.call, result.response, result.actions)
+                results[place] = msgspec.structs.replace(result, response=response, size=size)
+        return results
 
     def _event(self, results: Sequence[ToolResult], *, is_last: bool) -> Event | None:
         """The event with the responses, in the order of the calls; None if it would say nothing."""

@@ -50,7 +50,7 @@ def too_large_request(size: int, limit: int) -> TooLargeError:
 
 
 def results_to_drop(sizes: Sequence[int], limits: Limits) -> set[int]:
-    """The indexes of the tool results to drop so that the others fit into one event: the largest first.
+    """The indexes of the tool results to shorten so that all fit into one event: the largest first.
 
     Args:
         sizes: bytes of each result.
@@ -67,9 +67,10 @@ def results_to_drop(sizes: Sequence[int], limits: Limits) -> set[int]:
     return dropped
 
 
-def too_large_text(tool: str, size: int, limits: Limits) -> str:
-    """The text for a model in place of a tool result that was dropped."""
-    return (
-        f"the result of {tool} has {size} bytes, and with all that was called beside it an event may have "
-        f"{limits.max_event_bytes}: ask for less, or have it saved as an artifact"
-    )
+def beginning_and_end(text: str, room: int) -> str:
+    """A text of which only so many characters are left: three quarters of them from its beginning, the others from its end."""
+    if len(text) <= room:
+        return text
+    end = room // 4
+    left_out = f"\n[… {len(text) - room} of {len(text)} characters are left out …]\n"
+    return text[: room - end] + left_out + text[len(text) - end :]

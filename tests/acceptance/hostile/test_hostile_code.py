@@ -62,14 +62,15 @@ RESULTS: list[Any] = [
 
 
 def test_whatever_a_tool_returns_or_raises_the_model_is_told_and_goes_on(local: Deploy) -> None:
-    acts = [*map(raises, EXITS), *map(returns, RESULTS)]
+    acts = [(raises(each), True) for each in EXITS] + [(returns(each), False) for each in RESULTS]
     current: list[Callable[[], Any]] = []
     with local(with_tools(lambda: current[-1]())) as rt:
-        for act in acts:
+        for act, is_error in acts:
             current.append(act)
             events = run_turn(rt, "go")
             responses = [each.response for event in events for each in event.function_responses()]
-            assert [list(response) for response in responses] == [["error"], ["error"]]
+            assert len(responses) == 2
+            assert {"error" in response for response in responses} == {is_error}
             assert events[-1].text == "done"
         current.append(hostile.cancel_own_task)
         assert [each.response for event in run_turn(rt, "go") for each in event.function_responses()] == [

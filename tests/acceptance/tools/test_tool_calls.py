@@ -7,7 +7,7 @@ from typing import Any
 
 from actors import LlmAgent, exit_loop
 from actors.testing import ScriptedModel
-from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, numbers, put, put_nonsense
+from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
 from tests.support.runtimes import Deploy, author_texts, run_turn
 
 
@@ -34,13 +34,12 @@ def test_the_calls_of_one_response_run_at_the_same_time_and_block_nobody(deploy:
 
 
 def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy: Deploy) -> None:
-    tools = [look_up, fail, numbers, put_nonsense, put]
+    tools = [look_up, fail, put_nonsense, put]
     calls: list[dict[str, Any]] = [
         {"call": "look_app"},
         {"call": "look_up"},
         {"call": "look_up", "args": {"order": ["4"]}},
         {"call": "fail"},
-        {"call": "numbers"},
         {"call": "put_nonsense"},
         {"call": "put", "args": {"key": "k", "value": [1, None]}},
     ]
@@ -53,7 +52,6 @@ def test_what_a_tool_did_wrong_or_was_given_wrongly_is_told_to_the_model(deploy:
             ("look_up", "order"),
             ("order", "string"),
             ("ValueError", "kaput"),
-            ("numbers", "object"),
             ("state['bad']", "object"),
         ],
         strict=True,

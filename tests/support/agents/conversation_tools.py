@@ -80,12 +80,6 @@ async def forever() -> None:
 
 
 @tool
-def numbers() -> Any:
-    """Return what has no wire form."""
-    return {1, 2, object()}
-
-
-@tool
 def put_nonsense(tool_context: ToolContext) -> str:
     """Write state that has no wire form."""
     tool_context.state["bad"] = object()
