@@ -12,8 +12,8 @@ class ContextManager(ABC):
     """Starts on entering a block, sync or async, and closes on leaving it."""
 
     @abstractmethod
-    def start(self) -> None:
-        """Start."""
+    def start(self) -> Self:
+        """Start, and return itself."""
 
     @abstractmethod
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from actors.definitions.agents import BaseAgent, Plugin
 from actors.definitions.flows import Flow, ResultType, Task
@@ -183,8 +183,11 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         where = f" on the Ray at {self.address}" if self.address is not None else ""
         return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'}{where})"
 
-    def start(self) -> None:
+    def start(self) -> Self:
         """Start the deployment, or join it.
+
+        Returns:
+            The Runtime: `rt = Runtime(…).start()`.
 
         Raises:
             DeploymentExistsError: the app runs already.
@@ -194,6 +197,7 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         """
         self._client.start()
         self._turns = TurnClient(self._client)
+        return self
 
     @property
     def address(self) -> str | None:

@@ -3,15 +3,19 @@
 Definitions are data, functions and objects. Data counts by its value, a function by its code, and by all that the code refers
 to: constants, closures, globals, functions of other modules of the user. What belongs to Python or to this project counts by its
 name, and what is installed by what a model may be shown of it as well: its text and its annotations. No code of a user is called.
-An object that tells nothing of itself counts by its class.
+An object that tells nothing of itself counts by its class. So does one of Python or a package that tells what was done with it, such
+as a lock or a client: the same file has the same fingerprint before and after its code has run. A logger counts by its name.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
+from logging import Logger
+from re import Pattern
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -40,6 +44,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 _LISTS = (tuple, list)
 _VALUES = (str, int, float, bytes, tuple, list, dict, set, frozenset, type)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _AGENT_FACTS = ("name", "description", "mode", "input_schema", "output_schema")
 
 
@@ -170,6 +175,10 @@ class _Walk:
                 return _hashed(b"partial", self.of(value.func), self.of(value.args), self.of(value.keywords))
             case ModuleType():
                 return _hashed(b"module", value.__name__.encode())
+            case Logger():
+                return _hashed(b"logger", value.name.encode())
+            case Pattern():
+                return _hashed(b"pattern", self.of(value.pattern), self.of(value.flags))
             case BaseAgent():
                 # Another agent, which has a fingerprint of its own.
                 facts = (getattr(value, fact, None) for fact in _AGENT_FACTS)
@@ -237,7 +246,7 @@ class _Walk:
         shape = shape_of(kind)
         if shape.is_shown:
             return _hashed(b"shown", self._name(kind), repr(value).encode(errors="surrogatepass"))
-        state = attributes(value, shape)
+        state = attributes(value, shape) if not shape.changes_in_use else None
         if state is None and not is_users(kind):
             named = getattr(value, "__qualname__", "")
             return _hashed(b"object", self._name(kind), named.encode() if isinstance(named, str) else b"")
@@ -289,7 +298,10 @@ def _content(cell: Any) -> object:
 
 def _annotations(value: object) -> str:
     found = vars(value).get("__annotations__") if isinstance(value, type) else getattr(value, "__annotations__", None)
-    return repr(sorted(found.items(), key=lambda item: item[0])) if isinstance(found, Mapping) else ""
+    if not isinstance(found, Mapping):
+        return ""
+    # What an annotation has of functions and objects is shown with their addresses.
+    return _ADDRESS.sub("", repr(sorted(found.items(), key=lambda item: item[0])))
 
 
 def _tells(name: str, member: object) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import string
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property, lru_cache
+from logging import Logger
 from operator import itemgetter
 from re import Pattern
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,9 +21,9 @@ import msgspec
 from pydantic import BaseModel
 
 from actors.definitions.agents.base import BaseAgent
-from actors.definitions.tree.origins import is_users
+from actors.definitions.tree.origins import is_installed, is_pythons, is_users
 
-_SHOWN = (date, time, timedelta, tzinfo, Decimal, Pattern, UUID, complex, range)
+_SHOWN = (date, time, timedelta, tzinfo, Decimal, UUID, complex, range)
 """Classes whose values their text tells."""
 
 _SPECIAL = (
@@ -38,9 +42,15 @@ _SPECIAL = (
         ModuleType,
         BaseAgent,
     ),
-    *(classmethod, staticmethod, property),
+    *(classmethod, staticmethod, property, Logger, Pattern),
 )
 """Classes whose objects, and those of their subclasses, count in ways of their own."""
+
+_DATA_OF_PYTHON = (SimpleNamespace, string.Template, Fraction, functools._lru_cache_wrapper)
+"""Of Python's own classes, those whose objects are what their attributes say. Others, such as locks and queues, have a state."""
+
+_IN_USE = ("close", "aclose", "acquire", "connect", "shutdown", "__enter__", "__aenter__", "currsize")
+"""Methods of what is open, locked or filled as it is used: clients, sessions, pools and caches."""
 
 _FIRST = itemgetter(0)
 
@@ -50,6 +60,8 @@ class ObjectShape(NamedTuple):
 
     Attributes:
         is_shown: their text tells their values.
+        changes_in_use: they are of Python or a package, and their attributes say what was done with them, such as of a logger, a
+            lock, a client or a cache: they count by their class.
         is_struct, is_model: a struct of msgspec, a model of pydantic.
         has_own_state: it is a model with a state of its own, which changes with each call.
         has_only_attributes: what they say of themselves are their attributes as they stand.
@@ -59,6 +71,7 @@ class ObjectShape(NamedTuple):
     """
 
     is_shown: bool
+    changes_in_use: bool
     is_struct: bool
     is_model: bool
     has_own_state: bool
@@ -78,8 +91,10 @@ def shape_of(kind: type) -> ObjectShape:
         own = vars(each).get("__slots__", ())
         slots += [name for name in ((own,) if isinstance(own, str) else own) if is_users(each) and not name.startswith("__")]
     is_model = issubclass(kind, BaseModel)
+    is_data = is_model or issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")
     return ObjectShape(
         is_shown=issubclass(kind, _SHOWN) or kind.__module__.startswith("pathlib"),
+        changes_in_use=not is_data and _changes_in_use(kind),
         is_struct=issubclass(kind, msgspec.Struct),
         is_model=is_model,
         has_own_state=hasattr(kind, "adopt") and hasattr(kind, "state"),
@@ -88,6 +103,12 @@ def shape_of(kind: type) -> ObjectShape:
         computed=frozenset(computed),
         slots=tuple(slots),
     )
+
+
+def _changes_in_use(kind: type) -> bool:
+    if is_pythons(kind):
+        return not issubclass(kind, _DATA_OF_PYTHON)
+    return is_installed(kind.__module__) and any(hasattr(kind, name) for name in _IN_USE)
 
 
 @lru_cache(1_024)

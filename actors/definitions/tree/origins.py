@@ -25,6 +25,11 @@ def _is_users_module(name: str) -> bool:
     return file is None or not (is_own_file(file) or _is_in_packages(file))
 
 
+def is_pythons(kind: type) -> bool:
+    """True for a class of Python itself."""
+    return kind.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}
+
+
 @lru_cache(4_096)
 def is_installed(name: str | None) -> bool:
     """True for a module of a package that is neither Python's nor this project's."""

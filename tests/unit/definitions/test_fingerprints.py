@@ -71,6 +71,61 @@ def test_what_differs_has_another_fingerprint(before: str, after: str) -> None:
     assert of(compiled(before)) == of(compiled(before)) != of(compiled(after))
 
 
+IN_USE = {
+    "logger": ("logging.getLogger('made')", "made().debug('x'); logging.getLogger('made.child'); made().setLevel(10)"),
+    "root logger": ("logging.getLogger()", "made().addHandler(logging.NullHandler())"),
+    "logger with facts": ("logging.LoggerAdapter(logging.getLogger('made'), {})", "made().info('x')"),
+    "lock": ("threading.Lock()", "made().acquire()"),
+    "reentrant lock": ("threading.RLock()", "made().acquire()"),
+    "condition": ("threading.Condition()", "made().acquire()"),
+    "event": ("threading.Event()", "made().set()"),
+    "asyncio lock": ("asyncio.Lock()", "asyncio.run(made().acquire())"),
+    "queue": ("queue.Queue()", "made().put(1)"),
+    "local": ("threading.local()", "made().x = 1"),
+    "random": ("random.Random(1)", "made().gauss(0, 1)"),
+    "counter": ("itertools.count()", "next(made())"),
+    "threads": ("concurrent.futures.ThreadPoolExecutor(1)", "made().submit(int).result()"),
+    "cache": ("functools.lru_cache(8)(lambda x: x)", "made()(1)"),
+    "weak dictionary": ("weakref.WeakValueDictionary()", "made()['x'] = threading.current_thread()"),
+    "context variable": ("contextvars.ContextVar('x', default=1)", "made().set(2)"),
+    "client": ("httpx2.Client(base_url='http://127.0.0.1:9')", "made().headers['x'] = 'y'; made().close()"),
+    "asynchronous client": ("httpx2.AsyncClient()", "asyncio.run(made().aclose())"),
+    "openai": ("openai.AsyncOpenAI(api_key='x')", "made().models; asyncio.run(made().close())"),
+    "module": ("logging", "made().made_up = 1"),
+    "pattern": ("re.compile('a')", "made().match('a')"),
+    "annotation": ("Annotated[int, pydantic.AfterValidator(lambda x: x)]", "made()"),
+}
+"""What a module of a user may have, and what is done with it."""
+
+MODULES = (
+    "asyncio,concurrent.futures,contextvars,functools,httpx2,itertools,logging,openai,pydantic,queue,random,re,threading,weakref"
+)
+
+
+@pytest.mark.parametrize("kind", IN_USE)
+def test_what_was_done_with_a_thing_does_not_count(kind: str) -> None:
+    thing, use = IN_USE[kind]
+    code = f"import {MODULES}\nfrom typing import Annotated\nTHING = {thing}\ndef made(x: THING = 1):\n    return THING"
+    module = ModuleType("users_module")
+    exec(compile(code, "users_module.py", "exec"), vars(module))
+    before = of(vars(module)["made"])
+    exec(use, vars(module))
+    assert of(vars(module)["made"]) == before == of(compiled(code))
+
+
+def test_the_name_of_a_logger_a_pattern_and_a_template_count() -> None:
+    for thing, other in (
+        ("logging.getLogger('a')", "logging.getLogger('b')"),
+        (f"re.compile({'a' * 300!r})", f"re.compile({'a' * 300 + 'b'!r})"),
+        ("re.compile('a')", "re.compile('a', re.IGNORECASE)"),
+        ("string.Template('Help $x')", "string.Template('Serve $x')"),
+        ("types.SimpleNamespace(limit=3)", "types.SimpleNamespace(limit=4)"),
+        ("functools.lru_cache(lambda x: x)", "functools.lru_cache(lambda x: x + 1)"),
+    ):
+        code = "import functools, logging, re, string, types\nmade = "
+        assert of(compiled(code + thing)) == of(compiled(code + thing)) != of(compiled(code + other))
+
+
 def test_what_a_function_takes_from_a_module_of_the_user_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import its_helpers\ndef made(x):\n    return its_helpers.used(x)"
     monkeypatch.syspath_prepend(str(tmp_path))
