@@ -9,14 +9,18 @@ from typing import Self
 
 
 class ContextManager(ABC):
-    """Starts on entering a block, sync or async, and closes on leaving it."""
+    """Starts on entering a block, sync or async, and closes on leaving it.
+
+    A block that an exception leaves, Ctrl-C and SystemExit among them, belongs to a program that fails or was asked to end: turns
+    under way stay open, as if it had been killed.
+    """
 
     @abstractmethod
     def start(self) -> Self:
         """Start, and return itself."""
 
     @abstractmethod
-    def close(self) -> None:
+    def close(self, *, leave_turns: bool = False) -> None:
         """End what `start` has begun."""
 
     def __enter__(self) -> Self:
@@ -24,11 +28,11 @@ class ContextManager(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self.close(leave_turns=kind is not None)
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.close)
+        await asyncio.to_thread(self.close, leave_turns=kind is not None)

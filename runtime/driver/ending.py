@@ -56,8 +56,14 @@ class Drained(Shown, msgspec.Struct, frozen=True, kw_only=True):
 class EndMethods(ContextManager, TurnMethods):
     """The methods of a Runtime that leave or end its deployment."""
 
-    def close(self) -> None:
+    def close(self, *, leave_turns: bool = False) -> None:
         """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
+
+        Leaving a `with` block closes, too; by an exception, such as Ctrl-C or SystemExit, with `leave_turns`.
+
+        Args:
+            leave_turns: turns under way are not cancelled, but stay open in the store: the next deployment goes on with them when
+                they are asked for.
 
         In a fork of the process that has started the Runtime this does nothing.
         """
@@ -68,7 +74,7 @@ class EndMethods(ContextManager, TurnMethods):
         if engine.lasts:
             self._client.end_loop(turns.leave, engine.leave)
         else:
-            self._client.end_loop(engine.stop, turns.close)
+            self._client.end_loop(partial(engine.stop, leave_turns=leave_turns), turns.close)
 
     def shutdown(self) -> None:
         """Stop the deployment for good, also one that another program started. Turns that still run are cancelled.

@@ -3,8 +3,8 @@
 Definitions are data, functions and objects. Data counts by its value, a function by its code, and by all that the code refers
 to: constants, closures, globals, functions of other modules of the user. What belongs to Python or to this project counts by its
 name, and what is installed by what a model may be shown of it as well: its text and its annotations. No code of a user is called.
-An object that tells nothing of itself counts by its class. So does one of Python or a package that tells what was done with it, such
-as a lock or a client: the same file has the same fingerprint before and after its code has run. A logger counts by its name.
+An object that tells nothing of itself counts by its class. So does one of Python or a package that tells what was done with it,
+as locks and clients do: the same file has the same fingerprint before and after its code has run. A logger counts by its name.
 """
 
 from __future__ import annotations

@@ -184,6 +184,8 @@ class TurnTasks:
         except TimeoutError:
             return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)
         except asyncio.CancelledError:
+            if not turn.task.life.has_decided and self._is_ending():
+                self._left.add(turn.task)
             return p.Cancelled(agent=turn.agent)
         except RaygroveError as error:
             return failed(turn.agent, error)
@@ -191,6 +193,12 @@ class TurnTasks:
             # The border of the turn: its driver has to hear that it has ended, also after a defect.
             logger.exception("turn %s failed in the Runner", turn.ref.invocation_id)
             return failed(turn.agent, RaygroveError(f"the Runner failed: {type(error).__name__}: {error}"))
+
+    @staticmethod
+    def _is_ending() -> bool:
+        """True in a task that is cancelled. With the local engine, a program that ends in the midst of closing ends the loop."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
 
     async def _with_hooks(self, version: VersionParts, turn: RunningTurn) -> p.AnyOutcome:
         """Run the turn's agents, with the hooks before and after them; tell the plugins if the turn fails."""

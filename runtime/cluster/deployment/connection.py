@@ -22,6 +22,7 @@ from runtime.cluster.ray.noise import hide_noise
 from runtime.cluster.ray.process import print_no_stack
 from runtime.cluster.ray.tokens import have_local_ray_use_token, use_mode
 from runtime.cluster.ray.versions import is_tested
+from runtime.engine.process.told_to_end import ToldToEnd
 from runtime.settings import Settings
 
 LOCAL = "local"
@@ -130,6 +131,7 @@ class RayConnection:
                     log_to_driver=settings.log_to_driver,
                     logging_level=logging.ERROR,
                 )
+            ToldToEnd.note_signal()
         except (OSError, RuntimeError, ValueError, RayError) as error:
             raise ClusterError(f"no Ray {where} can be used: {error}") from error
 

@@ -35,6 +35,7 @@ from runtime.driver.turns.answers import Answers
 from runtime.driver.turns.client import TurnClient
 from runtime.driver.turns.given import output_of, text_of
 from runtime.driver.turns.state import TurnState, Wakeup, raisable
+from runtime.engine.process.told_to_end import ToldToEnd
 
 
 class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ class Turn:
 
     Leaving the iteration before the turn has ended (`break`, an exception, Ctrl-C, a cancelled task, a dropped iterator) cancels
     a turn that was started with `on_leave="cancel"`, the default. It cancels neither a turn that was started with
-    `on_leave="continue"` nor one that was attached.
+    `on_leave="continue"` nor one that was attached, and none after SIGTERM.
 
     A turn holds a bounded part of its events in memory, however many come and whether or not a reader iterates. A slow reader
     gets partial events merged (none once the answer is complete) and older events from the log.
@@ -168,7 +169,7 @@ class Turn:
                         break
                     self._client.run(self._client.catch_up(state, buffer))
         except (GeneratorExit, KeyboardInterrupt):
-            if self._cancels_on_leave and not state.is_over:
+            if self._leaving_cancels:
                 # A runtime that is being closed ends its turns itself.
                 with suppress(RuntimeClosedError):
                     self.cancel()
@@ -176,6 +177,10 @@ class Turn:
         finally:
             state.close_reader(buffer)
         _raise_failure(state)
+
+    @property
+    def _leaving_cancels(self) -> bool:
+        return self._cancels_on_leave and not self._state.is_over and not ToldToEnd.by_signal
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         async with aclosing(self.batches()) as batches:
@@ -198,7 +203,7 @@ class Turn:
                         break
                     await self._client.run_async(self._client.catch_up(state, buffer))
         except (GeneratorExit, asyncio.CancelledError):
-            if self._cancels_on_leave and not state.is_over:
+            if self._leaving_cancels:
                 # Not awaited: the loop that iterated may be closing. A runtime that is being closed ends its turns itself.
                 with suppress(RuntimeClosedError):
                     self._client.cancel_soon(state)

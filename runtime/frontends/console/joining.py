@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from logging import LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,8 +72,7 @@ def living_deployment(name: str, address: str | None) -> Runtime | None:
 @contextmanager
 def started(rt: Runtime) -> Iterator[Runtime]:
     """Start a Runtime that joins or starts a deployment on a cluster, and leave it in the end."""
-    rt.start()
-    with closing(rt):
+    with rt:
         yield rt
 
 

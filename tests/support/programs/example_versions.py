@@ -1,4 +1,4 @@
-"""A program that runs examples on the local engine, and prints the version of each tree: at its start, and when it has been used."""
+"""A program that runs examples on the local engine, and prints the version of each tree: at its start, and after use."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Watched(Runtime):
         super().__init__(root, **{**options, "engine": "local"})
         self._given: dict[str, Any] = {"root_agent": root, "plugins": options.get("plugins", ())}
 
-    def close(self) -> None:
+    def close(self, *, leave_turns: bool = False) -> None:
         """Note both, and close it."""
         with contextlib.suppress(RuntimeClosedError):
             FOUND.append((self.versions()[0].id, self.update(**self._given, dry_run=True).version))
-        super().close()
+        super().close(leave_turns=leave_turns)
 
 
 def main() -> None:
     vars(raygrove)["Runtime"] = Watched
     sys.path.insert(0, str(EXAMPLES))
     for name in sys.argv[1:]:
-        with open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):  # noqa: PTH123
+        with open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             ran = importlib.import_module(name).main()
             if inspect.isawaitable(ran):
                 asyncio.run(_waited(ran))
