@@ -28,7 +28,7 @@ async def pay(amount: int) -> str:
     return "paid"
 
 
-def runtime(engine: str, folder: str) -> Runtime:
+def runtime(engine: Any, folder: str) -> Runtime:
     """A Runtime whose agent pays when a file is there."""
     model = PatternModel([("tool:pay", "It is paid."), ("pay", {"call": "pay", "args": {"amount": 80}})])
     root = LlmAgent(name="clerk", model=model, tools=[pay])
