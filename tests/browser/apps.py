@@ -17,6 +17,7 @@ from actors import (
     Flow,
     FunctionCall,
     Graph,
+    JoinNode,
     LlmAgent,
     LlmRequest,
     LlmResponse,
@@ -62,6 +63,24 @@ def find(order: int) -> str:
     raise LookupError(f"order {order} is gone")
 
 
+PAPER = """# Refunds
+
+**Every** order, see [the terms](https://terms.example/a) and [this](javascript:alert(1)).
+
+| plan | price |
+|---|--:|
+| basic | 10 |
+
+```python
+print("<script>alert(1)</script>")
+```
+
+![a cat](https://pictures.example/cat.png) <img src="https://pictures.example/dog.png" onerror="alert(1)">
+
+1. one
+   - two
+"""
+
 CONCIERGE = PatternModel(
     [
         ("letter", {"call": "write_letter", "args": {"text": "Dear Ada"}}),
@@ -72,6 +91,7 @@ CONCIERGE = PatternModel(
         ("find", {"call": "find", "args": {"order": 42}}),
         ("refund", {"transfer": "billing"}),
         ("markup", "<img src=x onerror=alert(1)> <b>not bold</b>"),
+        ("paper", PAPER),
     ],
     default="Order 42 is on its way.",
 )
@@ -129,6 +149,30 @@ def shop() -> Graph:
     """A graph that asks by a form, and goes on by what was ordered."""
     teller = LlmAgent(name="teller", model=PatternModel([], default="It is packed."))
     return Graph(name="shop", edges=[(START, ask, order), (order, {"many": deliver, DEFAULT_ROUTE: teller})])
+
+
+def press(folder: Path) -> Graph:
+    """A graph of two functions and an agent side by side, and a join; the slow one waits for a test whose message names a gate.
+
+    Args:
+        folder: where the gates are: see SteppedModel.
+    """
+
+    def read(node_input: str) -> str:
+        return node_input.strip()
+
+    def check(node_input: str) -> None:
+        if node_input.startswith("gate-"):
+            with open(folder / node_input, "rb", buffering=0) as gate:
+                gate.read(1)
+
+    def publish(node_input: dict[str, str | None]) -> str:
+        return f"**published** {node_input['writer']}"
+
+    writer = LlmAgent(name="writer", model=PatternModel([], default="An actor keeps its state."))
+    stylist = LlmAgent(name="stylist", model=PatternModel([], default="It reads well."))
+    edges = [(START, read, (writer, stylist, check), JoinNode("both"), publish)]
+    return Graph(name="press", edges=edges)
 
 
 class ShakyModel:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sy
 from actors import ModelLimits, Price
 from runtime import Runtime, Settings
 from runtime.web import app_for
-from tests.browser.apps import concierge, errands, line, shop, stepped
+from tests.browser.apps import concierge, errands, line, press, shop, stepped
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import serving
 
@@ -67,10 +67,11 @@ def runtimes(engine: str, gates: Path, tmp_path_factory: pytest.TempPathFactory)
             deploy(concierge(), app_name="desk", settings=DESK) as desk,
             deploy(stepped(gates), app_name="slow") as slow,
             deploy(shop(), app_name="shop") as shopping,
+            deploy(press(gates), app_name="press") as pressing,
             deploy(line(), app_name="line") as lined,
             deploy(errands(), app_name="errands") as flow,
         ):
-            yield {"desk": desk, "slow": slow, "shop": shopping, "line": lined, "errands": flow}
+            yield {"desk": desk, "slow": slow, "shop": shopping, "press": pressing, "line": lined, "errands": flow}
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,10 @@ PLACES = {
     "board": {"app": "errands", "user": "looks", "session": "s", "pane": "board"},
     "compare": {"app": "desk", "user": "looks", "session": "s", "pane": "compare", "otherTurn": "e-first"},
     "graph": {"app": "shop", "user": "looks", "session": "s", "tab": "agent", "agent": "shop"},
+    "nodes": {"app": "press", "user": "looks", "session": "s", "pane": "timeline", "tab": "turn"},
+    "outputs": {"app": "press", "user": "looks", "session": "s", "tab": "agent", "agent": "press"},
+    "failed": {"app": "desk", "user": "looks", "session": "found", "seq": "3", "tab": "event"},
+    "markdown": {"app": "desk", "user": "looks", "session": "paper"},
 }
 """The views, each by its address."""
 
@@ -47,7 +51,9 @@ def shown(runtimes: dict[str, Runtime]) -> None:
     run_turn(runtimes["desk"], "draw", "s", "looks", invocation_id="e-first")
     run_turn(runtimes["desk"], "a refund", "s", "looks")
     run_turn(runtimes["desk"], "find", "found", "looks")
+    run_turn(runtimes["desk"], "paper", "paper", "looks")
     run_turn(runtimes["shop"], "hi", "s", "looks")
+    run_turn(runtimes["press"], "hi", "s", "looks")
     run_turn(runtimes["errands"], "go", "s", "looks")
     told = runtimes["desk"].batches.begin("evaluation", "looks.json", total=4, thresholds={"response_match_score": 0.8})
     scores = {"response_match_score": 0.5}
@@ -126,6 +132,37 @@ def test_a_narrow_window_shows_one_thing_at_a_time_and_nothing_beyond_its_edge(o
     # What waits is at the end, which stays in view when the details below take their room.
     page.goto(page.url.partition("?")[0] + "?app=desk&user=looks&session=s&tab=state")
     expect(page.get_by_role("button", name="Yes", exact=True)).to_be_in_viewport()
+
+
+def test_details_are_closed_in_a_narrow_window_until_something_is_chosen_and_by_their_tab(opened: Opened) -> None:
+    page = opened(app="desk", user="looks", session="s")
+    expect(page.get_by_role("tabpanel")).to_contain_text("a refund")
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.reload()
+    expect(page.get_by_role("tab", name="Turn")).to_be_visible()
+    expect(page.get_by_role("tabpanel")).to_have_count(0)
+    page.locator(".event").first.click()
+    expect(page.get_by_role("tabpanel")).to_be_visible()
+    page.get_by_role("tab", name="Event").click()
+    expect(page.get_by_role("tabpanel")).to_have_count(0)
+
+
+def test_a_screen_reader_says_that_an_answer_is_whole_and_the_list_can_be_skipped(
+    opened: Opened, runtimes: dict[str, Runtime], user: str
+) -> None:
+    run_turn(runtimes["desk"], "hi", "s", user)
+    page = opened(app="desk", user=user, session="s")
+    read_out = page.locator("[aria-live=polite]")
+    expect(read_out).to_have_text("concierge has answered, #2")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the conversation")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("main").get_by_role("button", name="Chat")).to_be_focused()
+    say(page, "letter")
+    expect(read_out).to_have_text("concierge has answered, #6")
 
 
 def test_keys_lead_everywhere(opened: Opened) -> None:

@@ -6,6 +6,7 @@ import { useAnswer } from "./answer.js";
 import { ask, me } from "./api.js";
 import { Drawing } from "./drawing.js";
 import { count, megabytes } from "./format.js";
+import { runningNodes } from "./log.js";
 import { go, place } from "./place.js";
 import { usePolling } from "./polling.js";
 import { useVersions, useWanted } from "./versions.js";
@@ -45,6 +46,8 @@ export function AgentView({ app, name, session }) {
   );
   /** @type {EdgeReason[]} */
   const reasons = (answer?.edges ?? []).filter((/** @type {EdgeReason} */ reason) => reason.graph === name);
+  const inside = events.filter((event) => event.invocationId === turnId);
+  const running = turn?.state === "running" ? runningNodes(inside, reasons).filter(({ graph }) => graph === name) : [];
   if (wrong) return html`<p class="error">${wrong}</p>`;
   if (!agent) return html`<p class="none">…</p>`;
   const known = actorsByAgent.value.get(agent.name);
@@ -62,7 +65,7 @@ export function AgentView({ app, name, session }) {
       ${agent.workers?.length ? html`<dt>workers</dt><dd>${agent.workers.map(link)}</dd>` : ""}
       ${agent.children?.length ? html`<dt>agents below</dt><dd>${agent.children.slice(0, 50).map((child) => link(child.name))}${agent.children.length > 50 ? "…" : ""}</dd>` : ""}
     </dl>
-    <${Drawing} agent=${agent} events=${events} reasons=${reasons} />
+    <${Drawing} agent=${agent} events=${events} reasons=${reasons} running=${new Set(running.map(({ node }) => node))} />
     <${Way} reasons=${reasons} />
     ${
       me.value?.isAdmin

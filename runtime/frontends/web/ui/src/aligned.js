@@ -1,5 +1,5 @@
 /** Two turns step by step, beside each other where they are the same: pure functions. */
-import { calls, isSilent, responses, textOf } from "./log.js";
+import { calls, responses, shownEvents, textOf } from "./log.js";
 
 /** @import { Event } from "./types.js" */
 /** @typedef {{ left: Event | undefined, right: Event | undefined, isSame: boolean }} Pair */
@@ -21,7 +21,7 @@ export function saidBy(event) {
  * @param {Event[]} left @param {Event[]} right @returns {Pair[]}
  */
 export function aligned(left, right) {
-  const [one, other] = [left, right].map((events) => events.filter((event) => !isSilent(event)).slice(0, MOST));
+  const [one, other] = [left, right].map((events) => [...shownEvents(events)].slice(0, MOST));
   const [a, b] = [one ?? [], other ?? []];
   const [saidA, saidB] = [a.map(saidBy), b.map(saidBy)];
   const width = b.length + 1;

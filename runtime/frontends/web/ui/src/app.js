@@ -92,6 +92,12 @@ function TokenForm() {
   </form></main>`;
 }
 
+/** Go over the list of conversations to the one that is open. @param {MouseEvent} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
 /** @param {{ app: string, apps: App[] }} props */
 function AppPage({ app, apps }) {
   const { view = "conversations", user, session: id } = place.value;
@@ -115,7 +121,9 @@ function AppPage({ app, apps }) {
   const views = Object.entries(VIEWS).filter(([name]) => me.value?.isAdmin || !OPERATORS.includes(name));
   const isRefused = OPERATORS.includes(view) && !me.value?.isAdmin;
   const here = waiting.filter((call) => call.userId === user && call.sessionId === id);
+  const isInConversation = view === "conversations" && session;
   return html`<div class=${`page view-${view} ${session ? "with-session" : ""}`}>
+    ${isInConversation && html`<a class="skip" href="#main" onClick=${skip}>Skip to the conversation</a>`}
     <header class="top">
       <a class="brand" href=${href({ app })} onClick=${follow({ view: undefined, session: undefined, user: undefined, turn: undefined, seq: undefined })}>raygrove</a>
       ${
@@ -145,7 +153,7 @@ function AppPage({ app, apps }) {
       <span class="me">${me.value?.userId ?? (me.value?.isAdmin ? "administrator" : "any user")}${me.value?.needsCredentials && html` <button class="plain" onClick=${forgetToken}>leave</button>`}</span>
     </header>
     ${isRefused ? html`<p class="none">This view is for administrators.</p>` : view === "batches" ? html`<${BatchesView} app=${app} key=${app} />` : view === "figures" ? html`<${FiguresView} app=${app} key=${app} />` : view === "usage" ? html`<${UsageView} app=${app} key=${app} />` : view === "tree" ? html`<${Tree} app=${app} />` : view === "inbox" ? html`<${Inbox} app=${app} />` : html`<${Conversations} app=${app} />`}
-    ${view === "conversations" && html`<main>${session ? html`<${Chat} session=${session} pending=${here} key=${`${session.user} ${session.id}`} />` : html`<p class="none">Choose a conversation, or begin a new one.</p>`}</main>`}
+    ${view === "conversations" && html`<main id="main" tabindex="-1">${session ? html`<${Chat} session=${session} pending=${here} key=${`${session.user} ${session.id}`} />` : html`<p class="none">Choose a conversation, or begin a new one.</p>`}</main>`}
     ${(view === "conversations" ? session : view === "tree" && place.value.agent) && html`<${Details} session=${view === "conversations" ? session : null} app=${app} />`}
     <${Dialog} />
   </div>`;

@@ -2,7 +2,7 @@
 import { html } from "htm/preact";
 import { useAnswer } from "./answer.js";
 import { brief, count } from "./format.js";
-import { GAP_X, HEIGHT, laidOut, WIDTH } from "./layout.js";
+import { drawn, HEIGHT, LETTERS, laidOut, WIDTH } from "./layout.js";
 import { Opened } from "./parts.js";
 import { go, place } from "./place.js";
 
@@ -11,7 +11,6 @@ import { go, place } from "./place.js";
 
 const DRAWN = 60;
 const MOST = 500;
-const SHORT = 17;
 
 /** The mark of a task's status, beside its name. @type {Record<BoardTask["status"], string>} */
 const STATUS = { pending: "◌", running: "●", successful: "✓", failed: "✗", skipped: "⊘" };
@@ -76,21 +75,14 @@ function Dependencies({ tasks }) {
     edges,
     tasks.map((task) => task.name),
   );
-  const all = [...boxes.values()];
   const status = new Map(tasks.map((task) => [task.name, task.status]));
-  const width = Math.max(...all.map((box) => box.x)) + WIDTH + GAP_X;
-  const height = Math.max(...all.map((box) => box.y)) + HEIGHT;
-  return html`<figure class="drawing" tabindex="0"><svg viewBox=${`-2 -2 ${width + 4} ${height + 4}`} width=${width} height=${height} role="img" aria-label="What needs what">
+  const { lines, width, height } = drawn(edges, boxes, () => "");
+  return html`<figure class="drawing" tabindex="0"><svg viewBox=${`-2 -2 ${width + 4} ${height + 4}`} width=${width + 4} role="img" aria-label="What needs what">
     <defs><marker id="needs" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" /></marker></defs>
-    ${edges.map(([from, to]) => {
-      const [a, b] = [boxes.get(from), boxes.get(to)];
-      if (!a || !b) return null;
-      const [x1, y1, x2, y2] = [a.x + WIDTH / 2, a.y + HEIGHT, b.x + WIDTH / 2, b.y];
-      return html`<path key=${`${from} ${to}`} class="edge" d=${`M${x1} ${y1}C${x1} ${y1 + 20} ${x2} ${y2 - 20} ${x2} ${y2}`} marker-end="url(#needs)" />`;
-    })}
-    ${all.map(({ name, x, y }) => {
+    ${lines.map(({ edge, path }) => html`<path key=${edge.join(" ")} class="edge" d=${path} marker-end="url(#needs)" />`)}
+    ${[...boxes.values()].map(({ name, x, y }) => {
       const text = `${STATUS[status.get(name) ?? "pending"]} ${name}`;
       return html`<g key=${name} class=${`node task-box ${status.get(name)}`}>
-        <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="5" /><text x=${x + WIDTH / 2} y=${y + HEIGHT / 2 + 4} text-anchor="middle">${text.length > SHORT ? `${text.slice(0, SHORT)}…` : text}<title>${name}</title></text></g>`;
+        <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="5" /><text x=${x + WIDTH / 2} y=${y + HEIGHT / 2 + 4} text-anchor="middle">${text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text}<title>${name}</title></text></g>`;
     })}</svg></figure>`;
 }

@@ -4,50 +4,19 @@ import { useEffect, useState } from "preact/hooks";
 import { Boards } from "./board.js";
 import { Compare } from "./compare.js";
 import { confirmed } from "./dialog.js";
-import { brief, duration, hue, MARKS, time, tokens } from "./format.js";
+import { brief, duration, fullTime, hue, MARKS, time, tokens } from "./format.js";
 import { Question } from "./inbox.js";
-import { isSilent, USER } from "./log.js";
-import { Artifact, Parts } from "./parts.js";
+import { failedTools, isResult, nodeRun, textOf, USER } from "./log.js";
+import { Markdown } from "./markdown.js";
+import { Artifact, Opened, Parts } from "./parts.js";
 import { go, place } from "./place.js";
+import { rowsOf } from "./rows.js";
 import { TurnTimeline } from "./timeline.js";
 import { VirtualList } from "./virtual.js";
 
 /** @import { Event, PendingCall, Turn } from "./types.js" */
+/** @import { Row, TurnRow } from "./rows.js" */
 /** @import { OpenSession } from "./session.js" */
-/**
- * @typedef {{ kind: "turn", key: string, id: string, turn: Turn | undefined, at: number }} TurnRow
- * @typedef {{ kind: "event", key: string, event: Event }} EventRow
- * @typedef {{ kind: "question", key: string, call: PendingCall }} QuestionRow
- * @typedef {TurnRow | EventRow | QuestionRow} Row
- */
-
-/**
- * The rows of a conversation.
- *
- * @param {Event[]} events
- * @param {Map<string, Event>} partials
- * @param {Turn[]} turns
- * @param {PendingCall[]} pending
- * @returns {Row[]}
- */
-export function rowsOf(events, partials, turns, pending) {
-  const byId = new Map(turns.map((turn) => [turn.invocationId, turn]));
-  /** @type {Row[]} */
-  const rows = [];
-  let current = "";
-  for (const event of events) {
-    if (isSilent(event)) continue;
-    if (event.invocationId !== current) {
-      current = event.invocationId;
-      rows.push({ kind: "turn", key: `turn ${event.seq}`, id: current, turn: byId.get(current), at: event.timestamp });
-    }
-    rows.push({ kind: "event", key: String(event.seq), event });
-  }
-  for (const [key, event] of partials) rows.push({ kind: "event", key: `partial ${key}`, event });
-  for (const call of pending) rows.push({ kind: "question", key: `question ${call.callId}`, call });
-  return rows;
-}
-
 /** @param {{ session: OpenSession, pending: PendingCall[] }} props */
 export function Chat({ session, pending }) {
   const { seq, turn, pane } = place.value;
@@ -69,12 +38,14 @@ export function Chat({ session, pending }) {
       ? html`<${TurnHead} row=${row} session=${session} />`
       : row.kind === "question"
         ? html`<${Question} app=${session.app} call=${row.call} />`
-        : html`<${EventView} event=${row.event} session=${session} isHere=${String(row.event.seq) === seq} />`;
+        : html`<${EventView} event=${row.event} call=${row.call} session=${session} isHere=${[row.event.seq, row.call?.seq].map(String).includes(seq ?? "")} />`;
   const isTimeline = pane === "timeline" && Boolean(turn || events.length);
   const hasFlow = events.some((event) => event.flow);
   const isBoard = pane === "board" && hasFlow;
   const isCompare = pane === "compare" && events.length > 0;
+  const newest = events.findLast((event) => event.author !== USER && textOf(event));
   return html`<section class="chat" aria-label=${`Conversation ${session.id}`}>
+    <p class="unseen" aria-live="polite">${newest && status === "live" ? `${newest.author} has answered, #${newest.seq}` : ""}</p>
     <header class="bar">
       <h1 title=${`${session.user} / ${session.id}`}>${session.id} <small>${session.user}</small></h1>
       <span class=${`status ${status}`} role="status">${STATUS[status] ?? status}</span>
@@ -109,15 +80,16 @@ const STATUS = {
 
 /** @param {{ row: TurnRow, session: OpenSession }} props */
 function TurnHead({ row, session }) {
-  const { turn, id } = row;
+  const { turn, id, failed } = row;
   const state = turn?.state ?? "";
   const took = turn?.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
   const isHere = place.value.turn === id;
-  return html`<div class=${`turn ${isHere ? "here" : ""}`}>
+  return html`<div class=${["turn", isHere && "here", state === "failed" && state].filter(Boolean).join(" ")}>
     <button class="plain" title=${id} onClick=${() => go({ turn: id, seq: undefined, tab: "turn" })}>
-      <span class=${`mark ${state}`} aria-hidden="true">${MARKS[state] ?? ""}</span> ${state || "turn"} <time>${time(row.at)}</time> ${took}
+      <span class=${`mark ${state}`} aria-hidden="true">${MARKS[state] ?? ""}</span> ${state || "turn"} <time title=${fullTime(row.at)}>${time(row.at)}</time> ${took}
       ${turn?.epoch && turn.epoch > 1 ? html` <span class="epoch" title="how often a Runner began it: once more after each pause and each loss">epoch ${turn.epoch}</span>` : ""}
     </button>
+    ${failed.length > 0 && html`<button class="plain failed-tools" onClick=${() => go({ turn: id, seq: String(failed[0]?.seq), tab: "event" })}>✗ ${failed.flatMap(failedTools).join(", ")} failed</button>`}
     <span class="actions">
       <button class="plain" onClick=${() => go({ turn: id, pane: "timeline", seq: undefined })}>timeline</button>
       ${turn?.state === "failed" && html`<button class="plain" onClick=${() => session.retry(id).catch(alarm)}>retry</button>`}
@@ -151,25 +123,27 @@ async function rewind(session, turn) {
 /** @param {unknown} error */
 const alarm = (error) => confirmed(String(error instanceof Error ? error.message : error), "");
 
-/** @param {{ event: Event, session: OpenSession, isHere: boolean }} props */
-function EventView({ event, session, isHere }) {
+/** @param {{ event: Event, call?: Event | undefined, session: OpenSession, isHere: boolean }} props call: the event that asked for the transfer that this one is */
+function EventView({ event, call, session, isHere }) {
   const { author, actions = {}, content } = event;
   const isUser = author === USER;
+  const run = nodeRun(event);
   const state = Object.entries(actions.stateDelta ?? {});
   const select = () => event.seq && go({ seq: String(event.seq), turn: event.invocationId, tab: "event" });
   /** @param {KeyboardEvent} pressed */
   const onKey = (pressed) => {
     if (pressed.key === "Enter" && pressed.target === pressed.currentTarget) select();
   };
-  return html`<article class=${`event ${isUser ? "user" : ""} ${event.partial ? "partial" : ""} ${isHere ? "here" : ""}`} tabindex="0"
+  const kinds = [isUser && "user", event.partial && "partial", isHere && "here", event.errorCode && "failed"];
+  return html`<article class=${["event", ...kinds].filter(Boolean).join(" ")} tabindex="0"
     aria-label=${`${author}${event.seq ? `, event ${event.seq}` : ", answering"}`} onClick=${select} onKeyDown=${onKey}>
     <header>
-      <b style=${isUser ? {} : { "--hue": hue(author) }} class="author">${author}</b>
-      ${event.branch && html`<span class="branch" title=${event.branch}>${event.branch}</span>`}
-      <span class="meta">${tokens(event.usageMetadata)} ${event.seq ? `#${event.seq}` : ""} <time>${time(event.timestamp)}</time></span>
+      <span><b style=${isUser ? {} : { "--hue": hue(author) }} class="author">${author}</b>${actions.transferToAgent && html`<span class="transfer"> → <b>${actions.transferToAgent}</b></span>`}${run && html` <span class="node">${run}</span>`}${isResult(event) && html` <span class="result">result</span>`}</span>
+      ${event.branch && !run && html`<span class="branch" title=${event.branch}>${event.branch}</span>`}
+      <span class="meta">${tokens((call ?? event).usageMetadata)} ${event.seq ? `#${event.seq}` : ""} <time title=${fullTime(event.timestamp)}>${time(event.timestamp)}</time></span>
     </header>
-    <${Parts} parts=${content?.parts} />
-    ${actions.transferToAgent && html`<div class="transfer">${author} → <b>${actions.transferToAgent}</b></div>`}
+    ${call ? "" : html`<${Parts} parts=${content?.parts} isPlain=${isUser} />`}
+    ${run && !content && html`<${Output} event=${event} />`}
     ${actions.rewindBeforeInvocationId && html`<div class="transfer">rewound to before turn ${actions.rewindBeforeInvocationId}</div>`}
     ${actions.escalate && html`<div class="transfer">ends its loop</div>`}
     ${state.length > 0 && html`<div class="delta">${state.map(([key, value]) => html`<span key=${key}>${key} = ${value === null ? "∅" : brief(value, 60)}</span>`)}</div>`}
@@ -183,6 +157,19 @@ function EventView({ event, session, isHere }) {
       ${event.errorTraceback && html`<details><summary>traceback</summary><pre>${event.errorTraceback}</pre></details>`}</div>`
     }
   </article>`;
+}
+
+/** What a function of a graph has given, and where that leads. @param {{ event: Event }} props */
+function Output({ event }) {
+  const { output, actions } = event;
+  const routes = [actions?.route ?? []].flat().join(", ");
+  return html`${
+    typeof output === "string"
+      ? html`<${Markdown} text=${output} />`
+      : output !== undefined && html`<${Opened} class="answer" label=${html`<b>←</b> ${brief(output, 160)}`} value=${output} />`
+  }${routes && html`<div class="transfer">route: <b>${routes}</b></div>`}${
+    output === undefined && !routes && event.nodeInfo?.hasEnded && html`<div class="transfer">gave nothing</div>`
+  }`;
 }
 
 /** What was written and not sent, by sessions: the page may have to ask for a token first, or shows another view meanwhile. */

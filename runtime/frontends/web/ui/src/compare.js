@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { aligned } from "./aligned.js";
 import { useAnswer } from "./answer.js";
 import { brief, count, duration, hue, MARKS, money, pretty, time } from "./format.js";
+import { USER } from "./log.js";
 import { Parts } from "./parts.js";
 import { go, place } from "./place.js";
 
@@ -114,7 +115,7 @@ function Step({ event, side }) {
   return html`<div class="step">
     <button class="plain" onClick=${() => go({ session: side.turn.sessionId, turn: event.invocationId, seq: String(event.seq), tab: "event", pane: undefined, other: undefined, otherTurn: undefined })}>#${event.seq}</button>${" "}
     <b class="author" style=${{ "--hue": hue(event.author) }}>${event.author}</b>
-    <${Parts} parts=${event.content?.parts} />
+    <${Parts} parts=${event.content?.parts} isPlain=${event.author === USER} />
     ${actions.transferToAgent && html`<div class="transfer">→ ${actions.transferToAgent}</div>`}
     ${delta.length > 0 && html`<div class="delta">${delta.map(([key, value]) => html`<span key=${key}>${key} = ${brief(value, 60)}</span>`)}</div>`}
     ${event.output !== undefined && html`<pre>${pretty(event.output)}</pre>`}

@@ -1,14 +1,19 @@
 /** The list of conversations: sessions, those that changed last first; or turns in a state. */
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
+import { useAbout } from "./about.js";
 import { ask, me, userQuery } from "./api.js";
-import { MARKS, time } from "./format.js";
+import { duration, fullTime, MARKS, time } from "./format.js";
 import { follow, go, href, place } from "./place.js";
 import { usePolling } from "./polling.js";
 import { VirtualList } from "./virtual.js";
 
-/** @import { Session, Turn, TurnState } from "./types.js" */
-/** @typedef {{ key: string, user: string, session: string, turn?: string, state?: TurnState, at: number, order: number, agent: string }} Row */
+/** @import { Place } from "./place.js" */
+/** @import { Session, Turn } from "./types.js" */
+/**
+ * @typedef {{ key: string, user: string, session: string, turn?: string, at: number, order: number, info: Turn | undefined }} Row
+ * turn: a row of a turn has its id; info: of a session its newest turn, if that is known.
+ */
 
 const LOOK_MS = 2500;
 const STATES = ["running", "waiting", "paused", "failed", "cancelled", "finished"];
@@ -16,10 +21,8 @@ const STATES = ["running", "waiting", "paused", "failed", "cancelled", "finished
 /** @param {Session} session @param {Map<string, Turn>} newest @returns {Row} */
 function ofSession(session, newest) {
   const key = JSON.stringify([session.userId, session.id]);
-  const turn = newest.get(key);
   const at = session.lastUpdateTime;
-  const row = { key, user: session.userId, session: session.id, at, order: at, agent: turn?.agent ?? "" };
-  return turn ? { ...row, state: turn.state } : row;
+  return { key, user: session.userId, session: session.id, at, order: at, info: newest.get(key) };
 }
 
 /** @param {Turn} turn @returns {Row} */
@@ -28,10 +31,9 @@ const ofTurn = (turn) => ({
   user: turn.userId,
   session: turn.sessionId,
   turn: turn.invocationId,
-  state: turn.state,
   at: turn.endedS || turn.begunS || 0,
   order: turn.begunS || 0,
-  agent: turn.agent ?? "",
+  info: turn,
 });
 
 /** @param {Turn[]} turns those that began last first @returns {Map<string, Turn>} by session, its newest one */
@@ -144,16 +146,24 @@ export function Conversations({ app }) {
     </div>
     <${VirtualList} rows=${rows} keyOf=${(/** @type {Row} */ row) => row.key} height=${46} label="Conversations" rowRole="listitem"
       onEnd=${more} onKeyDown=${onKey}
-      show=${(
-        /** @type {Row} */ row,
-      ) => html`<a class=${`conversation ${isHere(row) ? "here" : ""}`} href=${href({ ...place.value, ...to(row) })}
-        aria-current=${isHere(row) ? "true" : undefined} onClick=${follow(to(row))}>
-        <span class=${`mark ${row.state ?? ""}`} title=${row.state ?? "no turn yet"} aria-label=${row.state ?? ""} role="img">${MARKS[row.state ?? ""] ?? "·"}</span>
-        <span class="name">${row.session}</span><time>${time(row.at)}</time>
-        <span class="who">${row.user}${row.agent ? ` · ${row.agent}` : ""}</span>
-      </a>`} />
+      show=${(/** @type {Row} */ row) => html`<${RowView} app=${app} row=${row} to=${to(row)} isHere=${isHere(row)} />`} />
     ${isRead === key && !rows.length && html`<p class="none">${q || state ? "Nothing fits." : "There is no conversation yet."}</p>`}
   </section>`;
+}
+
+/** @param {{ app: string, row: Row, to: Place, isHere: boolean }} props */
+function RowView({ app, row, to, isHere }) {
+  const about = useAbout(app, row);
+  const turn = row.info ?? about?.turn;
+  const state = turn?.state ?? "";
+  const took = turn?.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
+  const title = about?.title;
+  return html`<a class=${`conversation ${isHere ? "here" : ""} ${state}`} href=${href({ ...place.value, ...to })}
+    aria-current=${isHere ? "true" : undefined} onClick=${follow(to)}>
+    <span class=${`mark ${state}`} title=${state || "no turn yet"} aria-label=${state} role="img">${MARKS[state] ?? "·"}</span>
+    <span class="name" title=${title || row.session}>${title || row.session}</span><time title=${fullTime(row.at)}>${time(row.at)}</time>
+    <span class="who">${[title && row.session, row.user, turn?.agent].filter(Boolean).join(" · ")}</span><small>${took}</small>
+  </a>`;
 }
 
 /** @param {{ app: string }} props */

@@ -4,9 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import { AgentView } from "./agent.js";
 import { me } from "./api.js";
 import { Budgets } from "./budgets.js";
-import { brief, count, duration, MARKS, pretty, time } from "./format.js";
+import { brief, count, duration, fullTime, MARKS, pretty, tokens } from "./format.js";
 import { LogPanel, StepLines } from "./lines.js";
-import { stateChanges, USER, usageByAgent, usageByTurn } from "./log.js";
+import { isResult, stateChanges, textOf, USER, usageByAgent, usageByTurn } from "./log.js";
 import { Artifact } from "./parts.js";
 import { go, place } from "./place.js";
 import { RequestsPanel } from "./requests.js";
@@ -28,9 +28,13 @@ const TABS = {
 /** What only administrators may see. */
 const OPERATORS = ["requests", "log"];
 
+/** The tab of closed details: in a narrow window they take room from the conversation. */
+const CLOSED = "none";
+const isNarrow = matchMedia("(max-width: 900px)");
+
 /** @param {{ session: OpenSession | null, app: string }} props */
 export function Details({ session, app }) {
-  const tab = session ? (place.value.tab ?? "turn") : "agent";
+  const tab = session ? (place.value.tab ?? (isNarrow.matches ? CLOSED : "turn")) : "agent";
   const tabs = Object.entries(TABS).filter(
     ([name]) => (session || name === "agent") && (me.value?.isAdmin || !OPERATORS.includes(name)),
   );
@@ -38,12 +42,16 @@ export function Details({ session, app }) {
     <div class="tabs" role="tablist" aria-label="Details">
       ${tabs.map(
         ([name, title]) =>
-          html`<button key=${name} role="tab" id=${`tab-${name}`} aria-selected=${name === tab} aria-controls="panel" onClick=${() => go({ tab: name }, true)}>${title}</button>`,
+          html`<button key=${name} role="tab" id=${`tab-${name}`} aria-selected=${name === tab} aria-controls=${tab === CLOSED ? undefined : "panel"}
+            onClick=${() => go({ tab: name === tab && session && isNarrow.matches ? CLOSED : name }, true)}>${title}</button>`,
       )}
     </div>
-    <div class="panel" role="tabpanel" id="panel" aria-labelledby=${`tab-${tab}`} tabindex="0">
+    ${
+      tab !== CLOSED &&
+      html`<div class="panel" role="tabpanel" id="panel" aria-labelledby=${`tab-${tab}`} tabindex="0">
       ${tab === "agent" ? html`<${AgentView} app=${app} name=${place.value.agent ?? ""} session=${session} />` : session && html`<${Panel} session=${session} tab=${tab} />`}
-    </div>
+    </div>`
+    }
   </aside>`;
 }
 
@@ -158,14 +166,26 @@ function ArtifactsPanel({ session }) {
 
 /** @param {{ session: OpenSession, turn: Turn }} props */
 function TurnPanel({ session, turn }) {
+  const inside = session.events.value.filter((event) => event.invocationId === turn.invocationId);
+  const message = inside.find((event) => event.author === USER && textOf(event));
+  const result = inside.findLast(isResult);
+  const used = usageByAgent(inside);
+  /** @param {"answers" | "tools" | "input" | "output"} name */
+  const sum = (name) => used.reduce((all, row) => all + row[name], 0);
+  const counts = { promptTokenCount: sum("input"), candidatesTokenCount: sum("output") };
   const took = turn.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
   return html`<h2><span class=${`mark ${turn.state}`} aria-hidden="true">${MARKS[turn.state]}</span> ${turn.state}</h2>
+    ${message && html`<p class="text">${brief(textOf(message), 400)}</p>`}
     <dl>
-      <dt>turn</dt><dd><code>${turn.invocationId}</code></dd>
       <dt>agent</dt><dd><button class="plain" onClick=${() => go({ tab: "agent", agent: turn.agent })}>${turn.agent}</button></dd>
       <dt>events</dt><dd>#${turn.firstSeq} to #${turn.lastSeq}</dd>
-      <dt>began</dt><dd>${time(turn.begunS)}${took && `, took ${took}`}</dd>
-      <dt>epoch</dt><dd>${turn.epoch ?? 0} <small>once more after each pause and each loss</small></dd>
+      <dt>began</dt><dd>${fullTime(turn.begunS)}</dd>
+      ${took && html`<dt>took</dt><dd>${took}</dd>`}
+      ${sum("answers") > 0 && html`<dt>used</dt><dd>${tokens(counts)} in ${sum("answers") === 1 ? "1 answer" : `${count(sum("answers"))} answers`}</dd>`}
+      ${sum("tools") > 0 && html`<dt>tools</dt><dd>${count(sum("tools"))}</dd>`}
+      ${result?.output !== undefined && html`<dt>result</dt><dd>${brief(result.output, 400)}</dd>`}
+      <dt>turn</dt><dd><code>${turn.invocationId}</code></dd>
+      ${(turn.epoch ?? 0) > 1 && html`<dt>epoch</dt><dd>${turn.epoch} <small>once more after each pause and each loss</small></dd>`}
       ${turn.error && html`<dt>error</dt><dd class="error">${turn.error}</dd>`}
     </dl>
     <${Budgets} session=${session} turn=${turn} key=${turn.invocationId} />

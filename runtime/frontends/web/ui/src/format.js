@@ -6,12 +6,18 @@ const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const COUNT = new Intl.NumberFormat(undefined);
 
-/** A time of today as its clock, another one with its day. @param {number | undefined} seconds since the epoch */
+const DATE = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+
+/** A time of today as its clock, another one with its day, and one of another year as its date. @param {number | undefined} seconds since the epoch */
 export function time(seconds) {
   if (!seconds) return "";
-  const date = new Date(seconds * 1000);
-  return date.toDateString() === new Date().toDateString() ? CLOCK.format(date) : DAY.format(date);
+  const [date, now] = [new Date(seconds * 1000), new Date()];
+  if (date.toDateString() === now.toDateString()) return CLOCK.format(date);
+  return (date.getFullYear() === now.getFullYear() ? DAY : DATE).format(date);
 }
+
+/** A time with its date, for the tooltip of a short one. @param {number | undefined} seconds since the epoch */
+export const fullTime = (seconds) => (seconds ? `${DATE.format(new Date(seconds * 1000))}, ${clock(seconds)}` : "");
 
 const EXACT = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",

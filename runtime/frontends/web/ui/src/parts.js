@@ -3,6 +3,8 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { send, userQuery } from "./api.js";
 import { brief, listed, pretty } from "./format.js";
+import { outcomeOf } from "./log.js";
+import { Markdown } from "./markdown.js";
 
 /** @import { Event, Part } from "./types.js" */
 
@@ -16,20 +18,22 @@ export function Opened({ label, value, class: kind = "" }) {
     <summary>${label}</summary><pre>${pretty(value)}</pre></details>`;
 }
 
-/** @param {{ part: Part }} props */
-function PartView({ part }) {
+/** @param {{ part: Part, isPlain: boolean }} props */
+function PartView({ part, isPlain }) {
   if (part.functionCall) {
     const { name, args, id } = part.functionCall;
     return html`<${Opened} class="call" label=${html`<b>→ ${name}</b>(${listed(args)})`} value=${{ id, args }} />`;
   }
   if (part.functionResponse) {
     const { name, response } = part.functionResponse;
-    return html`<${Opened} class="answer" label=${html`<b>← ${name}</b> ${brief(response, 160)}`} value=${response} />`;
+    const outcome = outcomeOf(part.functionResponse);
+    const label = html`<b>${outcome === "ok" ? "←" : "✗"} ${name}</b>${outcome === "ok" ? "" : ` ${outcome}:`} ${brief(outcome === "ok" ? response : (response?.error ?? response), 160)}`;
+    return html`<${Opened} class=${`answer ${outcome}`} label=${label} value=${response} />`;
   }
   if (part.text !== undefined) {
     if (part.thought)
       return html`<details class="thought"><summary>thought</summary><div class="text">${part.text}</div></details>`;
-    return html`<div class="text">${part.text}</div>`;
+    return isPlain ? html`<div class="text">${part.text}</div>` : html`<${Markdown} text=${part.text} />`;
   }
   if (part.inlineData) {
     return html`<${Inline} part=${part} />`;
@@ -40,9 +44,9 @@ function PartView({ part }) {
   return html`<${Opened} label="part" value=${part} />`;
 }
 
-/** @param {{ parts: Part[] | undefined }} props */
-export function Parts({ parts }) {
-  return (parts ?? []).map((part, index) => html`<${PartView} key=${index} part=${part} />`);
+/** @param {{ parts: Part[] | undefined, isPlain?: boolean }} props isPlain: texts are shown as they were written */
+export function Parts({ parts, isPlain = false }) {
+  return (parts ?? []).map((part, index) => html`<${PartView} key=${index} part=${part} isPlain=${isPlain} />`);
 }
 
 /** Data inside of a message. @param {{ part: Part }} props */

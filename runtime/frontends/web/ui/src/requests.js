@@ -102,5 +102,5 @@ function Request({ request }) {
       html`<h3>Tools</h3>${request.tools.map((tool) => html`<${Opened} key=${tool.name} label=${html`<b>${tool.name}</b> ${tool.description}`} value=${tool.parameters ?? {}} />`)}`
     }
     <h3>Contents</h3>
-    <ol class="contents">${(request.contents ?? []).map((content, index) => html`<li key=${index}><b>${content.role ?? "user"}</b><${Parts} parts=${content.parts} /></li>`)}</ol>`;
+    <ol class="contents">${(request.contents ?? []).map((content, index) => html`<li key=${index}><b>${content.role ?? "user"}</b><${Parts} parts=${content.parts} isPlain=${true} /></li>`)}</ol>`;
 }

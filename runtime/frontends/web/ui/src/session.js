@@ -30,6 +30,8 @@ export class OpenSession {
     this.hasEarlier = signal(false);
     this._ending = new AbortController();
     this._isReading = false;
+    /** Where the turns go on that are older than those of the list. @type {string | undefined} */
+    this._older = undefined;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this._looking = undefined;
     this._follow();
@@ -211,7 +213,8 @@ export class OpenSession {
   /** Where its turns are; again after a while as long as one is under way. */
   async look() {
     try {
-      const { turns } = await this.ask(this.path("turns"), { query: { limit: TURNS } });
+      const { turns, next } = await this.ask(this.path("turns"), { query: { limit: TURNS } });
+      if (!this.turns.value.length) this._older = next;
       const known = new Set(turns.map((/** @type {Turn} */ turn) => turn.invocationId));
       const others = this.turns.value.filter((turn) => !known.has(turn.invocationId));
       // Of a list that is whole none is missing but those that were taken back, or were in a log that is gone.
@@ -221,8 +224,22 @@ export class OpenSession {
       const isOpen = turns.some((/** @type {Turn} */ turn) => turn.state === "running" || turn.state === "waiting");
       if (!isOpen && this.partials.value.size) this.partials.value = new Map();
       if (isOpen || this.status.value === "away") this._lookSoon(LOOK_MS);
+      await this._readOlderTurns();
     } catch (error) {
       if (!(error instanceof Refused && error.status === 404)) this._lookSoon(LOOK_MS);
+    }
+  }
+
+  /** Read the turns of all events that are there: the list has the newest ones only. */
+  async _readOlderTurns() {
+    const first = this.events.value[0]?.seq ?? 1;
+    while (this._older && this.turns.value.every((turn) => !turn.firstSeq || turn.firstSeq > first)) {
+      const before = this._older;
+      const { turns, next } = await this.ask(this.path("turns"), { query: { limit: TURNS, before } });
+      if (this._older !== before) return;
+      this._older = next;
+      const known = new Set(this.turns.value.map((turn) => turn.invocationId));
+      this.turns.value = [...this.turns.value, ...turns.filter((/** @type {Turn} */ turn) => !known.has(turn.invocationId))];
     }
   }
 
@@ -238,6 +255,7 @@ export class OpenSession {
         this.events.value = [...page.events.reverse(), ...this.events.value];
         this.hasEarlier.value = page.events.length > 0 && (this.events.value[0]?.seq ?? 1) > 1;
       } while (this.hasEarlier.value && until && (this.events.value[0]?.seq ?? 1) > until);
+      await this._readOlderTurns();
     } catch (error) {
       if (!this.isClosed) console.warn(error);
     } finally {

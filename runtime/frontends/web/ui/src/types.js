@@ -15,7 +15,7 @@
  * @typedef {{ id: string, invocationId: string, seq: number, author: string, timestamp: number, branch?: string,
  *   content?: { role?: string, parts?: Part[] }, partial?: boolean, errorCode?: string, errorMessage?: string,
  *   errorTraceback?: string, customMetadata?: { supervision?: Supervision }, usageMetadata?: Usage, durationS?: number, finishReason?: string, longRunningToolIds?: string[],
- *   nodeInfo?: { path?: string, attempt?: number }, flow?: { run: string, round?: number, tasks?: string[] }, output?: unknown, actions?: Actions }} Event
+ *   nodeInfo?: { path?: string, attempt?: number, hasEnded?: boolean, isNote?: boolean, messageAsOutput?: boolean, outputFor?: string[] }, flow?: { run: string, round?: number, tasks?: string[] }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
  *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,

@@ -45,6 +45,7 @@ function Report({ report, by, app }) {
     <div class="scrolled" tabindex="0" role="region" aria-label="What was used"><table class="sums">
       <thead><tr><th scope="col">${by}</th><th scope="col">calls</th><th scope="col">tools</th><th scope="col">in</th><th scope="col">cached</th><th scope="col">out</th><th scope="col">thought</th><th scope="col">time</th>${currency && html`<th scope="col">${currency}</th>`}<th scope="col"><span class="unseen">share</span></th></tr></thead>
       <tbody>
+        <${Row} name=${html`<b>all</b>`} sums=${total} currency=${currency} most=${0} />
         ${rows.slice(0, MOST).map(([name, sums]) => html`<${Row} key=${name} name=${name || (by === "model" ? "without a model" : "–")} sums=${sums} currency=${currency} most=${most} />`)}
         ${
           by === "turn" &&
@@ -55,7 +56,6 @@ function Report({ report, by, app }) {
               name=${html`<button class="plain" onClick=${() => go({ app, view: undefined, user: turn.userId, session: turn.sessionId, turn: turn.invocationId, tab: "usage", seq: undefined })}>${turn.userId} / ${turn.sessionId}</button> <time>${time(turn.begunS)}</time>`} />`,
           )
         }
-        <${Row} name=${html`<b>all</b>`} sums=${total} currency=${currency} most=${0} />
       </tbody></table></div>
     ${!total.llmCalls && !total.toolCalls && html`<p class="none">Nothing was used.</p>`}
     ${currency && unpriced.length > 0 && html`<p class="note">Without a price: ${unpriced.map((name) => name || "a model without a name").join(", ")}.</p>`}

@@ -4,8 +4,19 @@ import { test } from "node:test";
 import { ADDRESSES, isKnown } from "../src/addresses.js";
 import { aligned } from "../src/aligned.js";
 import { becauseOf, timesTaken } from "../src/edges.js";
-import { edgesOf, laidOut } from "../src/layout.js";
-import { isSilent, stateChanges, stepOf, timeline, usageByAgent, usageByTurn, withPiece } from "../src/log.js";
+import { drawn, edgesOf, HEIGHT, laidOut, WIDTH } from "../src/layout.js";
+import {
+  isSilent,
+  outcomeOf,
+  runningNodes,
+  stateChanges,
+  stepOf,
+  timeline,
+  usageByAgent,
+  usageByTurn,
+  withPiece,
+} from "../src/log.js";
+import { rowsOf } from "../src/rows.js";
 import { pieces, rates } from "../src/series.js";
 import { bySize } from "../src/sums.js";
 
@@ -193,6 +204,40 @@ test("a graph is laid out by its longest ways, and circles end", () => {
   assert.equal(new Set([...boxes.values()].map((box) => `${box.x} ${box.y}`)).size, 4);
 });
 
+test("no label of a drawing lies on a box or on another label, and all are within the drawing", () => {
+  const fan = ["a", "b", "c", "d", "e", "f", "g"];
+  const edges = [
+    ["START", "read", ""],
+    ...fan.flatMap((name) => [
+      ["read", name, "each"],
+      [name, "join", "to the join"],
+    ]),
+    ["join", "read", "again"],
+    ["join", "join", "once more"],
+    ["join", "a", "a"],
+  ];
+  const boxes = laidOut(edges, []);
+  const { lines, width, height } = drawn(edges, boxes, (edge) => `${edge[2]} ×2`);
+  assert.equal(lines.length, edges.length);
+  const areas = [
+    ...[...boxes.values()].map(({ x, y }) => [x, y, x + WIDTH, y + HEIGHT]),
+    ...lines.map(({ text, x, y }) => [x, y - 10, x + text.length * 6.5, y + 3]),
+  ];
+  for (const [left, top, right, bottom] of areas) {
+    assert.ok(left >= 0 && top >= 0 && right <= width && bottom <= height);
+    const over = areas.filter((each) => each[0] < right && left < each[2] && each[1] < bottom && top < each[3]);
+    assert.equal(over.length, 1);
+  }
+});
+
+test("a layer of many boxes is no wider than three of them", () => {
+  const boxes = laidOut(
+    Array.from({ length: 20 }, (_, index) => ["START", `n${index}`, ""]),
+    [],
+  );
+  assert.ok(Math.max(...[...boxes.values()].map((box) => box.x + WIDTH)) < 4 * WIDTH);
+});
+
 test("a workflow has edges in the order of its agents, and a loop leads back", () => {
   const children = [{ name: "one" }, { name: "two" }];
   assert.deepEqual(edgesOf({ name: "w", kind: "sequential", children }), [["one", "two", ""]]);
@@ -289,7 +334,7 @@ test("what was tried again is marked where it failed, and a loss of the Runner s
   const retries = runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "retry").map((tick) => [run.agent, tick.label]));
   assert.deepEqual(retries, [
     ["b", supervision.told],
-    ["wf", "attempt 2 failed, tried again"],
+    ["n@1", "attempt 2 failed, tried again"],
   ]);
   assert.deepEqual(
     runs.flatMap((run) => run.ticks.filter((tick) => tick.kind === "lost").map((tick) => tick.label)),
@@ -314,4 +359,115 @@ test("a line is broken where the server or the deployment did not answer, and no
   assert.deepEqual(pieces([0, 60, 120, 200]), [[0, 1, 2, 3]]);
   assert.deepEqual(pieces([7]), [[0]]);
   assert.deepEqual(pieces([]), []);
+});
+
+/** An event of a run of a node of graph `g`. */
+const ofNode = (seq, timestamp, run, more = {}, info = { hasEnded: true }) =>
+  event(seq, "g", timestamp, undefined, { content: undefined, nodeInfo: { path: `g@1/${run}`, ...info }, ...more });
+const taken = (source, targetRun, seq) => ({
+  graph: "g",
+  path: "g@1",
+  source,
+  target: targetRun.split("@")[0],
+  taken: true,
+  because: "always",
+  targetRun,
+  seq,
+});
+
+/** Two functions side by side, an agent beside them, a join, and a function that runs. */
+const GRAPH = [
+  event(1, "user", 0, [text("go")]),
+  ofNode(2, 1, "fast@1", { output: "f" }),
+  event(3, "writer", 2, [text("w")], { branch: "writer@1", nodeInfo: { path: "g@1/writer@1" } }),
+  ofNode(4, 5, "slow@1", {}, { hasEnded: true, isNote: true }),
+  ofNode(5, 5, "writer@1", { branch: "writer@1" }, { hasEnded: true, isNote: true }),
+  ofNode(6, 5, "both@1", { output: { n: 7 } }),
+];
+const REASONS = [
+  ...["fast@1", "writer@1", "slow@1"].map((run) => taken("START", run, 0)),
+  taken("fast", "both@1", 2),
+  taken("slow", "both@1", 4),
+  taken("both", "last@1", 6),
+];
+
+test("each function of a graph has a row of the timeline, from the end of the nodes before it to its own", () => {
+  const { runs } = timeline(GRAPH, [], REASONS);
+  assert.deepEqual(
+    runs.map(({ agent, from, to, ticks }) => [agent, from, to, ticks.map((tick) => tick.kind).join()]),
+    [
+      ["fast@1", 0, 1, "function"],
+      ["writer", 0, 2, "model"],
+      ["slow@1", 0, 5, "function"],
+      ["both@1", 5, 5, "function"],
+    ],
+  );
+});
+
+test("a node runs from the end of the nodes before it until its own end", () => {
+  const nodes = (events) => runningNodes(events, REASONS).map(({ run, at }) => [run, at]);
+  assert.deepEqual(nodes(GRAPH), [["last@1", 5]]);
+  assert.deepEqual(nodes([...GRAPH, ofNode(7, 9, "last@1")]), []);
+  // The graph notes the end of an agent with what comes next: until then its answer tells it.
+  const info = { path: "g@1/writer@1", messageAsOutput: true };
+  const [question, fast] = GRAPH;
+  const answered = [question, fast, event(3, "writer", 2, [text("w")], { branch: "writer@1", nodeInfo: info })];
+  assert.deepEqual(nodes([question, fast, GRAPH[2]]).slice(0, 2), [
+    ["writer@1", 0],
+    ["slow@1", 0],
+  ]);
+  assert.deepEqual(nodes(answered)[0], ["slow@1", 0]);
+});
+
+test("a conversation has what functions gave, one that gave nothing, and the end of no agent", () => {
+  assert.deepEqual(
+    rowsOf(GRAPH, new Map(), [], []).map((row) => row.event?.seq ?? row.kind),
+    ["turn", 1, 2, 3, 4, 6],
+  );
+  const routed = [ofNode(1, 1, "a@1", { output: 0 }, {}), ofNode(2, 1, "a@1", { actions: { route: "x" } }), ofNode(3, 1, "a@1")];
+  assert.deepEqual(
+    rowsOf(routed, new Map(), [], []).map((row) => row.event?.seq ?? row.kind),
+    ["turn", 1, 2],
+  );
+});
+
+test("a transfer that came about is one row, and one that failed keeps its call", () => {
+  const events = [
+    event(1, "user", 0, [text("hi")]),
+    event(2, "desk", 1, [call("transfer_to_agent", "c1")]),
+    event(3, "desk", 1, [response("transfer_to_agent", "c1")], { actions: { transferToAgent: "billing" } }),
+    event(4, "billing", 2, [call("transfer_to_agent", "c2")]),
+    event(5, "billing", 2, [{ functionResponse: { name: "transfer_to_agent", id: "c2", response: { error: "no such agent" } } }]),
+  ];
+  const [turn, ...rows] = rowsOf(events, new Map(), [], []);
+  assert.deepEqual(
+    rows.map((row) => [row.event.seq, row.call?.seq]),
+    [
+      [1, undefined],
+      [3, 2],
+      [4, undefined],
+      [5, undefined],
+    ],
+  );
+  assert.deepEqual(
+    turn.failed.map((each) => each.seq),
+    [5],
+  );
+});
+
+test("a tool has failed when its response is an error alone, or is marked as one", () => {
+  const outcomes = [{ error: "KeyError: 1" }, { error: "cancelled" }, { error: null, n: 1 }, { isError: true, content: [] }, {}];
+  assert.deepEqual(
+    outcomes.map((response) => outcomeOf({ name: "f", response })),
+    ["failed", "cancelled", "ok", "failed", "ok"],
+  );
+  const failed = { functionResponse: { name: "f", id: "c", response: { error: "KeyError: 1" } } };
+  const { runs } = timeline([event(1, "user", 0, [text("x")]), event(2, "a", 1, [call("f", "c")]), event(3, "a", 3, [failed])]);
+  assert.deepEqual(
+    runs[0].ticks.map((tick) => [tick.kind, tick.label]),
+    [
+      ["model", "calls f"],
+      ["error", "f failed: KeyError: 1"],
+    ],
+  );
 });
