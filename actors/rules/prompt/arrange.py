@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from actors.messages.content import Content, FunctionResponse, Part
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.event import USER
+from actors.messages.json_types import JsonObject
 from actors.rules.prompt.compiler import Entry, content_of
 
 IncludeContents = Literal["default", "none"]
+
+NO_ANSWER: JsonObject = {"status": "there is no answer yet"}
+"""The response of a call that waits, for models only: the log has none."""
 
 
 def arrange(entries: Sequence[Entry]) -> list[Content]:
     """The contents of a request, oldest first.
 
     Every content with calls is directly followed by one content with the latest response to each. Calls without a response are
-    left out unless they are long-running. When the newest entry is a late response, its call moves down to it, and what the agent
-    itself said in between, in that turn, is left out.
+    left out unless they may wait: those have NO_ANSWER. When the newest entry is a late response, its call moves down to it, and
+    what the agent itself said in between, in that turn, is left out.
     """
-    responses = {response.id: response for entry in entries for response in entry.responses if response.id}
+    responses = {call_id: response for entry in entries for call_id, response in entry.results().items()}
     contents: list[Content] = []
     for entry in _late_response_last(entries):
         append_contents(contents, entry, responses)
@@ -36,12 +40,12 @@ def append_contents(contents: list[Content], entry: Entry, responses: Mapping[st
         if entry.content is not None:
             contents.append(entry.content)
         return
-    answered = [responses[call_id] for call_id in entry.calls if call_id in responses]
     content = _without_open_calls(entry, responses)
-    if content is not None:
-        contents.append(content)
-    if answered:
-        contents.append(Content(role=USER, parts=[Part(function_response=response) for response in answered]))
+    if content is None:
+        return
+    contents.append(content)
+    if answers := [Part(function_response=_answer(call, responses)) for call in content.function_calls()]:
+        contents.append(Content(role=USER, parts=answers))
 
 
 def _without_open_calls(entry: Entry, responses: Mapping[str, FunctionResponse]) -> Content | None:
@@ -56,9 +60,14 @@ def _without_open_calls(entry: Entry, responses: Mapping[str, FunctionResponse])
     return content_of(content.role or "model", kept)
 
 
+def _answer(call: FunctionCall, responses: Mapping[str, FunctionResponse]) -> FunctionResponse:
+    found = responses.get(call.id or "")
+    return FunctionResponse(id=call.id, name=call.name, response=NO_ANSWER) if found is None else found
+
+
 def _late_response_last(entries: Sequence[Entry]) -> Iterable[Entry]:
     """The entries, with the calls that the newest entry answers moved to directly before it."""
-    answered = {response.id for response in entries[-1].responses} if entries else set()
+    answered = set(entries[-1].results()) if entries else set()
     if not answered:
         return entries
     # Entries before the first such call stay where they are, so the search goes backwards and stops when all are found.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -35,6 +35,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         calls: ids of the agent's own calls in it; "" stands for a call without an id, which can never be answered.
         long_running: those of `calls` that may stay without a response.
         responses: responses in it to the agent's own calls.
+        decided: the calls that the user has only decided on, or answered a question of: that is not what came of them.
         opens: the slice of include_contents="none" may begin here.
         seq: the place of the event in the log; 0 for one that no summary covers.
     """
@@ -46,8 +47,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls: tuple[str, ...] = ()
     long_running: frozenset[str] = frozenset()
     responses: tuple[FunctionResponse, ...] = ()
+    decided: frozenset[str] = frozenset()
     opens: bool = False
     seq: int = 0
+
+    def results(self) -> Mapping[str, FunctionResponse]:
+        """The responses that say what came of a call, by its id."""
+        return {response.id: response for response in self.responses if response.id and response.id not in self.decided}
 
 
 class Compiler:
@@ -75,12 +81,15 @@ class Compiler:
         # Ids of calls as they stand in branches, where these are others.
         self._renamed: set[str] = set()
         self._dropped: list[str | None] = []
+        # Calls, whoever made them, that need the user's consent or have asked the user something.
+        self._asking: set[str] = set()
 
     def for_newcomer(self, agent: str, warn: Warn | None) -> Compiler:
         """One that goes on from here for another agent, when neither has spoken: until then both see the same."""
         made = type(self)(agent, self._branch, warn)
         made.speakers, made._others_calls = self.speakers.copy(), self._others_calls.copy()
         made._unseen_calls, made._renamed = self._unseen_calls.copy(), self._renamed.copy()
+        made._asking = self._asking.copy()
         for response in self._dropped:
             made._drop(response)
         return made
@@ -88,6 +97,8 @@ class Compiler:
     def entry(self, event: Event) -> Entry | None:
         """The event as the agent sees it; None when the agent does not see it."""
         content = event.content
+        if event.actions.requested_tool_confirmations or event.actions.requested_inputs or self._asking:
+            self._note_asking(event)
         if content is None or event.partial or content.is_empty():
             return None
         if event.branch != self._branch and not is_visible(event.branch, self._branch):
@@ -105,6 +116,10 @@ class Compiler:
         if event.author == USER:
             return self._user(event, content)
         return self._other_agents(event, content)
+
+    def _note_asking(self, event: Event) -> None:
+        self._asking.difference_update(call.id for call in event.function_calls() if call.id)
+        self._asking.update(event.actions.requested_tool_confirmations, event.actions.requested_inputs)
 
     def _is_of_delegate(self, event: Event) -> bool:
         """True for what an agent says that works for a call, and for what the user says to it: the call has its result only."""
@@ -144,6 +159,7 @@ class Compiler:
             content=content_of(USER, others),
             by_user=True,
             responses=responses,
+            decided=frozenset(response.id for response in responses if response.id in self._asking),
             opens=any(part.function_response is None for part in content.parts),
             seq=place_of(event),
         )
@@ -154,7 +170,8 @@ class Compiler:
     def _split_responses(self, content: Content) -> tuple[tuple[FunctionResponse, ...], list[Part]]:
         """The responses to own calls; and the other parts.
 
-        Among the latter, responses to other agents' calls are quoted. Responses to calls that the agent does not see are dropped.
+        Among the latter, responses to other agents' calls are quoted, unless the user has only decided on them. Responses to
+        calls that the agent does not see are dropped.
         """
         responses: list[FunctionResponse] = []
         others: list[Part] = []
@@ -165,7 +182,8 @@ class Compiler:
             elif scope_of(response.id) and response.id not in self.own_calls:
                 continue
             elif response.id in self._others_calls:
-                others.append(quote(USER, part))
+                if response.id not in self._asking:
+                    others.append(quote(USER, part))
             elif response.id in self.own_calls:
                 responses.append(response)
             elif response.id not in self._unseen_calls:

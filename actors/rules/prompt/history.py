@@ -8,8 +8,10 @@ everything again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
+
+import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse
 from actors.messages.event import Event, RequestedInput
@@ -127,17 +129,15 @@ class History:
         self._entries.append(entry)
         if not self._is_arranged:
             return True
-        if is_reused or (entry.calls and entry.responses):
+        results = entry.results()
+        if is_reused or (entry.calls and results):
             # No agent makes such an event, but a log may have been imported. It can change any earlier content.
             self._is_arranged = False
-        elif entry.responses:
+        elif results:
             self._add_responses(entry)
-        else:
+        elif entry.calls or entry.content is not None:
             self._newest_start = len(self._contents)
-            if entry.calls:
-                append_contents(self._contents, entry, {})
-            elif entry.content is not None:
-                self._contents.append(entry.content)
+            append_contents(self._contents, entry, {})
         return True
 
     def _summarise(self, event: Event) -> None:
@@ -155,11 +155,22 @@ class History:
                 self._unanswered.discard(response.id or "")
                 if not entry.by_user:
                     self._asked.pop(response.id or "", None)
+        self._hold(event.actions.requested_inputs)
         for call_id, asked in event.actions.requested_inputs.items():
             if call_id in self._compiler.own_calls:
                 self._asked[call_id] = asked
                 self._unanswered.add(call_id)
                 self._waiting[call_id] = event.invocation_id
+
+    def _hold(self, asking: Mapping[str, RequestedInput]) -> None:
+        """Have calls wait that have asked the user something: when they were made, they were not known to."""
+        places = range(len(self._entries) - 1, -1, -1) if asking else ()
+        place = next((each for each in places if not asking.keys().isdisjoint(self._entries[each].calls)), None)
+        if place is not None:
+            entry = self._entries[place]
+            waiting = entry.long_running.union(asking.keys() & set(entry.calls))
+            self._entries[place] = msgspec.structs.replace(entry, long_running=waiting)
+            self._is_arranged = False
 
     def _note_waiting(self, event: Event, entry: Entry) -> None:
         """Take in calls that are long-running or need consent, and the responses that end their waiting."""
@@ -177,8 +188,8 @@ class History:
         while place >= 0 and self._entries[place].content is None and not self._entries[place].calls:
             place -= 1
         before = self._entries[place] if place >= 0 else None
-        responses = {response.id: response for each in self._entries[place + 1 :] for response in each.responses if response.id}
-        if before is None or not set(responses) <= set(before.calls):
+        responses = {call_id: found for each in self._entries[place + 1 :] for call_id, found in each.results().items()}
+        if before is None or not responses.keys() <= set(before.calls):
             self._is_arranged = False
             return
         del self._contents[self._newest_start :]
@@ -199,7 +210,7 @@ class History:
             return arrange(latest_slice(self._entries))
         if self._is_arranged:
             return list(self._contents)
-        if self._entries[-1].responses:
+        if self._entries[-1].results():
             return arrange(self._entries)
         self._contents = arrange(self._entries)
         self._newest_start = len(self._contents)

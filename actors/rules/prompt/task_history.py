@@ -104,6 +104,7 @@ class TaskHistory(History):
             origin = Origin(event.author, mark.run, frozenset(mark.tasks))
             self._record_calls(event, origin)
         self._record_responses(event)
+        self._hold(event.actions.requested_inputs)
         known = len(self._entries)
         for part, part_origin in self._split_by_origin(event, origin):
             entry = self._compiler.entry(part)

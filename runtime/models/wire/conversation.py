@@ -17,11 +17,10 @@ import msgspec
 
 from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
 from actors.messages.json_types import JsonObject
+from actors.rules.prompt.arrange import NO_ANSWER
 
 NUDGE = "Go on as your instructions say."
 """Stands for a turn of the user where a service wants one and there is none."""
-
-NO_ANSWER: JsonObject = {"status": "there is no answer yet"}
 
 
 class SaidText(msgspec.Struct, frozen=True):

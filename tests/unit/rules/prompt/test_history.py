@@ -150,6 +150,7 @@ def test_a_users_response_belongs_to_the_newest_call_of_that_id() -> None:
         event("user", resp("c1", "yes", "ask")),
     ) == [
         ("model", ["<call f c1>"]),
+        ("user", ["<waits f c1>"]),
         ("user", ["For context:", "[B] called tool `ask` with parameters: {}"]),
         ("user", ['[user] `ask` tool returned result: {"result":"yes"}']),
     ]
@@ -189,6 +190,30 @@ def test_the_latest_response_of_an_id_wins_also_a_late_one() -> None:
     ]
 
 
+def test_what_the_user_decides_on_a_call_is_not_what_came_of_it() -> None:
+    log = [
+        event("me", call("c1", "pay"), call("c2", "ask"), lro=["c1"], consents=["c1"]),
+        event("me", asks=["c2"]),
+        event("user", resp("c1", {"confirmed": True}, "pay"), resp("c2", "blue", "ask")),
+        event("user", said("done?"), turn="e-2"),
+    ]
+    calls = ("model", ["<call pay c1>", "<call ask c2>"])
+    assert seen(*log) == [calls, ("user", ["<waits pay c1>", "<waits ask c2>"]), ("user", ["done?"])]
+    results = event("me", resp("c1", "paid", "pay"), resp("c2", "painted", "ask"))
+    assert seen(*log, results)[-2:] == [calls, ("user", ["<resp pay c1 paid>", "<resp ask c2 painted>"])]
+
+
+def test_what_the_user_decides_on_another_agents_call_is_not_quoted_but_what_came_of_it_is() -> None:
+    assert seen(
+        event("B", call("c1", "pay"), lro=["c1"], consents=["c1"]),
+        event("user", resp("c1", {"confirmed": True}, "pay")),
+        event("B", resp("c1", "paid", "pay"), role="user"),
+    ) == [
+        ("user", ["For context:", "[B] called tool `pay` with parameters: {}"]),
+        ("user", ["For context:", '[B] `pay` tool returned result: {"result":"paid"}']),
+    ]
+
+
 def test_calls_that_were_never_answered_are_dropped_unless_they_are_long_running() -> None:
     log = [
         event("user", said("q")),
@@ -197,7 +222,12 @@ def test_calls_that_were_never_answered_are_dropped_unless_they_are_long_running
         event("me", call(None, "nameless")),
         event("user", said("never mind"), turn="e-2"),
     ]
-    assert seen(*log) == [("user", ["q"]), ("model", ["trying", "<call f c2>"]), ("user", ["never mind"])]
+    assert seen(*log) == [
+        ("user", ["q"]),
+        ("model", ["trying", "<call f c2>"]),
+        ("user", ["<waits f c2>"]),
+        ("user", ["never mind"]),
+    ]
 
 
 def test_of_several_calls_only_those_with_an_answer_stay() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors import Content, Event, FunctionResponse, Part
-from actors.rules.prompt.arrange import arrange, latest_slice
+from actors.rules.prompt.arrange import NO_ANSWER, arrange, latest_slice
 from actors.rules.prompt.compiler import FOREIGN_MARK, Compiler, Entry
 from actors.rules.prompt.history import History
 from actors.rules.routing.branches import is_visible
@@ -50,7 +51,9 @@ def conversations(draw: st.DrawFn) -> list[Event]:
     asked: list[str] = []
     for number in range(draw(st.integers(1, 14))):
         turn = draw(st.sampled_from(TURNS))
-        match draw(st.sampled_from(["user", "say", "call", "call", "answer", "answer", "late", "late", "other", "ask"])):
+        match draw(
+            st.sampled_from(["user", "say", "call", "call", "inputs", "answer", "answer", "late", "late", "other", "ask"])
+        ):
             case "user":
                 log.append(event("user", said(f"q{number}"), turn=turn))
             case "say":
@@ -59,7 +62,10 @@ def conversations(draw: st.DrawFn) -> list[Event]:
                 ids = [f"c{number}{letter}" for letter in draw(st.sampled_from(["a", "ab", "abc"]))]
                 asked += ids
                 lro = draw(st.lists(st.sampled_from(ids), unique=True))
-                log.append(event("me", *(call(each) for each in ids), turn=turn, lro=lro))
+                consents = draw(st.lists(st.sampled_from(lro), unique=True)) if lro else []
+                log.append(event("me", *(call(each) for each in ids), turn=turn, lro=lro, consents=consents))
+            case "inputs" if asked:
+                log.append(event("me", turn=turn, asks=[draw(st.sampled_from(asked))]))
             case "ask":
                 asked.append(f"o{number}")
                 log.append(event("B", call(f"o{number}"), turn=turn, lro=[f"o{number}"]))
@@ -81,7 +87,9 @@ branches = st.sampled_from([None, "b1", "b1.x", "b10"])
 
 def entries_of(log: Sequence[Event], branch: str | None) -> list[Entry]:
     compiler = Compiler("me", branch)
-    return [entry for event in log if (entry := compiler.entry(event)) is not None]
+    entries = [entry for event in log if (entry := compiler.entry(event)) is not None]
+    asking = {call_id for event in log for call_id in event.actions.requested_inputs}
+    return [replace(entry, long_running=entry.long_running.union(asking.intersection(entry.calls))) for entry in entries]
 
 
 @settings(max_examples=tries(400))
@@ -118,7 +126,6 @@ def test_asking_for_contents_changes_nothing(log: list[Event], data: st.DataObje
 @given(logs, branches, st.sampled_from(["default", "none"]))
 def test_calls_and_responses_always_fit_together(log: list[Event], branch: str | None, include: str) -> None:
     contents = made_of(log, branch, include)
-    long_running = {call_id for event in log for call_id in event.long_running_tool_ids}
     for index, content in enumerate(contents):
         calls = [made.id for made in content.function_calls()]
         answers = [answer.id for answer in content.function_responses()]
@@ -128,9 +135,7 @@ def test_calls_and_responses_always_fit_together(log: list[Event], branch: str |
             assert {made.id for made in contents[index - 1].function_calls()} >= set(answers)
             assert all(part.function_response is not None for part in content.parts)
         if calls:
-            follower = contents[index + 1] if index + 1 < len(contents) else Content()
-            unanswered = set(calls) - {answer.id for answer in follower.function_responses()}
-            assert unanswered <= long_running
+            assert calls == [answer.id for answer in contents[index + 1].function_responses()]
         assert not content.is_empty()
 
 
@@ -146,15 +151,19 @@ def made_of(log: Sequence[Event], branch: str | None, include: str) -> list[Cont
 def test_of_several_answers_to_a_call_the_latest_is_shown(log: list[Event]) -> None:
     latest: dict[str | None, FunctionResponse] = {}
     calls: set[str | None] = set()
+    asking: set[str | None] = set()
     for each in log:
         if each.author == "me":
             calls.update(made.id for made in each.function_calls())
-        latest.update((answer.id, answer) for answer in each.function_responses() if answer.id in calls)
+        asking.update(each.actions.requested_tool_confirmations, each.actions.requested_inputs)
+        decided = asking if each.author == "user" else set()
+        latest.update((answer.id, answer) for answer in each.function_responses() if answer.id in calls - decided)
     # While a late answer is the newest event, what its turn did meanwhile is left out.
     told = [
         answer
         for content in made_of([*log, event("me", said("done"))], None, "default")
         for answer in content.function_responses()
+        if answer.response != NO_ANSWER
     ]
     assert {answer.id: answer for answer in told} == latest
     assert len(told) == len(latest)
