@@ -12,6 +12,7 @@ Bytes are raw in the fields of messages, and base64 inside dictionaries that are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ from runtime.models.wire.signatures import is_foreign_to_gemini
 
 OWN_CALL_ID = "call-"
 """Ids of calls that came without one begin so; the service does not know them."""
+
+_UNSIGNED = "skip_thought_signature_validator"
+"""Google's documented signature of calls that its model has not made. It is not base64 of anything: it goes out as it is."""
+
+_SIGNING = re.compile(r"gemini-(?:[3-9]|\d\d)|gemini-[a-z-]*latest")
+"""Models, and aliases of models, that refuse calls without a signature: those since Gemini 3."""
 
 
 def to_genai(content: Content) -> types.Content:
@@ -131,15 +138,34 @@ def _drop_own_id(wire: JsonObject) -> None:
         del wire["id"]
 
 
-def _wire_contents(contents: Sequence[Content], vertex: bool) -> Iterator[JsonObject]:
-    """The conversation as the service takes it: no content is empty, and the last is not the model's."""
+def _wire_contents(contents: Sequence[Content], model: str, vertex: bool) -> Iterator[JsonObject]:
+    """The conversation as the service takes it: no content is empty, the last is not the model's, and calls are signed."""
+    # What was said before the newest message is taken without signatures.
+    signed_from = _newest_message(contents) if _SIGNING.search(model) else len(contents)
     last: JsonObject = {}
-    for content in contents:
+    for index, content in enumerate(contents):
         wire = wire_content(content, vertex=vertex)
+        if index > signed_from:
+            _sign(wire)
         if wire["parts"]:
             yield (last := wire)
     if last.get("role", "model") == "model":
         yield {"role": "user", "parts": [{"text": NUDGE}]}
+
+
+def _newest_message(contents: Sequence[Content]) -> int:
+    """The index of the newest content of the user that is no response of tools; -1 without one."""
+    said = (
+        i for i in range(len(contents) - 1, -1, -1) if contents[i].role == "user" and not any(contents[i].function_responses())
+    )
+    return next(said, -1)
+
+
+def _sign(wire: JsonObject) -> None:
+    """Sign the first call of a content, in place, if its model has not: another service's, or a callback, has made it."""
+    call = next((part for part in wire["parts"] if "functionCall" in part), None)
+    if call is not None:
+        call.setdefault("thoughtSignature", _UNSIGNED)
 
 
 def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[str, Any]:
@@ -161,7 +187,7 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     """
     given = _validated({**request.config, **_settings_of(request)}, model)
     options: types.HttpOptions = given.get("http_options") or types.HttpOptions()
-    body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, vertex))}
+    body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, model, vertex))}
     if tools := [*_wire_tools(given.pop("tools", None) or ()), *_declared(request.tools)]:
         body["tools"] = tools
     return {**given, "http_options": options.model_copy(update={"extra_body": body})}

@@ -235,8 +235,7 @@ class ModelCall:
                 async for response in responses:
                     call.chunk()
                     if getattr(response, "partial", False):
-                        answer.add_partial()
-                        content = model_answer.partial_content(response.content, name, self._spec.limits.max_inline_bytes)
+                        content = answer.add_partial(response.content, self._spec.limits.max_inline_bytes)
                         if content is not None and planner is not None and pieces is not None:
                             content = pieces.planned(content, planner)
                         await self._context.emit(Event(id=event_id, content=content, partial=True))

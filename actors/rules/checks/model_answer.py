@@ -7,12 +7,16 @@ Rules of this file:
 - Models do not answer calls, users and tools do: function responses in a model's response are dropped.
 - One call has one complete response, after any partial ones: of two, none could be chosen without losing what the other says.
   Without any response the model had nothing to say.
+- Halves of surrogate pairs are joined, in pieces and in whole responses; one without its other half becomes U+FFFD.
 - A response that still has fields of other types than declared could not be read again, so it is refused as a whole.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
@@ -20,14 +24,17 @@ from actors.errors import InvalidMessageError, ModelResponseError, NotEncodableE
 from actors.errors.user_code import error_text
 from actors.messages.codec import encode, flaw, plain
 from actors.messages.content import Content, FunctionCall, Part
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.drafts import own_content
 from actors.messages.llm.model import LlmResponse
+from actors.rules.checks.characters import TextInPieces, joined, joined_in
 from actors.rules.checks.ids import is_id
 
 MALFORMED = "malformed_arguments"
 """The one argument of a call whose arguments are no JSON object; its value is what is wrong with them."""
 
+_MAX_SHOWN = 300
+"""Characters of wrong arguments that the model is shown again."""
 
 _ORDER = "it has to yield any pieces with partial=True, and then one whole answer with everything that they said"
 
@@ -45,6 +52,9 @@ _MALFORMED = (
 
 
 _response: Callable[[bytes], LlmResponse] = msgspec.msgpack.Decoder(LlmResponse).decode
+_arguments_of: Callable[[str], JsonObject] = msgspec.json.Decoder(JsonObject).decode
+
+T = TypeVar("T")
 
 
 class ModelAnswer:
@@ -59,12 +69,29 @@ class ModelAnswer:
 
     def __init__(self, model: str) -> None:
         self._model = model
+        self._text = TextInPieces()
 
-    def add_partial(self) -> None:
-        """Take in a partial response. Raises ModelResponseError after the complete one."""
+    def add_partial(self, content: Content | None, max_inline_bytes: int) -> Content | None:
+        """Take in the content of a partial response. Returns it without large data; None when nothing of it is to be shown yet.
+
+        Raises:
+            ModelResponseError: it comes after the complete one, or its parts are no parts.
+        """
         if self._complete:
             raise ModelResponseError(self._model, f"it yielded a partial response after the complete one: {_ORDER}")
         self._has_partial = True
+        try:
+            parts = own_content(content).parts if content is not None else ()
+            shown = Content(role="model", parts=[self._joined(part) for part in parts if not _is_large(part, max_inline_bytes)])
+            return None if shown.is_empty() else shown
+        except _MALFORMED as error:
+            raise ModelResponseError(self._model, f"a piece of it is malformed: {error_text(error)}") from error
+
+    def _joined(self, part: Part) -> Part:
+        if not part.text:
+            return part if part.carries_only_text() else _encodable(part)[0]
+        text = self._text.add(part.text)
+        return part if text is part.text else msgspec.structs.replace(part, text=text)
 
     def add_complete(self, response: object) -> None:
         """Take in the complete response. Raises ModelResponseError when there is one already."""
@@ -104,30 +131,32 @@ def checked_response(response: object, model: str, warn: Callable[[str], None]) 
         metadata = response.grounding_metadata
         if metadata is not None and (dump := getattr(metadata, "model_dump", None)) is not None:
             response = msgspec.structs.replace(response, grounding_metadata=dump(mode="json", by_alias=True, exclude_none=True))
-        return _response(encode(response))
+        return _response(_encodable(response)[1])
     except _MALFORMED as error:
         # Constructors check no types, so any attribute may be anything.
         raise ModelResponseError(model, f"it is malformed: {error_text(error)}") from error
 
 
-def partial_content(content: Content | None, model: str, max_inline_bytes: int) -> Content | None:
-    """The content of a partial response without large data; None when nothing is left.
-
-    Only what has to be is looked at, for partial responses are many. Fields of wrong types are found when it is encoded.
-
-    Raises:
-        ModelResponseError: its parts are no parts.
-    """
+def _encodable(value: T) -> tuple[T, bytes]:
+    """A response or a part of one, with its characters whole, and its encoded form. Raises NotEncodableError."""
     try:
-        content = own_content(content) if content is not None else None
-        if content is None or content.is_empty():
-            return None
-        parts: Sequence[Part] = content.parts
-        if large_data(parts, max_inline_bytes):
-            parts = [part for part in parts if not _is_large(part, max_inline_bytes)]
-        return Content(role="model", parts=parts) if parts else None
-    except _MALFORMED as error:
-        raise ModelResponseError(model, f"a piece of it is malformed: {error_text(error)}") from error
+        return value, encode(value)
+    except NotEncodableError:
+        plain_form = joined_in(msgspec.to_builtins(value, builtin_types=(bytes,)))
+        value = msgspec.convert(plain_form, type(value))
+        return value, encode(value)
+
+
+def decoded_arguments(text: str) -> JsonObject:
+    """The arguments of a call that its service has written as JSON; if they are no JSON object, what is wrong with them."""
+    try:
+        return _arguments_of(joined(text))
+    except (msgspec.DecodeError, RecursionError) as error:
+        if "\\ud" in text.lower():
+            # Half a surrogate pair may stand there as an escape, too.
+            with suppress(ValueError, RecursionError):
+                return _arguments_of(json.dumps(joined_in(json.loads(text))))
+        return {MALFORMED: f"{error}: {text[:_MAX_SHOWN]}"}
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:
@@ -177,17 +206,23 @@ def _arguments(given: object) -> JsonObject:
     if given is None:
         return {}
     if isinstance(given, str):
-        try:
-            given = msgspec.json.decode(given)
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-            return {MALFORMED: f"they are a text that is no JSON ({error})"}
+        given = decoded_arguments(given)
     if not isinstance(given, dict):
         return {MALFORMED: f"they are of type {type(given).__name__}"}
     if not given:
         return {}
     try:
-        args: JsonObject = plain(given)
+        args: JsonObject = _plain(given)
     except NotEncodableError as error:
-        return {MALFORMED: str(error).encode(errors="backslashreplace").decode()}
+        return {MALFORMED: joined(str(error))}
     wrong = flaw(args, is_finite=True)
     return args if wrong is None else {MALFORMED: wrong}
+
+
+def _plain(given: JsonObject) -> JsonValue:
+    try:
+        return plain(given)
+    except NotEncodableError as error:
+        if not isinstance(error.__cause__, UnicodeEncodeError):
+            raise
+        return plain(joined_in(given))

@@ -73,7 +73,7 @@ class History:
         self._unanswered: set[str] = set()
         # Calls that wait for the user, also long-running ones with an interim response: the turn of each.
         self._waiting: dict[str, str] = {}
-        # Valid while _is_arranged: the contents of all entries, and where those of the newest entry begin.
+        # Valid while _is_arranged: the contents of all entries, and where those of the newest entry with any begin; -1: unknown.
         self._contents: list[Content] = []
         self._newest_start = 0
         self._is_arranged = True
@@ -189,7 +189,7 @@ class History:
             place -= 1
         before = self._entries[place] if place >= 0 else None
         responses = {call_id: found for each in self._entries[place + 1 :] for call_id, found in each.results().items()}
-        if before is None or not responses.keys() <= set(before.calls):
+        if self._newest_start < 0 or before is None or not responses.keys() <= set(before.calls):
             self._is_arranged = False
             return
         del self._contents[self._newest_start :]
@@ -213,8 +213,8 @@ class History:
         if self._entries[-1].results():
             return arrange(self._entries)
         self._contents = arrange(self._entries)
-        self._newest_start = len(self._contents)
-        self._is_arranged = not self._entries[-1].calls
+        self._newest_start = -1
+        self._is_arranged = True
         return list(self._contents)
 
     def keep_latest(self) -> None:

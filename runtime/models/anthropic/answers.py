@@ -11,7 +11,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmResponse
-from actors.rules.checks.model_answer import MALFORMED
+from actors.rules.checks.model_answer import MALFORMED, decoded_arguments
 from runtime.models.wire.signatures import signed_by_anthropic
 
 FINISH_REASONS = {
@@ -23,8 +23,6 @@ FINISH_REASONS = {
     "refusal": "SAFETY",
 }
 """Gemini's words for the reasons, so that one word means one thing in a log. Others stay, in capitals."""
-
-_MAX_SHOWN = 300
 
 
 class _Details(msgspec.Struct):
@@ -90,7 +88,7 @@ class AnthropicAnswers:
     def __init__(self, model: str) -> None:
         self._model = model
         self._open: _OpenBlock | None = None
-        self._broken: Part | None = None
+        self._broken: list[Part] = []
         self._counts: dict[str, int] = {}
         self._thinking_tokens: int | None = None
         self._handlers: dict[str, Callable[[_Event], Part | None]] = {
@@ -159,18 +157,16 @@ class AnthropicAnswers:
         call = FunctionCall(id=opened.block.id or None, name=opened.block.name, args=args)
         if not text.strip():
             return Part(function_call=call)
-        try:
-            args = msgspec.json.decode(text, type=JsonObject)
-        except msgspec.DecodeError as error:
-            args = {MALFORMED: f"{error}: {text[:_MAX_SHOWN]}"}
-            self._broken = Part(function_call=msgspec.structs.replace(call, args=args))
-            return None
-        return Part(function_call=msgspec.structs.replace(call, args=args))
+        part = Part(function_call=msgspec.structs.replace(call, args=(args := decoded_arguments(text))))
+        if MALFORMED not in args:
+            return part
+        self._broken.append(part)
+        return None
 
     def _end(self, stop_reason: str) -> LlmResponse:
-        """The end of the message. A call that the model had no tokens left to finish is left out."""
+        """The end of the message, with calls that are broken. Without the last, if the model had no tokens left to finish it."""
         reason = FINISH_REASONS.get(stop_reason, stop_reason.upper())
-        parts = [self._broken] if self._broken is not None and reason != "MAX_TOKENS" else []
+        parts = self._broken[:-1] if reason == "MAX_TOKENS" else self._broken
         content = Content(role="model", parts=parts) if parts else None
         return LlmResponse(content=content, finish_reason=reason, usage=self._usage())
 

@@ -1,7 +1,8 @@
 """Answers of Chat Completions, whole or in pieces, as model responses. Pure: no SDK, no socket.
 
 Services differ in how they stream calls: by an index with the name first and the arguments in fragments, without an index, or
-with the same index for several whole calls. A new id begins a new call.
+with the same index, and even the same id, for several whole calls. A new id begins a new call, and so does a name behind whole
+arguments. In an answer that comes in one, each entry is a call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from actors.messages.content import Content, FunctionCall, Part
 from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import LlmResponse
-from actors.rules.checks.model_answer import MALFORMED
+from actors.rules.checks.model_answer import MALFORMED, decoded_arguments
 
 FINISH_REASONS = {
     "stop": "STOP",
@@ -23,8 +24,6 @@ FINISH_REASONS = {
     "content_filter": "SAFETY",
 }
 """Gemini's words for the reasons, so that one word means one thing in a log. Others stay, in capitals."""
-
-_MAX_SHOWN = 300
 
 
 class _Function(msgspec.Struct):
@@ -91,17 +90,21 @@ class _GrowingCall:
         elif isinstance(function.arguments, dict):
             self.args |= function.arguments
 
+    def is_followed_by(self, function: _Function) -> bool:
+        """True when a fragment with a name begins another call: the arguments of this one are whole, or the name is another."""
+        if not self.name or not function.name:
+            return False
+        return function.name != self.name or bool(self.args) or MALFORMED not in decoded_arguments("".join(self.fragments))
+
     def part(self, *, was_cut: bool) -> Part | None:
         """The whole call; None for one that the model had no tokens left to finish."""
         text = "".join(self.fragments)
         args = self.args
         if text.strip():
-            try:
-                args = args | msgspec.json.decode(text, type=JsonObject)
-            except msgspec.DecodeError as error:
-                if was_cut:
-                    return None
-                args = {MALFORMED: f"{error}: {text[:_MAX_SHOWN]}"}
+            written = decoded_arguments(text)
+            if was_cut and MALFORMED in written:
+                return None
+            args = written if MALFORMED in written else args | written
         return Part(function_call=FunctionCall(id=self.id or None, name=self.name, args=args))
 
 
@@ -142,21 +145,21 @@ class OpenAIAnswers:
         self._finish_reason = choice.finish_reason or self._finish_reason
         message = choice.delta or choice.message or _Message()
         for call in message.tool_calls or ():
-            self._add_call(call)
+            self._add_call(call, is_whole=choice.delta is None)
         if message.refusal:
             self._refusal.append(message.refusal)
         parts = list(_said(message))
         return LlmResponse(content=Content(role="model", parts=parts)) if parts else None
 
-    def _add_call(self, fragment: _ToolCall) -> None:
+    def _add_call(self, fragment: _ToolCall, *, is_whole: bool) -> None:
+        function = fragment.function or _Function()
         index = fragment.index if fragment.index is not None else max(len(self._calls) - (not fragment.id), 0)
-        call = self._by_index.get(index)
-        if call is None or (fragment.id and call.id and fragment.id != call.id):
+        call = None if is_whole else self._by_index.get(index)
+        if call is None or (fragment.id and call.id and fragment.id != call.id) or call.is_followed_by(function):
             call = self._by_index[index] = _GrowingCall(fragment.id or "")
             self._calls.append(call)
         call.id = call.id or fragment.id or ""
-        if fragment.function is not None:
-            call.add(fragment.function)
+        call.add(function)
 
     def end_answer(self, *, is_whole: bool = False) -> LlmResponse | None:
         """The calls, with finish reason and usage, when the service has sent everything; None when a stream had no end.

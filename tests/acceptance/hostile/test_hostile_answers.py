@@ -31,14 +31,13 @@ def test_calls_that_are_malformed_are_answered_with_what_is_wrong_with_them(loca
     for number, (made, words) in enumerate(
         [
             (call(name="note", args="not { json"), "no JSON"),
-            (call(name="note", args='["a"]'), "of type list"),
+            (call(name="note", args='["a"]'), "got `array`"),
             (call(name="note", args=[1]), "of type list"),
             (call(name="note", args=7), "of type int"),
             (call(name="note", args={"what": nested(150)}), "nested deeper"),
             (call(name="note", args={"what": nested(20_000)}), "nested deeper than 100 levels"),
             (call(name="note", args={"what": math.nan}), "NaN"),
             (call(name="note", args={"what": object()}), "object"),
-            (call(name="note", args={"what": "\ud800"}), "surrogates"),
             (call(name="note", args={"what": 2**80}), "ints"),
             (call(name="note", args={"what": ["x"]}), "It takes: what"),
             (call(name=""), "there is no tool ''"),
@@ -116,7 +115,6 @@ def test_an_answer_that_is_none_fails_its_turn_with_one_event(local: Deploy) -> 
             ("text", "yielded a str"),
             ({"content": "x"}, "yielded a dict"),
             (answer(Part(text=7)), "text"),  # type: ignore[arg-type]
-            (answer(Part(text="\ud800")), "surrogates"),
             (answer(call(name=7)), "name"),
             (answer(7), "malformed"),
             (answer(Part(inline_data=b"x")), "malformed"),  # type: ignore[arg-type]

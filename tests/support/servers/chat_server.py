@@ -159,7 +159,8 @@ def _deltas(block: Json, size: int) -> tuple[Json, list[Json]]:
             return {**block, "thinking": "", "signature": ""}, [*grown, signed]
         case "tool_use":
             # The service sends nothing at all for a call without arguments.
-            written = json.dumps(block["input"]) if block["input"] else ""
+            given = block["input"]
+            written = given if isinstance(given, str) else json.dumps(given) if given else ""
             return {**block, "input": {}}, [
                 {"type": "input_json_delta", "partial_json": piece} for piece in pieces(written, size)
             ]

@@ -13,7 +13,7 @@ from actors import Blob, Content, FunctionCall, FunctionResponse, LlmResponse, P
 from actors.errors import ModelResponseError, NotEncodableError
 from actors.messages.codec import decode, encode, encode_event
 from actors.messages.event import Event
-from actors.rules.checks.model_answer import MALFORMED, ModelAnswer, checked_response, large_data, partial_content, placeholder
+from actors.rules.checks.model_answer import MALFORMED, ModelAnswer, checked_response, large_data, placeholder
 from tests.support import fuzz_values as fuzzing
 from tests.support.tries import tries
 
@@ -61,8 +61,12 @@ def test_an_answer_that_is_in_order_stays_as_it_is() -> None:
         ('{"a": 1}', {"a": 1}),
         ({1: 2}, {"1": 2}),
         ({"a": (1, 2)}, {"a": [1, 2]}),
-        ("nonsense", {MALFORMED: "they are a text that is no JSON (JSON is malformed: invalid character (byte 4))"}),
-        ("[]", {MALFORMED: "they are of type list"}),
+        ("nonsense", {MALFORMED: "JSON is malformed: invalid character (byte 4): nonsense"}),
+        ("[]", {MALFORMED: "Expected `object`, got `array`: []"}),
+        (("[]",), {MALFORMED: "they are of type tuple"}),
+        ({"a": ["\ud83d\ude00", {"\ud83d": 1}]}, {"a": ["\U0001f600", {"\ufffd": 1}]}),
+        ('{"a": "\ud83d\ude00", "b": "\ud83d"}', {"a": "\U0001f600", "b": "\ufffd"}),
+        (r'{"a": "\ud83d\ude00", "b": "\uD83D"}', {"a": "\U0001f600", "b": "\ufffd"}),
         ({"a": [math.inf]}, {MALFORMED: "NaN and infinity are no JSON values: use None or a text instead"}),
     ],
 )
@@ -84,15 +88,30 @@ def test_a_response_of_a_model_is_left_out_and_what_stands_beside_it_is_not() ->
 def test_only_data_that_is_too_large_is_large() -> None:
     parts = [Part(inline_data=Blob(data=b"x" * size)) for size in (0, 10, 11)] + [Part(text="x" * 100)]
     assert large_data(parts, 10) == [2]
-    small = partial_content(Content(role="user", parts=parts), "m", 10)
+    small = ModelAnswer("m").add_partial(Content(role="user", parts=parts), 10)
     assert small == Content(role="model", parts=[*parts[:2], parts[3]])
     for nothing in (Content(parts=parts[2:3]), Content(), None):
-        assert partial_content(nothing, "m", 10) is None
-    for wrong in ("text", Content(parts="text"), Content(parts=[Part(inline_data="x")])):  # type: ignore[arg-type]
+        assert ModelAnswer("m").add_partial(nothing, 10) is None
+    for wrong in ("text", Content(parts="text"), Content(parts=[Part(inline_data="x")]), Content(parts=[Part(text=7)])):  # type: ignore[arg-type]
         with pytest.raises(ModelResponseError, match="a piece of it is malformed"):
-            partial_content(wrong, "m", 10)  # type: ignore[arg-type]
+            ModelAnswer("m").add_partial(wrong, 10)  # type: ignore[arg-type]
     signed = Part(inline_data=Blob(data=b"x" * 20), thought_signature=b"s")
     assert placeholder("f", signed) == Part(text="Generated file: f. It is saved into artifacts", thought_signature=b"s")
+
+
+halves = st.text(st.sampled_from("a\u00e9\ud83d\ude00"), max_size=8)
+
+
+@settings(max_examples=tries(300))
+@given(st.lists(halves, max_size=5))
+def test_a_text_in_pieces_has_the_same_characters_as_in_one(pieces: list[str]) -> None:
+    answer, text = ModelAnswer("m"), "".join(pieces)
+    shown = [answer.add_partial(Content.of_text(piece), 0) for piece in pieces]
+    whole = "".join(part.text or "" for part in said(Part(text=text)))
+    waits = "\ufffd" * text.endswith("\ud83d")
+    assert "".join(content.text for content in shown if content is not None) == whole.removesuffix(waits)
+    joined = text.replace("\ud83d\ude00", "\U0001f600")
+    assert whole.replace("\ufffd", "") == joined.encode(errors="ignore").decode()
 
 
 @settings(max_examples=tries(500), suppress_health_check=list(HealthCheck))
@@ -115,7 +134,7 @@ def test_an_answer_is_taken_only_when_nothing_of_it_is_lost(are_partial: list[bo
         answer = ModelAnswer("m")
         for is_partial in are_partial:
             if is_partial:
-                answer.add_partial()
+                answer.add_partial(None, 0)
             else:
                 answer.add_complete(whole)
         return answer.complete()
