@@ -81,7 +81,7 @@ class Compiler:
         # Ids of calls as they stand in branches, where these are others.
         self._renamed: set[str] = set()
         self._dropped: list[str | None] = []
-        # Calls, whoever made them, that need the user's consent or have asked the user something.
+        # Calls of any agent, that need the user's consent or have asked the user something.
         self._asking: set[str] = set()
 
     def for_newcomer(self, agent: str, warn: Warn | None) -> Compiler:
