@@ -44,6 +44,7 @@ KINDS: dict[str, tuple[Any, str, Any, str]] = {
     "text": (str, '"quoted"', "quoted", "string"),
     "bare": (str, "not quoted", "not quoted", "string"),
     "number": (int, "42", 42, "integer"),
+    "fenced": (Item, '```json\n{"name": "tea"}\n```', {"name": "tea"}, "object"),
     "schema": (JSON_SCHEMA, '{"a": 1}', {"a": 1}, "object"),
 }
 

@@ -163,6 +163,12 @@ def test_a_message_of_another_form_than_the_root_asks_for_is_refused_before_it_i
         assert ends(run_turn(rt, '{"x": "1"}'))["wf@1/last@1"] == "last({'x': 1, 'y': 0})"
 
 
+def test_a_graph_that_takes_a_text_takes_the_words_of_the_user_as_they_are(deploy: Deploy) -> None:
+    with deploy(Graph(name="wf", input_schema=str, edges=[(START, named_node("last"))])) as rt:
+        for words in ("5", "null", '"quoted"', '{"a": 1}'):
+            assert ends(run_turn(rt, words))["wf@1/last@1"] == f"last({words})"
+
+
 def test_a_graph_begins_without_words_too(deploy: Deploy) -> None:
     with deploy(Graph(name="wf", edges=[(START, named_node("last"))])) as rt:
         assert ends(run_turn(rt, ""))["wf@1/last@1"] == "last()"
