@@ -16,7 +16,7 @@ from actors.errors import ActorLostError, FlowNotFoundError, NotEncodableError, 
 from actors.messages import protocol as p
 from actors.messages.codec import decode, decode_event
 from actors.messages.event import BY_BUDGET, BY_RUN_CONFIG, Event
-from actors.messages.graph import root_path, with_unstored
+from actors.messages.graph import node_at, root_path, with_unstored
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.llm.model import LlmRequest
 from actors.messages.llm.recorded import PackedCall, PackedPart
@@ -99,7 +99,8 @@ class RequestRebuilding:
         """
         spec = self._spec
         if _is_of_node(spec, event):
-            spec = spec.as_tool
+            assert event.node_info is not None
+            spec = spec.as_tool if node_at(event.node_info.path) == spec.name else spec
             found = node_sight(spec, event, seen)
         elif event.flow is not None:
             found = round_sight(spec, event, seen)

@@ -62,9 +62,9 @@ class Run(msgspec.Struct, eq=False):
 
     @property
     def is_tool(self) -> bool:
-        """True when `parent` has asked for this agent as a tool, or as a node of a graph."""
+        """True when `parent` has asked for this agent itself, as a tool or as a node of a graph."""
         if self.node is not None:
-            return True
+            return self.before is None and self.asked in ("", self.agent)
         return self.parent is not None and self.asked == self.agent and tool_root(self.branch) != tool_root(self.parent.branch)
 
     def transferred(self, to: str, seq: int) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors import START, Graph, LlmAgent, RequestInput
+from actors import START, Graph, LlmAgent, RequestInput, ToolContext
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from tests.support.graphs import ends, named_node
@@ -97,3 +97,33 @@ def test_the_failure_of_an_agent_that_has_said_something_is_its_own(deploy: Depl
         assert (failed.author, failed.error_code) == (author, "ValueError")
         assert failed.node_info is not None
         assert failed.node_info.path == f"wf@1/{agent.name}@1"
+
+
+def test_an_agent_that_a_nodes_agent_has_transferred_to_may_transfer_to_its_peers(deploy: Deploy) -> None:
+    clerk = ScriptedModel([transfer("expert")])
+    agents = [LlmAgent(name="clerk", model=clerk), LlmAgent(name="expert", model=ScriptedModel(["It is blue."]))]
+    desk = LlmAgent(name="desk", model=ScriptedModel([transfer("clerk")]), sub_agents=agents)
+    with deploy(Graph(name="wf", edges=[(START, desk, named_node("last"))])) as rt:
+        events = run_turn(rt, "what colour?")
+        assert ends(events)["wf@1/last@1"] == "last(It is blue.)"
+        calls = rt.turns.requests("ada", "s1", events[0].invocation_id)
+        shown = [
+            [tool.parameters for tool in call.request.tools] for call in calls if call.request and call.request.agent == "clerk"
+        ]
+        assert [names[0]["properties"]["agent_name"]["enum"] for names in shown if names[0]] == [["desk", "expert"]]
+
+
+def test_the_node_itself_still_transfers_only_downwards(local: Deploy) -> None:
+    """Of an agent that a tool runs as a node, those above and beside it are no targets."""
+    inner = ScriptedModel(["done"])
+    helper = LlmAgent(name="helper", model=inner, sub_agents=[LlmAgent(name="below", model=ScriptedModel([]))])
+
+    async def ask(tool_context: ToolContext) -> object:
+        return await tool_context.run_node(helper, "go")
+
+    root = LlmAgent(name="root", model=ScriptedModel([{"call": "ask"}, "ok"]), tools=[ask], sub_agents=[helper])
+    with local(root) as rt:
+        run_turn(rt, "hi")
+    (tool,) = inner.requests[0].tools
+    assert tool.parameters is not None
+    assert tool.parameters["properties"]["agent_name"]["enum"] == ["below"]
