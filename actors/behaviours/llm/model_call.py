@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -56,13 +57,33 @@ class _MoreIsNeededError(Exception):
 
 
 class _Pieces:
-    """The partial texts of one response, as the agent's planner shows them."""
+    """The pieces of one response, as after_model callbacks and the agent's planner show them.
 
-    def __init__(self) -> None:
+    Args:
+        after: gives what callbacks put in the place of a piece; None: there are none.
+
+    Attributes:
+        failed: what a callback has raised, which is no error of the model.
+    """
+
+    failed: BaseException | None = None
+
+    def __init__(self, planner: BasePlanner | None, after: Callable[[LlmResponse], Awaitable[LlmResponse]] | None) -> None:
+        self._planner = planner
+        self._after = after
         self._text = ""
 
-    def planned(self, content: Content, planner: BasePlanner) -> Content | None:
-        """The next piece; None when nothing of it is to be shown yet."""
+    async def shown(self, content: Content | None) -> Content | None:
+        """The next piece; None when nothing of it is to be shown yet. Raises what a callback raises."""
+        if content is not None and self._after is not None:
+            try:
+                content = (await self._after(LlmResponse(content=content, partial=True))).content
+            except BaseException as error:
+                self.failed = error
+                raise
+        return content if content is None or self._planner is None else self._planned(content, self._planner)
+
+    def _planned(self, content: Content, planner: BasePlanner) -> Content | None:
         parts: list[Part] = []
         for part in content.parts:
             if part.text and not part.thought and part.carries_only_text():
@@ -181,25 +202,31 @@ class ModelCall:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         answered = None
+        after = partial(self._after_callbacks, context=context) if self._spec.llm.after_model else None
+        pieces = _Pieces(self._spec.llm.planner, after)
         try:
-            response = await self._generate(allowed, event_id)
+            response = await self._generate(allowed, event_id, pieces)
             name = response.model_version or request.model or self._model.name
             changed_by = BY_BUDGET if allowed.by_budget else BY_RUN_CONFIG if config.model_input_context else ""
             answered = _AnsweredCall(name, response.usage, loop.time() - began_s, changed_by)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
-            if is_cancellation(error):
+            if is_cancellation(error) or error is pieces.failed:
                 raise
             self._note_failed(request, error, loop.time() - began_s)
             replaced = await first_result(self._spec.llm.on_model_error, context, request, error)
             if replaced is None:
                 raise
             response = self._replacement(replaced)
+        return await self._after_callbacks(response, context), answered
+
+    async def _after_callbacks(self, response: LlmResponse, context: CallbackContext | None) -> LlmResponse:
+        """Return what the after_model callbacks put in the place of a response, or of a piece of one."""
         after = self._spec.llm.after_model
         if not after:
-            return response, answered
+            return response
         draft = draft_of_response(response)
         replaced = await first_result(after, context, draft)
-        return self._replacement(draft if replaced is None else replaced), answered
+        return self._replacement(draft if replaced is None else replaced)
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
         model = request.model or self._model.name
@@ -214,31 +241,29 @@ class ModelCall:
         parts = planner.process_planning_response(context, list(draft.parts))
         return self._replacement(msgspec.structs.replace(response, content=Content(parts=parts or draft.parts)))
 
-    def _generate(self, allowed: AllowedCall, event_id: str) -> Coroutine[Any, Any, LlmResponse]:
+    def _generate(self, allowed: AllowedCall, event_id: str, pieces: _Pieces) -> Coroutine[Any, Any, LlmResponse]:
         """Return the complete response, and emit the partial ones before it."""
         recorder = self._recorder
-        return self._answer(allowed, event_id) if recorder is None else self._recorded(recorder, allowed, event_id)
+        if recorder is None:
+            return self._answer(allowed, event_id, pieces)
+        return self._recorded(recorder, allowed, event_id, pieces)
 
-    async def _recorded(self, recorder: CallRecorder, allowed: AllowedCall, event_id: str) -> LlmResponse:
+    async def _recorded(self, recorder: CallRecorder, allowed: AllowedCall, event_id: str, pieces: _Pieces) -> LlmResponse:
         with recorder.call(allowed.request, event_id) as recorded:
-            response = await self._answer(allowed, event_id)
+            response = await self._answer(allowed, event_id, pieces)
             recorded.usage = response.usage
         return response
 
-    async def _answer(self, allowed: AllowedCall, event_id: str) -> LlmResponse:
+    async def _answer(self, allowed: AllowedCall, event_id: str, pieces: _Pieces) -> LlmResponse:
         name, stream = self._model.name, self._context.streaming
         answer = model_answer.ModelAnswer(name)
-        planner = self._spec.llm.planner
-        pieces = _Pieces() if planner is not None else None
         with self._context.telemetry.model_call(allowed.request, name, stream=stream) as call:
             async with allowed.responses(stream=stream) as responses:
                 async for response in responses:
                     call.chunk()
                     if getattr(response, "partial", False):
                         content = answer.add_partial(response.content, self._spec.limits.max_inline_bytes)
-                        if content is not None and planner is not None and pieces is not None:
-                            content = pieces.planned(content, planner)
-                        await self._context.emit(Event(id=event_id, content=content, partial=True))
+                        await self._context.emit(Event(id=event_id, content=await pieces.shown(content), partial=True))
                     else:
                         answer.add_complete(response)
             response = model_answer.checked_response(answer.complete(), name, logger.warning)

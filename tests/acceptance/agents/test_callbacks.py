@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from actors import LlmAgent
+from actors import (
+    BasePlanner,
+    CallbackContext,
+    Content,
+    LlmAgent,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    PlanReActPlanner,
+    Plugin,
+    RunConfig,
+)
 from actors.errors import AgentFailedError
 from actors.testing import ScriptedModel
 from tests.support.agents.conversation_callbacks import (
@@ -114,3 +125,60 @@ def test_a_callback_that_fails_is_the_failure_of_its_agent(deploy: Deploy) -> No
 @pytest.mark.parametrize("callback", AROUND)
 def test_whichever_callback_fails_its_agent_fails_with_that(callback: str, tmp_path: Path) -> None:
     check_failure(Deploy("local", tmp_path), callback)
+
+
+class Guard:
+    """Hides a word, and counts the pieces that it was shown in the state."""
+
+    def __call__(self, context: CallbackContext, response: LlmResponse) -> LlmResponse | None:
+        """Hide it in a piece, or in the whole."""
+        if response.partial:
+            context.state["pieces"] = int(context.state.get("pieces", 0)) + 1
+        text = response.content.text if response.content is not None else ""
+        if "secret" not in text:
+            return None
+        return LlmResponse(content=Content(role="model", parts=[Part(text=text.replace("secret", "******"))]))
+
+
+SECRET = {"stream": ["the ", "secret", " is out"]}
+
+
+@pytest.mark.parametrize("planner", [None, PlanReActPlanner()])
+def test_what_a_guard_hides_reaches_no_reader_in_pieces_either(deploy: Deploy, planner: BasePlanner | None) -> None:
+    root = LlmAgent(name="root", model=ScriptedModel([SECRET]), planner=planner, after_model_callback=Guard())
+    with deploy(root) as rt:
+        events = run_turn(rt, "hi", run_config=RunConfig(streaming="sse"))
+        assert [(event.partial, event.text) for event in events] == [
+            (True, "the "),
+            (True, "******"),
+            (True, " is out"),
+            (None, "the ****** is out"),
+        ]
+        assert events[-1].actions.state_delta == {"pieces": 3}
+
+
+class GuardPlugin(Plugin):
+    """The same for all agents."""
+
+    def after_model_callback(self, context: CallbackContext, response: LlmResponse) -> LlmResponse | None:
+        """Hide it."""
+        return Guard()(context, response)
+
+
+def test_so_it_is_with_a_guard_that_is_a_plugin(deploy: Deploy) -> None:
+    with deploy(LlmAgent(name="root", model=ScriptedModel([SECRET])), plugins=[GuardPlugin("guard")]) as rt:
+        events = run_turn(rt, "hi", run_config=RunConfig(streaming="sse"))
+        assert "".join(event.text for event in events if event.partial) == "the ****** is out"
+
+
+def test_a_guard_that_fails_at_a_piece_fails_its_agent_and_is_no_error_of_the_model(local: Deploy) -> None:
+    errors: list[Exception] = []
+
+    def note(callback_context: CallbackContext, llm_request: LlmRequest, error: Exception) -> None:
+        errors.append(error)
+
+    model = ScriptedModel([{"stream": ["a", "b"]}])
+    root = LlmAgent(name="root", model=model, after_model_callback=refuse, on_model_error_callback=note)
+    with local(root) as rt, pytest.raises(AgentFailedError, match=r"'root'.*PermissionError.*not today"):
+        run_turn(rt, "hi", run_config=RunConfig(streaming="sse"))
+    assert errors == []
