@@ -31,7 +31,11 @@ class ArtifactAccess(Protocol):
 
 
 class MemoryAccess(Protocol):
-    """The memory of one user."""
+    """The memory of one user, for the runs of one session."""
+
+    async def add_session(self) -> None:
+        """Remember what was said in the session so far, in place of earlier. Raises NoMemoryError, StoreError."""
+        ...
 
     async def search(self, query: str) -> list[MemoryEntry]:
         """Return entries that share a word with the query, best match first, at most 10. Raises NoMemoryError, StoreError."""

@@ -73,6 +73,10 @@ class UserMemory:
         self._session = session
         self._key = key
 
+    async def add_session(self) -> None:
+        """Remember what was said in the session so far, in place of earlier. Raises NoMemoryError, StoreError."""
+        await self._session.remember(p.RememberSession(key=self._key))
+
     async def search(self, query: str) -> list[MemoryEntry]:
         """Return entries that share a word with the query, best match first, at most 10.
 

@@ -287,6 +287,15 @@ class CallbackContext(ReadonlyContext):
         """The names of all artifacts of the session, and of those that the user's sessions share (`user:`), sorted."""
         return await self._artifacts.keys()
 
+    async def add_session_to_memory(self) -> None:
+        """Remember what was said in the session so far, in place of what was remembered of it before.
+
+        Raises:
+            NoMemoryError: the app has no memory.
+            StoreError: the store could not keep it.
+        """
+        await self._memory.add_session()
+
     async def search_memory(self, query: str) -> list[MemoryEntry]:
         """The remembered entries of the user that share a word with the query, the best first, at most 10.
 

@@ -82,6 +82,14 @@ class RequestView:
             tools_dict=dict(self._tools),
         )
 
+    async def fold_instructions(self) -> None:
+        """Put what a tool of ADK has kept for the end of the instructions there, by ADK's own code."""
+        if self.adk._dynamic_instructions:
+            # It takes a third of a second to import, and few tools need it.
+            from google.adk.flows.llm_flows.prompt._dynamic_instructions import finalize_dynamic_instructions
+
+            await finalize_dynamic_instructions(None, self.adk)
+
     def carry_back(self) -> None:
         """Take over into raygrove's request what has changed in ADK's."""
         ours, request = self._ours, self.adk

@@ -25,7 +25,7 @@ from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.graphs.code import NodesBelow
+from runtime.integrations.adk.graphs.code import NodesBelow, is_generator
 from runtime.integrations.adk.requests import RequestView, own_declaration
 from runtime.integrations.adk.services.credentials import ASKS_CREDENTIAL, credential_state
 
@@ -66,11 +66,16 @@ class AdkTool(Tool):
         self.credentials: dict[str, Any] = {}
         self._source = source
         function = getattr(adk, "func", None) if isinstance(adk, AdkFunctionTool) else None
-        # A method of an object, and a callable object, are async by their __call__.
         self._code = function or adk.run_async
-        self.runs_nodes = names_run_node(self._code)
-        self._blocks = function is not None and not (
-            inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        # ADK runs a generator as a node below the call.
+        gives_one_by_one = function is not None and is_generator(function)
+        self.runs_nodes = gives_one_by_one or names_run_node(self._code)
+        # A method of an object, and a callable object, are async by their __call__.
+        self._blocks = not (
+            function is None
+            or gives_one_by_one
+            or inspect.iscoroutinefunction(function)
+            or inspect.iscoroutinefunction(type(function).__call__)
         )
 
     def declaration(self) -> FunctionDeclaration | None:
@@ -88,6 +93,7 @@ class AdkTool(Tool):
         view = RequestView(request, schema=self._source.output_schema)
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
         await self.adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
+        await view.fold_instructions()
         view.carry_back()
         found = {tool.name: tool for tool in request.tools}
         if self.name not in names and not self._is_declared():

@@ -134,6 +134,7 @@ class _ToolsetRequest(Tool):
         view = RequestView(request, schema=self._source.output_schema)
         theirs = contexts.tool_context(self._source.agent, context, self._source.app_name)
         await self._adk.process_llm_request(tool_context=theirs, llm_request=view.adk)
+        await view.fold_instructions()
         view.carry_back()
         contexts.carry_back(theirs, context)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors import Content, Event, LlmAgent, MemoryEntry, Part, load_memory
-from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
+from actors import CallbackContext, Content, Event, LlmAgent, MemoryEntry, Part, load_memory
+from actors.errors import AgentFailedError, InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
 from actors.session.log.reader import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -191,3 +191,22 @@ def test_a_memory_store_that_fails_stops_no_turn(deploy: Deploy, tmp_path: Path)
         assert run_turn(rt, "hi")[-1].text == "ok"
         with pytest.raises(StoreError, match="memory store"):
             rt.memory.search("ada", "tea")
+
+
+async def remember(callback_context: CallbackContext) -> None:
+    await callback_context.add_session_to_memory()
+
+
+def test_an_agent_remembers_its_session_when_it_is_done(deploy: Deploy) -> None:
+    with deploy(root("I like tea, too.", "Rex!", after_agent_callback=remember)) as rt:
+        run_turn(rt, "my dog is called Rex")
+        assert sorted(remembered(rt, "dog tea")) == [("s1", "root", "I like tea, too."), ("s1", "user", "my dog is called Rex")]
+        run_turn(rt, "my cat is called Tom")
+        # In place of what was remembered before, and not beside it.
+        assert sorted(text for _, _, text in remembered(rt, "dog cat")) == ["my cat is called Tom", "my dog is called Rex"]
+
+
+def test_an_agent_of_an_app_without_memory_cannot_remember(local: Deploy) -> None:
+    lonely = root("hi", after_agent_callback=remember)
+    with local(lonely, memory_store=None) as rt, pytest.raises(AgentFailedError, match="NoMemoryError"):
+        run_turn(rt, "hi")

@@ -148,10 +148,13 @@ class CallCode(NodeCode):
 
 def _gives_once(node: Any) -> bool:
     function = getattr(node, "_func", None)
-    if type(node) is not AdkFunctionNode or function is None:
-        return False
+    return type(node) is AdkFunctionNode and function is not None and not is_generator(function)
+
+
+def is_generator(function: Callable[..., Any]) -> bool:
+    """True for a function, or a callable object, that yields what it gives, async or not."""
     called = function if inspect.isroutine(function) else type(function).__call__
-    return not (inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called))
+    return inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
 
 
 @contextmanager
@@ -237,11 +240,10 @@ class AdkNodeContext(AdkContext):
         raise_on_wait: bool = False,
     ) -> Any:
         """Run a node below this one. A run that waits for the user interrupts this one, as with `raise_on_wait`."""
-        del raise_on_wait
         if override_isolation_scope is not None:
             self._refuse("override_isolation_scope", "each run has a scope of its own")
         options = {"run_id": run_id, "use_sub_branch": use_sub_branch, "override_branch": override_branch}
-        return await self._runs(node, node_input, use_as_output=use_as_output, **options)
+        return await self._runs(node, node_input, use_as_output=use_as_output, raise_on_wait=raise_on_wait, **options)
 
 
 class NodesBelow:
@@ -260,8 +262,13 @@ class NodesBelow:
         self._app_name = app_name
         self._schema = state_schema
 
-    async def __call__(self, node: Any, node_input: Any = None, **options: Any) -> Any:
-        """Run a node, and return its output. Raises DynamicNodeFailError (google-adk), NotCarriedOverError."""
+    async def __call__(self, node: Any, node_input: Any = None, *, raise_on_wait: bool = False, **options: Any) -> Any:
+        """Run a node, and return its output. Raises DynamicNodeFailError (google-adk), NotCarriedOverError.
+
+        Args:
+            raise_on_wait: makes no difference: a run that waits for the user never gives None.
+        """
+        del raise_on_wait
         carry_back(self._theirs, self._ours)
         given = own_content(node_input) if isinstance(node_input, types.Content) else BaseNode._to_serializable(node_input)
         try:

@@ -14,6 +14,8 @@ from google.adk.sessions.session import Session
 
 from actors.definitions.tools.state import State
 from actors.errors import NotCarriedOverError
+from actors.messages.content import Content
+from actors.messages.event import USER
 from runtime.integrations.adk.contents import genai_content, genai_part, own_part
 
 
@@ -94,6 +96,9 @@ class Artifacts(BaseArtifactService):  # type: ignore[misc]
         return ArtifactVersion(version=version, canonical_uri=address, create_time=0, mime_type=mime_type)
 
 
+_WHOLE_SESSIONS = "call add_session_to_memory, which remembers what was said in the session so far"
+
+
 class RunMemory(BaseMemoryService):  # type: ignore[misc]
     """The memory of a run's user.
 
@@ -105,8 +110,23 @@ class RunMemory(BaseMemoryService):  # type: ignore[misc]
         self._ours = ours
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Refused: a program decides which sessions are remembered."""
-        refuse("add_session_to_memory", "call Runtime.memory in the program when the conversation is over")
+        """Remember what was said in the run's session so far, in place of what was remembered of it before."""
+        if session.id != self._ours.session_id:
+            refuse("add_session_to_memory for another session", "call Runtime.memory.add_session in the program")
+        add = self._ours.add_session_to_memory if hasattr(self._ours, "add_session_to_memory") else self._ours.memory.add_session
+        await add()
+
+    async def add_events_to_memory(self, **_: Any) -> None:
+        """Refused: memory has whole sessions."""
+        refuse("add_events_to_memory", _WHOLE_SESSIONS)
+
+    async def add_memory(self, **_: Any) -> None:
+        """Refused: memory has whole sessions."""
+        refuse("add_memory", _WHOLE_SESSIONS)
+
+    async def delete_memory(self, **_: Any) -> None:
+        """Refused: memory has whole sessions."""
+        refuse("delete_memory", "use Runtime.memory.delete_session in the program")
 
     async def search_memory(self, *, query: str, **_: Any) -> SearchMemoryResponse:
         """The entries that are remembered of the user and fit the query."""
@@ -114,7 +134,7 @@ class RunMemory(BaseMemoryService):  # type: ignore[misc]
         return SearchMemoryResponse(
             memories=[
                 MemoryEntry(
-                    content=genai_content(entry.content),
+                    content=genai_content(Content.of_text(entry.text, role=USER if entry.author == USER else "model")),
                     author=entry.author,
                     timestamp=datetime.fromtimestamp(entry.timestamp, UTC).isoformat(),
                 )
