@@ -117,6 +117,8 @@ def requests(contents: list[Content], config: dict[str, Any]) -> tuple[LlmReques
     view = RequestView(ours)
     eager = RequestView(LlmRequest(model="m", tools=tools, config=config)).adk
     eager.contents = [content.to_genai() for content in contents]
+    # Tools are equal to themselves only.
+    eager.tools_dict = dict(view.adk.tools_dict)
     return ours, view, eager
 
 

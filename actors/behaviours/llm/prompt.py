@@ -72,13 +72,13 @@ class Templates:
         self._context = context
 
     async def of_agent(self) -> list[str]:
-        """Return the agent's static instruction, the tree's, the agent's, and its identity, "" where there is none."""
+        """Return the tree's instruction, the agent's static one, its own, and its identity, "" where there is none."""
         agent = self._spec.llm_agent
         return [
-            agent.static_instruction,
             await self.filled_in(self._spec.global_instruction) if self._spec.global_instruction else "",
+            agent.static_instruction,
             await self.filled_in(agent.instruction) if agent.instruction and not agent.static_instruction else "",
-            instructions.identity(self._spec.name, agent.description),
+            self._spec.llm.identity,
         ]
 
     async def placed_in(self, contents: list[Content]) -> list[Content]:

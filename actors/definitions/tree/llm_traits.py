@@ -24,6 +24,7 @@ class LlmTraits:
         hooks: gives the callbacks of a point, the plugins' included.
         global_instruction: see AgentSpec.
         menu: the part of the system instruction that explains transfer.
+        is_asked_once: it answers its input once, so that its name says nothing to it.
 
     Attributes:
         is_task: its mode is "task".
@@ -33,6 +34,7 @@ class LlmTraits:
         before_model, after_model, on_model_error, after_agent: its hooks.
         has_model_callbacks: it has hooks of the first three kinds.
         keeps_output: its answers are kept in the state, or have a form.
+        identity: the part of the system instruction that names it.
         instruction: the whole system instruction; None where it has to be filled in for each request.
     """
 
@@ -43,6 +45,7 @@ class LlmTraits:
         "code_executor",
         "config",
         "has_model_callbacks",
+        "identity",
         "include_contents",
         "instruction",
         "is_task",
@@ -62,6 +65,8 @@ class LlmTraits:
         hooks: Callable[[str], Sequence[UserCallback]],
         global_instruction: Instruction,
         menu: str,
+        *,
+        is_asked_once: bool,
     ) -> None:
         self.is_task = agent.mode == TASK
         self.include_contents = agent.include_contents
@@ -78,14 +83,14 @@ class LlmTraits:
         self.has_model_callbacks = bool(self.before_model or self.after_model or self.on_model_error)
         self.keeps_output = bool(self.output_key) or self.output_type is not None
         self.after_agent = hooks("after_agent_callback")
-        self.instruction = _whole_instruction(agent, global_instruction, menu)
+        self.identity = "" if is_asked_once else instructions.identity(agent.name, agent.description)
+        self.instruction = _whole_instruction(agent, global_instruction, self.identity, menu)
 
 
-def _whole_instruction(agent: LlmAgent, global_instruction: Instruction, menu: str) -> str | None:
+def _whole_instruction(agent: LlmAgent, global_instruction: Instruction, identity: str, menu: str) -> str | None:
     """The system instruction of an agent; None where a part of it is a template, or a function."""
     own = "" if agent.static_instruction else agent.instruction
     if any(not isinstance(given, str) or "{" in given for given in (global_instruction, own)):
         return None
-    identity = instructions.identity(agent.name, agent.description)
     rules = RULES if agent.mode == TASK else ""
-    return instructions.join([agent.static_instruction, str(global_instruction), str(own), identity, menu, rules])
+    return instructions.join([str(global_instruction), agent.static_instruction, str(own), identity, menu, rules])

@@ -21,6 +21,7 @@ from actors.definitions.tree.own_tools import OwnTools
 from actors.definitions.tree.recording import NO_RECORDING, Recording
 from actors.interfaces.model import Model, name_of
 from actors.messages.limits import DEFAULT_LIMITS, Limits
+from actors.messages.topology import SINGLE_TURN
 from actors.rules.prompt.transfer_menu import TransferMenu
 from actors.rules.routing.transfer import TRANSFER_TOOL, Target
 
@@ -40,6 +41,7 @@ class AgentSpec:
         limits: how large its events may be, and how many targets its model gets by name.
         recording: which of its model calls are recorded.
         compaction: when it summarises the conversation; None: it never does.
+        is_node: it is a node of a graph.
     """
 
     definition: BaseAgent
@@ -52,6 +54,7 @@ class AgentSpec:
     limits: Limits = DEFAULT_LIMITS
     recording: Recording = NO_RECORDING
     compaction: EventsCompactionConfig | None = None
+    is_node: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -66,7 +69,8 @@ class AgentSpec:
     @cached_property
     def llm(self) -> LlmTraits:
         """Fields of an LLM agent's definition, and what follows from them, for its runs."""
-        return LlmTraits(self.llm_agent, self.model, self.hooks, self.global_instruction, self.transfer_menu.instruction)
+        menu, is_asked_once = self.transfer_menu.instruction, self.mode == SINGLE_TURN
+        return LlmTraits(self.llm_agent, self.model, self.hooks, self.global_instruction, menu, is_asked_once=is_asked_once)
 
     @cached_property
     def kind(self) -> str:
@@ -75,8 +79,10 @@ class AgentSpec:
 
     @cached_property
     def mode(self) -> str | None:
-        """See LlmAgent; None for any other agent."""
-        return self.definition.mode if isinstance(self.definition, LlmAgent) else None
+        """See LlmAgent, with its default for a node of a graph; None for any other agent."""
+        if not isinstance(self.definition, LlmAgent):
+            return None
+        return self.definition.mode or (SINGLE_TURN if self.is_node else None)
 
     @property
     def absorbs_escalation(self) -> bool:

@@ -197,6 +197,7 @@ class AgentTree:
             plugins=self.plugins,
             limits=self.limits,
             recording=self.recording,
+            is_node=node.parent is not None and self.topology[node.parent].kind == GRAPH,
             compaction=self.compaction if self.compaction is not None and summarises(self.topology, name) else None,
         )
 

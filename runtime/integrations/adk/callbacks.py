@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from google.adk.planners.base_planner import BasePlanner as AdkBasePlanner
 from google.adk.planners.built_in_planner import BuiltInPlanner as AdkBuiltInPlanner
-from google.adk.tools.base_tool import BaseTool
 
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.planners.built_in import BuiltInPlanner
@@ -20,7 +19,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
 from runtime.integrations.adk.contents import adk_response, genai_part, own_content, own_part, own_response
 from runtime.integrations.adk.contexts import Source
-from runtime.integrations.adk.requests import RequestView
+from runtime.integrations.adk.requests import RequestView, adk_tool
 from runtime.integrations.adk.tools import AdkTool
 
 
@@ -35,7 +34,7 @@ async def call(function: Callable[..., Any], ours: ReadonlyContext, /, *unnamed:
 
 def request_view(request: LlmRequest, source: Source) -> RequestView:
     """A request as ADK's callbacks have it. The tools that they append to it can be called."""
-    return RequestView(request, source.tools, lambda tool: AdkTool(source, tool), schema=source.output_schema)
+    return RequestView(request, lambda tool: AdkTool(source, tool), schema=source.output_schema)
 
 
 class _Converted:
@@ -118,11 +117,6 @@ class OnModelError(_Converted):
         return own_response(result) if result is not None else None
 
 
-def adk_tool(tool: Any) -> BaseTool:
-    """The BaseTool of a tool; one of raygrove's own, such as a transfer, by its name."""
-    return getattr(tool, "adk", None) or BaseTool(name=tool.name, description=tool.description)
-
-
 class ToolCallback(_Converted):
     """before_tool_callback, after_tool_callback or on_tool_error_callback.
 
@@ -183,13 +177,13 @@ class AdkPlanner(BasePlanner):
         if not isinstance(self._adk, AdkBuiltInPlanner):
             super().process_request(request, context)
             return
-        view = RequestView(request, self._source.tools, schema=self._source.output_schema)
+        view = RequestView(request, schema=self._source.output_schema)
         self._adk.apply_thinking_config(view.adk)
         view.carry_back()
 
     def build_planning_instruction(self, readonly_context: ReadonlyContext, llm_request: LlmRequest) -> str | None:
         """Ask ADK's planner, which may change the request as well."""
-        view = RequestView(llm_request, self._source.tools, schema=self._source.output_schema)
+        view = RequestView(llm_request, schema=self._source.output_schema)
         theirs = contexts.readonly_context(self._source.agent, readonly_context, self._source.app_name)
         instruction: str | None = self._adk.build_planning_instruction(theirs, view.adk)
         view.carry_back()

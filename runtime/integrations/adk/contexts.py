@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any, Never
 
 from google.adk.agents.context import Context
@@ -15,9 +14,6 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.sessions.session import Session
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.base_toolset import BaseToolset
-from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from pydantic import PrivateAttr
 
@@ -63,13 +59,6 @@ class Source:
             # Not their ids: equal trees have equal fingerprints.
             "tools": list(getattr(self.agent, "tools", ())),
         }
-
-    @cached_property
-    def tools(self) -> dict[str, BaseTool]:
-        """The agent's tools by name, as requests have them; those of its toolsets are known to the toolsets only."""
-        given = [tool for tool in getattr(self.agent, "tools", ()) if not isinstance(tool, BaseToolset)]
-        tools = [tool if isinstance(tool, BaseTool) else FunctionTool(tool) for tool in given]
-        return {tool.name: tool for tool in tools}
 
     @property
     def output_schema(self) -> Any:

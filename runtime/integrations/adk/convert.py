@@ -40,7 +40,7 @@ from runtime.integrations.adk.callbacks import (
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.graphs.reader import GraphReader, function, is_graph, lone_node
 from runtime.integrations.adk.islands import Island
-from runtime.integrations.adk.models import is_called_by_adk, own_model
+from runtime.integrations.adk.models import own_model
 from runtime.integrations.adk.tools import AdkTool, AskedAgent
 from runtime.integrations.adk.toolsets import AdkToolset
 
@@ -221,7 +221,7 @@ class _Converter:
             output_key=agent.output_key or None,
             output_schema=agent.output_schema,
             input_schema=agent.input_schema,
-            generate_content_config=self._config(agent),
+            generate_content_config=_config(agent),
             before_model_callback=_one(BeforeModel, source, agent.before_model_callback),
             after_model_callback=_one(AfterModel, source, agent.after_model_callback),
             on_model_error_callback=_one(OnModelError, source, agent.on_model_error_callback),
@@ -238,14 +238,6 @@ class _Converter:
         if uncached:
             self.notes.append(f"agent {agent.name!r}: {uncached!r} is not cached by context_cache_config, which is for Gemini")
         return model
-
-    def _config(self, agent: Any) -> dict[str, Any]:
-        config = agent.generate_content_config
-        fields: dict[str, Any] = config.model_dump(mode="json", exclude_none=True) if config is not None else {}
-        if is_called_by_adk(agent):
-            # ADK has it in every request, for bills of Vertex AI by agents.
-            fields["labels"] = {"adk_agent_name": agent.name, **fields.get("labels", {})}
-        return fields
 
     def _static(self, agent: Any) -> str:
         given = agent.static_instruction
@@ -287,7 +279,7 @@ class _Converter:
             above, self._has_plugins = self._has_plugins, has_plugins
             known = self._asked[id(tool.agent), has_plugins] = self.top(tool.agent)
             self._has_plugins = above
-        return AskedAgent(known, skip_summarization=tool.skip_summarization)
+        return AskedAgent(known, tool)
 
 
 def is_lone_node(agent: Any) -> bool:
@@ -316,6 +308,11 @@ def _toolset_tool(source: Source, tool: Any) -> AdkTool:
 def _named(node: Any, tool: Any) -> Any:
     """The node with the name and the description that its tool has: they may be its own."""
     return node if tool.name == node.name else node.model_copy(update={"name": tool.name, "description": tool.description})
+
+
+def _config(agent: Any) -> dict[str, Any]:
+    config = agent.generate_content_config
+    return config.model_dump(mode="json", exclude_none=True) if config is not None else {}
 
 
 def _functions(callback: Any) -> list[Callable[..., Any]]:

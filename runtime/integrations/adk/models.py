@@ -44,6 +44,9 @@ class AdkModel:
         theirs = RequestView(request, schema=self._schema).adk
         theirs.model = theirs.model or self.model
         theirs.contents = list(theirs.contents)
+        if request.agent:
+            # ADK has it in the requests of all agents, for bills of Vertex AI.
+            theirs.config.labels = {"adk_agent_name": request.agent, **(theirs.config.labels or {})}
         self.prepare(theirs)
         whole: LlmResponse | None = None
         async with aclosing(self._adk.generate_content_async(theirs, stream=stream)) as responses:
@@ -76,10 +79,3 @@ def own_model(given: Any, schema: Any = None) -> Any:
     if not given or registry.is_usable(given):
         return given
     return AdkModel(LLMRegistry.new_llm(given), schema)
-
-
-def is_called_by_adk(agent: Any) -> bool:
-    """True for an agent whose model, its own or that of the nearest agent above, is an object, or a name that only ADK knows."""
-    while not (given := getattr(agent, "model", "")) and agent.parent_agent is not None:
-        agent = agent.parent_agent
-    return not isinstance(given, str) or bool(given and not registry.is_usable(given))

@@ -49,7 +49,6 @@ class RequestView:
 
     Args:
         ours: the request.
-        tools: the agent's tools, by name.
         lend: makes raygrove's tool of one that user code has appended; without it they are declared only.
         schema: the type that the answer has to fit, if the request's schema was made of it.
 
@@ -60,13 +59,14 @@ class RequestView:
     def __init__(
         self,
         ours: LlmRequest,
-        tools: dict[str, BaseTool] | None = None,
         lend: Callable[[BaseTool], Declared] | None = None,
         schema: Any = None,
     ) -> None:
         self._ours = ours
         schema = _schema(ours, schema)
-        self._tools = dict(tools or {})
+        self._tools = {
+            name: adk_tool(tool) for name, tool in ({tool.name: tool for tool in ours.tools} | ours.tools_dict).items()
+        }
         self._lend = lend
         # Looking at a draft makes it one, and most callbacks look at few contents.
         contents = ours.contents.settled() if isinstance(ours.contents, ContentDrafts) else own_contents(ours.contents)
@@ -167,6 +167,11 @@ def _as_it_is(config: types.GenerateContentConfig, ours: LlmRequest, schema: Any
         return config.model_copy()
     # Made anew in place of a deep copy, which costs more.
     return _config(ours, schema)
+
+
+def adk_tool(tool: Any) -> BaseTool:
+    """The BaseTool of a tool; one of raygrove's own, such as a transfer, or one that is only declared, by its name."""
+    return getattr(tool, "adk", None) or BaseTool(name=tool.name, description=tool.description)
 
 
 def own_declaration(given: types.FunctionDeclaration) -> FunctionDeclaration:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 from threading import local
 from typing import Any
 from weakref import finalize
 
+from google.adk.agents.base_agent import BaseAgent as AdkBaseAgent
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool as AdkFunctionTool
 from pydantic import BaseModel
 
+from actors.definitions.agents import BaseAgent
 from actors.definitions.agents.agent_tool import AgentTool
 from actors.definitions.agents.asking_tool import TextRequest
 from actors.definitions.tools.base import Tool
@@ -36,7 +39,17 @@ logger = logging.getLogger(__name__)
 
 
 class AskedAgent(AgentTool):
-    """An agent as a tool, whose arguments models get in the form that ADK gives them: with the titles of pydantic."""
+    """An agent as a tool, whose arguments models get in the form that ADK gives them: with the titles of pydantic.
+
+    Args:
+        agent: the agent.
+        adk: ADK's AgentTool, which callbacks are given, with an agent that has a name and a description only.
+    """
+
+    def __init__(self, agent: BaseAgent, adk: Any) -> None:
+        super().__init__(agent, skip_summarization=adk.skip_summarization)
+        self.adk = copy.copy(adk)
+        self.adk.agent = AdkBaseAgent(name=adk.agent.name, description=adk.agent.description)
 
     def parameters(self) -> JsonObject:
         """The schema of its arguments."""

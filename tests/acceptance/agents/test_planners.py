@@ -128,7 +128,7 @@ def test_a_planner_of_ones_own(local: Deploy) -> None:
     assert model.requests[0].system_instruction.endswith("root shouts.")
 
 
-def test_a_static_instruction_comes_first_and_the_other_goes_before_the_message(local: Deploy) -> None:
+def test_a_static_instruction_follows_the_global_one_and_the_other_goes_before_the_message(local: Deploy) -> None:
     model = ScriptedModel([{"call": "look_up", "args": {"order": "42"}}, "It is late.", "Yes."])
     root = LlmAgent(
         name="root",
@@ -146,7 +146,7 @@ def test_a_static_instruction_comes_first_and_the_other_goes_before_the_message(
         assert "<instruction>" not in "".join(event.text for event in session.events)
     first, second, third = model.requests
     assert first.system_instruction == second.system_instruction == third.system_instruction
-    assert first.system_instruction.startswith("You sell {tea}.\n\nBe kind.\n\n")
+    assert first.system_instruction.startswith("Be kind.\n\nYou sell {tea}.\n\n")
     assert "Ada" not in first.system_instruction
     texts = [
         ["Ada" if "The user is Ada." in content.text else content.text for content in each.contents] for each in model.requests

@@ -127,3 +127,21 @@ def test_the_node_itself_still_transfers_only_downwards(local: Deploy) -> None:
     (tool,) = inner.requests[0].tools
     assert tool.parameters is not None
     assert tool.parameters["properties"]["agent_name"]["enum"] == ["below"]
+
+
+def test_an_agent_that_answers_once_is_not_named_to_its_model(local: Deploy) -> None:
+    models = {name: ScriptedModel(["ok"]) for name in ("once", "chat")}
+    expert = ScriptedModel(["ok"])
+    once = LlmAgent(name="once", model=models["once"], instruction="Judge.", description="Judges.")
+    below = LlmAgent(name="below", model=expert, instruction="Know.")
+    desk = LlmAgent(name="desk", model=ScriptedModel([transfer("below")]), instruction="Ask.", sub_agents=[below])
+    with local(Graph(name="wf", edges=[(START, once, desk)])) as rt:
+        run_turn(rt, "hi")
+    with local(
+        Graph(name="wf", edges=[(START, LlmAgent(name="chat", mode="chat", model=models["chat"], instruction="Judge."))])
+    ) as rt:
+        run_turn(rt, "hi", session_id="s2")
+    assert models["once"].requests[0].system_instruction == "Judge."
+    assert models["chat"].requests[0].system_instruction == 'Judge.\n\nYou are an agent. Your internal name is "chat".'
+    # One that it has handed over to is in a conversation.
+    assert 'Your internal name is "below"' in expert.requests[0].system_instruction

@@ -15,10 +15,11 @@ from actors.messages.event import Event
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk import contexts
-from runtime.integrations.adk.callbacks import adk_tool, call, request_view
+from runtime.integrations.adk.callbacks import call, request_view
 from runtime.integrations.adk.contents import adk_event, adk_response, genai_content, own_content, own_event, own_response
 from runtime.integrations.adk.contexts import Source
 from runtime.integrations.adk.failures import as_raised
+from runtime.integrations.adk.requests import adk_tool
 
 
 class AdkPlugin(Plugin):
