@@ -56,10 +56,13 @@ class AgentDirectory(Protocol):
 
     obstacles: Mapping[str, tuple[str, str]]
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
         """Return a way to the agent's actor, activating it if needed; of several replicas, to the one that serves the session.
 
         Send the first message at once, before anything else is awaited: until then the actor does not count as used.
+
+        Args:
+            alone: to an actor of its own in a process of its own, where the engine has processes. It ends after one message.
 
         Raises:
             ActorLostError: its process was lost as soon as it was started.

@@ -148,6 +148,10 @@ class SessionRef(Ref):
         """Fence off runs that were lost, and return how far their turn is. Raises FencedError when it has ended."""
         return await self._ask(message, p.TurnProgress)
 
+    async def begin_alone(self, message: p.BeginAlone) -> None:
+        """Store that a run begins in a process of its own. Raises FencedError, StoreError."""
+        await self._ask(message, p.Ack)
+
     async def close_turn(self, message: p.CloseTurn) -> None:
         """End a turn. Raises FencedError, StoreError."""
         await self._ask(message, p.Ack)

@@ -21,6 +21,7 @@ from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.refs.agent import AgentRef
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.rebuilding import RebuiltRequests
 from actors.runner.dispatch.versions import TurnVersions
 from actors.runner.environment import RunnerEnvironment
@@ -61,7 +62,7 @@ class RunnerActor(Actor):
         self._counts = Counter(turns=0, invocations=0, transfers=0)
         self._table = table = TurnTable()
         events = RunnerEvents(session)
-        self._versions = versions = TurnVersions(environment, events, self._counts)
+        self._versions = versions = TurnVersions(environment, events, self._counts, Isolation(lambda: self._drain.recovered()))
         self._requests = AgentRequests(table, versions)
         self._running = RunningTurns(table)
         self._rebuilt = RebuiltRequests(versions)

@@ -174,6 +174,7 @@ class SessionActor(Actor):
             p.ResumeTurn: self._recovery.resume_turn,
             p.RetryTurn: self._recovery.retry_turn,
             p.AbandonRuns: self._recovery.abandon_runs,
+            p.BeginAlone: self._recovery.begin_alone,
             p.CloseTurn: self._ender.close_turn,
             p.CancelTurn: self._ender.cancel_turn,
             p.Append: self._writer.append,

@@ -62,8 +62,8 @@ class LocalDirectory:
         self._stopping: set[asyncio.Task[bytes]] = set()
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
-        """A link to the agent's actor that serves a session, which is activated if need be."""
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
+        """A link to the agent's actor that serves a session, which is activated if need be. All live in this process."""
         return self.link_in(self._tree, agent, key)
 
     def link_in(self, tree: AgentTree, agent: str, key: SessionKey, mark: str = "") -> Link:
@@ -159,7 +159,7 @@ class _OfVersion:
         self._marks = marks
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(model_checks(tree, distinct_models(tree)))
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
         """A link to the agent's actor that serves a session: see Directory."""
         return self._directory.link_in(self._tree, agent, key, self._marks.get(agent, ""))
 

@@ -301,7 +301,8 @@ class SimDirectory:
     """Implements `Directory`: starts agents' processes for one Runner.
 
     Args:
-        start: starts a process for an agent, or finds the one that it shares with others; takes its time.
+        start: starts a process for an agent, or finds the one that it shares with others; takes its time. With True the process
+            is for this agent alone.
         kill: ends a process.
         wires: carries messages.
         runner: the Runner's process.
@@ -309,7 +310,7 @@ class SimDirectory:
 
     def __init__(
         self,
-        start: Callable[[str], Any],
+        start: Callable[[str, bool], Any],
         kill: Callable[[HostProcess], None],
         wires: Wires,
         runner: HostProcess,
@@ -321,15 +322,20 @@ class SimDirectory:
         self._runner = runner
         self.links: dict[str, tuple[SimLink, HostProcess]] = {}
         self._starting: dict[str, asyncio.Future[None]] = {}
+        self._apart: list[tuple[SimLink, HostProcess]] = []
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
+        if alone:
+            found = self._link_to(agent, await self._start(agent, True))
+            self._apart.append(found)
+            return found[0]
         while agent not in self.links:
             if agent in self._starting:
                 await asyncio.shield(self._starting[agent])
                 continue
             self._starting[agent] = asyncio.get_running_loop().create_future()
             try:
-                self.links[agent] = self._link_to(agent, await self._start(agent))
+                self.links[agent] = self._link_to(agent, await self._start(agent, False))
             finally:
                 self._starting.pop(agent).set_result(None)
         return self.links[agent][0]
@@ -339,8 +345,11 @@ class SimDirectory:
         return handle.link(agent), process
 
     def drop_link(self, agent: str, link: Link) -> None:
+        apart = [each for each in self._apart if each[0] is link]
+        self._apart = [each for each in self._apart if each[0] is not link]
         if agent in self.links and self.links[agent][0] is link:
-            process = self.links.pop(agent)[1]
+            apart.append(self.links.pop(agent))
+        for _, process in apart:
             process.is_forgotten = True
             self._kill(process)
 
@@ -349,7 +358,7 @@ class SimDirectory:
 
     def processes(self) -> list[HostProcess]:
         """The processes of its agents, each once."""
-        return list({process.name: process for _, process in self.links.values()}.values())
+        return list({process.name: process for _, process in (*self.links.values(), *self._apart)}.values())
 
     def counts(self) -> Mapping[str, int]:
         return {}

@@ -39,8 +39,8 @@ def lose_runner(world: World) -> None:
 
 def lose_agent(world: World) -> None:
     assert world.directory is not None
-    [process] = world.directory.processes()
-    world.kill(process)
+    for process in world.directory.processes():
+        world.kill(process)
 
 
 def test_a_driver_that_follows_a_turn_in_line_is_told_when_the_turn_is_lost_with_its_runner_and_the_driver_that_began_it() -> (
@@ -80,11 +80,11 @@ def test_a_driver_that_has_asked_for_the_same_turn_asks_again_and_the_turn_begin
     assert play_scene(SLOW, script) == (("Finished", ["slow says 1, having seen 7"]), [])
 
 
-def test_the_third_loss_of_an_agent_fails_its_run_also_when_its_runner_and_the_session_actor_were_lost_in_between() -> None:
+def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and_session_actor_were_lost_in_between() -> None:
     async def script(world: World) -> tuple[tuple[str, list[str]], list[int]]:
         driver = Driver(world)
         told = asyncio.create_task(outcome_of(driver, run_turn(driver, "first")))
-        for victim in ("agent", "runner", "session", "agent", "runner", "agent"):
+        for victim in ("agent", "agent", "runner", "session", "agent", "runner", "agent"):
             await asyncio.sleep(5.0)
             if victim == "runner":
                 lose_runner(world)
@@ -96,7 +96,7 @@ def test_the_third_loss_of_an_agent_fails_its_run_also_when_its_runner_and_the_s
         return await told, list(BEGUN.values())
 
     ended, begun = play_scene(SLOW, script)
-    assert (ended, begun) == (("AgentLostError", []), [5])
+    assert (ended, begun) == (("AgentLostError", []), [6])
 
 
 def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:
@@ -109,7 +109,7 @@ def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:
         turn = run_turn(driver, "first")
         for _ in range(2):
             told = asyncio.create_task(outcome_of(driver, turn))
-            for _ in range(2):
+            for _ in range(3):
                 await asyncio.sleep(5.0)
                 lose_agent(world)
             ends.append((await told)[0])

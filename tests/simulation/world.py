@@ -296,13 +296,13 @@ class World:
             # A reference of Ray may be dropped before there is a reply; a future complains when its error is not retrieved.
             each.cancel()
 
-    async def _start_agent(self, runner: HostProcess, agent: str) -> HostProcess:
+    async def _start_agent(self, runner: HostProcess, agent: str, alone: bool) -> HostProcess:
         directory = runner.directory
         assert directory is not None
         await asyncio.sleep(self._random.uniform(0, 0.01))
-        name = f"agent {agent}" if not self._groups else f"group {sum(agent.encode()) % self._groups}"
-        for process in directory.processes():
-            if self._groups and process.name.startswith(f"{name}#") and not process.is_dead and not process.is_forgotten:
+        name = f"agent {agent}" if alone or not self._groups else f"group {sum(agent.encode()) % self._groups}"
+        for process in directory.processes() if self._groups and not alone else ():
+            if process.name.startswith(f"{name}#") and not process.is_dead and not process.is_forgotten:
                 break
         else:
             process = self._process(name)

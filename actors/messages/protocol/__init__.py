@@ -79,7 +79,7 @@ from actors.messages.protocol.placing.seats import (
     StoreUsers,
     TakeStoreSeat,
 )
-from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
+from actors.messages.protocol.progress import RunLosses, TransferRecord, TurnProgress, WaitingCall
 from actors.messages.protocol.rate_limits import (
     AcquirePermit,
     ChangeModelLimits,
@@ -156,6 +156,7 @@ from actors.messages.protocol.turn_queries import (
 from actors.messages.protocol.turns import (
     AbandonRuns,
     AnnounceFirst,
+    BeginAlone,
     CancelTurn,
     CloseTurn,
     EarlyOpenTurnReply,
@@ -204,6 +205,7 @@ __all__ = [
     "AwaitDue",
     "BatchItemsReply",
     "BatchesReply",
+    "BeginAlone",
     "BeginArrival",
     "CallMcpTool",
     "CancelTurn",
@@ -315,6 +317,7 @@ __all__ = [
     "RetryTurn",
     "RewindRequest",
     "RunChild",
+    "RunLosses",
     "RunningTurnReply",
     "SaveBatch",
     "SchedulesReply",

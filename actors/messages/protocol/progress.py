@@ -26,6 +26,28 @@ class WaitingCall(msgspec.Struct, frozen=True, array_like=True):
     branch: str | None
 
 
+class RunLosses(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """How often a run was lost since its agent last stored an event. An event of the agent ends the count.
+
+    Attributes:
+        times: losses of its process, alone or with others.
+        alone: attempts in a process of its own. Each is stored before it begins, so a loss of all processes counts, too.
+        own: of those losses, how many were of a process of its own, and of nothing else that is known.
+        seq: the newest position of the log when one of these was counted last.
+        begun_s: when the last attempt alone was stored, in Unix seconds.
+        with_runner: the last loss was that of the Runner, which takes all its agents' processes with it.
+        ran_code: code of the program is known to have run in the process, such as that of a custom agent.
+    """
+
+    times: int = 0
+    alone: int = 0
+    own: int = 0
+    seq: int = 0
+    begun_s: float = 0.0
+    with_runner: bool = False
+    ran_code: bool = False
+
+
 class TurnProgress(Message, frozen=True, kw_only=True):
     """What the log has of a turn that goes on after a pause or a loss.
 
@@ -39,8 +61,9 @@ class TurnProgress(Message, frozen=True, kw_only=True):
         transfers: its transfers, in order.
         waiting: its calls that wait for the user, apart from those of flows.
         model_calls: by agent, how many model calls the log has, summaries among them; tool results do not count.
-        losses: by agent, how many of its processes were lost since the turn was opened, as Runners have told; those that went
-            with their Runner do not count.
+        losses: of runs, by `branches.state_key`, their losses; by "" those of the Runner since the newest event.
+        under_way: by `branches.state_key`, the functions whose calls have no response and wait for no user.
+        deadline_s: when the turn is cancelled, in Unix seconds, since its RunConfig has a timeout; 0: never.
         retried_seq: failures up to this seq do not count: the turn was retried after them.
         config: its options; a message that continues it keeps their budgets.
     """
@@ -53,6 +76,8 @@ class TurnProgress(Message, frozen=True, kw_only=True):
     transfers: tuple[TransferRecord, ...] = ()
     waiting: tuple[WaitingCall, ...] = ()
     model_calls: dict[str, int] = msgspec.field(default_factory=dict)
-    losses: dict[str, int] = msgspec.field(default_factory=dict)
+    losses: dict[str, RunLosses] = msgspec.field(default_factory=dict)
+    under_way: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    deadline_s: float = 0.0
     retried_seq: int = 0
     config: RunConfig | None = None

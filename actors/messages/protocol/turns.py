@@ -355,15 +355,34 @@ class AbandonRuns(Message, frozen=True, kw_only=True):
 
     Attributes:
         notes: of supervisors whose runs go on, which the lost runs would have brought along; those that the log lacks are stored.
-        losses: how many processes of each agent were lost since the turn was opened, this loss included: see TurnProgress.
-        reason: what is known of why this one was lost.
+        run: the `branches.state_key` of the run whose process was lost; "": none was.
+        times: how often that run was lost, this time included: see RunLosses.
+        ran_code: see RunLosses.
+        agent: the agent of a process that no other run of the turn has told of; "" else.
+        reason: what is known of why it was lost.
     """
 
     turn: TurnRef
     lost: tuple[int, ...]
     notes: Sequence[Note] = ()
-    losses: dict[str, int] = msgspec.field(default_factory=dict)
+    run: str = ""
+    times: int = 0
+    ran_code: bool = False
+    agent: str = ""
     reason: str = ""
+
+
+class BeginAlone(Message, frozen=True, kw_only=True):
+    """Store that a run begins in a process of its own, before it does. The reply is Ack.
+
+    Attributes:
+        run: its `branches.state_key`.
+        attempt: counts its attempts alone, from 1. One that is there already is not stored again.
+    """
+
+    turn: TurnRef
+    run: str
+    attempt: int
 
 
 class ListOpenTurns(Message, frozen=True, kw_only=True):

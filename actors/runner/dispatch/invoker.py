@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,15 +17,14 @@ from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM, GRAPH, AgentNode
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
+from actors.rules.recovery.suspects import MAX_ATTEMPTS, NEVER_LOST, is_given_up, is_suspect, waiting_run
 from actors.rules.routing.branches import tool_root
 from actors.runner.dispatch.events import RunnerEvents
+from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.routing import Routing
 from actors.runner.running.running_turn import RunningTurn
 from actors.runner.running.runs import Run, numbers
 from actors.runner.running.trace import TurnTrace
-
-MAX_LOSSES = 3
-"""An agent whose actor is lost so often in one turn would take its next process along, too: the turn fails."""
 
 MANY_CALLS = 100
 """While more model calls are left, the first one of a run that asks for each is counted before it begins: it need not ask.
@@ -70,6 +69,7 @@ class Invoker:
         routing: the agent tree.
         events: leaves the events of failures.
         counts: the Runner's figures.
+        isolation: says when a run may go on in a process of its own.
         may_close: the last event of a turn's last run may carry the end of the turn.
     """
 
@@ -80,6 +80,7 @@ class Invoker:
         routing: Routing,
         events: RunnerEvents,
         counts: Counter[str],
+        isolation: Isolation,
         *,
         may_close: bool,
     ) -> None:
@@ -88,6 +89,7 @@ class Invoker:
         self._routing = routing
         self._events = events
         self._counts = counts
+        self._isolation = isolation
         self._may_close = may_close
 
     def invoke(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None = None) -> Coroutine[Any, Any, p.AnyOutcome]:
@@ -98,27 +100,20 @@ class Invoker:
     async def _outcome(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> p.AnyOutcome:
         order = self._order(turn, run, resume=resume, work=work)
         turn.llm_calls += order.counted
+        lost: ActorLostError | None = None
         while True:
             try:
-                turn.runs.begin_run(run)
-                self._counts["invocations"] += 1
-                message = self._message(turn, run, order)
-                # Nothing may be awaited between these two lines: see Directory.link.
-                run.link = await self._directory.link(run.agent, turn.ref.key)
-                outcome = await AgentRef(run.link).invoke(message, turn.leave_gate)
+                outcome = await self._run(turn, run, order, lost)
             except ActorLostError as error:
                 # Runs that share an actor are lost together, and those that wait for one to live get the same error.
-                losses = turn.count_loss(run.agent, run.link or error)
                 if turn.trace is not None:
                     turn.trace.lost(run, error)
                 try:
-                    await self._abandon(turn, run, str(error))
+                    await self._abandon(turn, run, error)
                 except FencedError:
                     # Ending the turn was the last thing that the actor did.
                     return p.Finished(agent=run.agent, closed=True)
-                if losses >= MAX_LOSSES:
-                    return await self._events.fail(turn, run.agent, error, run.branch, run.node)
-                run, order = run.repeated(), order.again()
+                run, order, lost = run.repeated(), order.again(), error
             except ClusterError as error:
                 turn.runs.end_run(run)
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)
@@ -128,6 +123,40 @@ class Invoker:
                 if outcome.state_seq > turn.state_seq:
                     turn.state_seq = outcome.state_seq
                 return outcome
+
+    def _run(self, turn: RunningTurn, run: Run, order: _Order, lost: ActorLostError | None) -> Coroutine[Any, Any, p.AnyOutcome]:
+        """Run the agent by one actor. Raises ActorLostError, ClusterError, FencedError, StoreError.
+
+        Args:
+            lost: the loss of the actor before.
+        """
+        progress = turn.progress
+        if progress is None or not progress.losses:
+            # As in most turns.
+            return self._run_once(turn, run, order, alone=False)
+        if is_given_up(run.key, progress.losses):
+            error = lost or ActorLostError(
+                f"agent {run.agent!r}", f"its process was lost {MAX_ATTEMPTS} times while it was alone there"
+            )
+            return self._events.fail(turn, run.agent, error, run.branch, run.node)
+        if is_suspect(run.key, progress.losses, progress.under_way, (*order.node.tool_agents, *order.node.delegates)):
+            return self._run_alone(turn, run, order, progress.losses)
+        return self._run_once(turn, run, order, alone=False)
+
+    async def _run_alone(self, turn: RunningTurn, run: Run, order: _Order, losses: Mapping[str, p.RunLosses]) -> p.AnyOutcome:
+        """Run the agent in a process of its own. That it begins is stored before: no loss of other processes undoes that."""
+        async with self._isolation.alone(waiting_run(run.key, losses)):
+            attempt = losses.get(run.key, NEVER_LOST).alone + 1
+            await self._session.begin_alone(p.BeginAlone(turn=turn.ref, run=run.key, attempt=attempt))
+            return await self._run_once(turn, run, order, alone=True)
+
+    async def _run_once(self, turn: RunningTurn, run: Run, order: _Order, *, alone: bool) -> p.AnyOutcome:
+        turn.runs.begin_run(run)
+        self._counts["invocations"] += 1
+        message = self._message(turn, run, order)
+        # Nothing may be awaited between these two lines: see Directory.link.
+        run.link = await self._directory.link(run.agent, turn.ref.key, alone=alone)
+        return await AgentRef(run.link).invoke(message, turn.leave_gate)
 
     def _order(self, turn: RunningTurn, run: Run, *, resume: bool, work: Work | None) -> _Order:
         node = self._routing.topology[run.agent]
@@ -194,8 +223,9 @@ class Invoker:
             first_seq=turn.progress.first_seq if turn.progress is not None else 0,
         )
 
-    async def _abandon(self, turn: RunningTurn, run: Run, reason: str) -> None:
+    async def _abandon(self, turn: RunningTurn, run: Run, error: ActorLostError) -> None:
         """Fence a run that was lost with its actor, and all that it asked for. Raises FencedError when the turn has ended."""
+        is_news = turn.note_lost(run.link or error)
         if run.link is not None:
             self._directory.drop_link(run.agent, run.link)
         lost = turn.runs.below(run)
@@ -203,7 +233,18 @@ class Invoker:
         turn.runs.begin_stopping(lost)
         turn.runs.stop_waiting(below=run)
         await self.stop(turn, [each for each in lost if each is not run])
-        abandon = p.AbandonRuns(turn=turn.ref, lost=numbers(lost), notes=run.notes, losses=dict(turn.losses), reason=reason)
+        known = turn.progress.losses if turn.progress is not None else {}
+        abandon = p.AbandonRuns(
+            turn=turn.ref,
+            lost=numbers(lost),
+            notes=run.notes,
+            run=run.key,
+            times=known.get(run.key, NEVER_LOST).times + 1,
+            # What it has asked for runs elsewhere, and it waits.
+            ran_code=self._routing.topology[run.agent].kind in (CUSTOM, GRAPH) and len(lost) == 1,
+            agent=run.agent if is_news else "",
+            reason=str(error),
+        )
         progress = await self._session.abandon_runs(abandon)
         turn.runs.end_runs(lost)
         turn.apply_progress(progress, self._routing.llm_calls(progress), self._routing.waiting_calls(progress))

@@ -15,6 +15,7 @@ from actors.messages.operating.versions import VersionRecord
 from actors.runner.dispatch.dispatch import Dispatch
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.invoker import Invoker
+from actors.runner.dispatch.isolation import Isolation
 from actors.runner.dispatch.plugin_hooks import PluginHooks
 from actors.runner.dispatch.routing import Routing
 from actors.runner.environment import RunnerEnvironment, RunnerTree
@@ -48,6 +49,7 @@ class TurnVersions:
         environment: the tree with which the deployment was started, and where later ones are.
         events: leaves the events of failures.
         counts: the Runner's figures.
+        isolation: says when runs may go on alone.
 
     Attributes:
         current: the version that new turns get: it decides what is done with a message before its turn is open.
@@ -55,10 +57,11 @@ class TurnVersions:
         has_tasks: an agent of some version works on tasks with the user: turns of older ones may wait for words.
     """
 
-    def __init__(self, environment: RunnerEnvironment, events: RunnerEvents, counts: Counter[str]) -> None:
+    def __init__(self, environment: RunnerEnvironment, events: RunnerEvents, counts: Counter[str], isolation: Isolation) -> None:
         self._environment = environment
         self._events = events
         self._counts = counts
+        self._isolation = isolation
         self._record = environment.versions
         self._base = self._parts(environment, environment.directory, Routing(environment.session, environment.topology))
         self._loaded = {environment.version: self._base}
@@ -144,7 +147,9 @@ class TurnVersions:
     def _parts(self, environment: RunnerEnvironment, directory: AgentDirectory, routing: Routing) -> VersionParts:
         hooks = PluginHooks(environment)
         may_close = not hooks.has_end_hooks
-        invoker = Invoker(environment.session, directory, routing, self._events, self._counts, may_close=may_close)
+        invoker = Invoker(
+            environment.session, directory, routing, self._events, self._counts, self._isolation, may_close=may_close
+        )
         dispatch = Dispatch(routing, invoker, self._events, self._counts)
         return VersionParts(environment.version, directory, hooks, routing, invoker, dispatch)
 

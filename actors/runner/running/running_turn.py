@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -11,7 +10,7 @@ from actors.interfaces.telemetry import Telemetry
 from actors.messages import protocol as p
 from actors.messages.config import RunConfig
 from actors.messages.content import Content
-from actors.messages.event import Event
+from actors.messages.event import Event, now_s
 from actors.messages.json_types import Progress
 from actors.messages.session import TurnKey
 from actors.rules.routing import resumption
@@ -67,7 +66,6 @@ class RunningTurn:
         callers: the agents whose calls the message answers, as far as they have not been resumed yet.
         waiting: the calls that wait for the user, of agents that have not run since the log was read.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
-        losses: how many actors of each agent were lost in it, in the Runners before, too.
         llm_calls: model calls that its runs have made.
         transfers: how often it was transferred.
         runs: its runs.
@@ -88,11 +86,10 @@ class RunningTurn:
     may_end_early = True
     llm_calls = 0
     transfers = 0
-    losses: Mapping[str, int] = MappingProxyType({})
     answerer = ""
     trace: TurnTrace | None = None
     leave_gate: Callable[[], None] | None = None
-    _lost: Mapping[str, Sequence[object]] = MappingProxyType({})
+    _lost: Sequence[object] = ()
 
     def __init__(
         self,
@@ -122,7 +119,7 @@ class RunningTurn:
         if not isinstance(origin, New):
             self.is_fresh = not isinstance(origin, Recovered)
             self.has_begun = not isinstance(origin, Recovered) or origin.has_begun
-            self.progress, self.losses = origin.progress, origin.progress.losses
+            self.progress = origin.progress
 
     def is_opened_with(self, event_id: str) -> bool:
         """It was opened with the event of that id, which is on disk."""
@@ -150,17 +147,23 @@ class RunningTurn:
         """Failures up to this place do not count: see TurnProgress."""
         return self.progress.retried_seq if self.progress is not None else 0
 
-    def count_loss(self, agent: str, actor: object) -> int:
-        """Count the loss of an agent's actor, which several runs may tell of. Returns how many were lost in this turn.
+    def note_lost(self, actor: object) -> bool:
+        """Note the loss of an actor, which several runs may tell of. Returns whether it is the first time.
 
         Args:
             actor: what only runs of that actor have, such as their link to it.
         """
-        lost = self._lost.get(agent, ())
-        if all(actor is not each for each in lost):
-            self._lost = {**self._lost, agent: (*lost, actor)}
-            self.losses = {**self.losses, agent: self.losses.get(agent, 0) + 1}
-        return self.losses[agent]
+        is_first = all(actor is not each for each in self._lost)
+        if is_first:
+            self._lost = (*self._lost, actor)
+        return is_first
+
+    @property
+    def time_left_s(self) -> float | None:
+        """Seconds until it is cancelled, at most 0 when its time is over; None: it has no timeout."""
+        if self.progress is not None and self.progress.deadline_s:
+            return self.progress.deadline_s - now_s()
+        return self.config.timeout
 
     def begin_trace(self, telemetry: Telemetry) -> None:
         """Tell that the turn begins, or is taken up."""

@@ -13,7 +13,7 @@ from actors.interfaces.transport import Link
 from actors.messages.event import now_s
 from actors.messages.graph import NodeTask
 from actors.messages.protocol import AnyOutcome, Note, StoredEvent
-from actors.rules.routing.branches import is_below_branch, tool_root
+from actors.rules.routing.branches import is_below_branch, state_key, tool_root
 
 
 class Run(msgspec.Struct, eq=False):
@@ -59,6 +59,11 @@ class Run(msgspec.Struct, eq=False):
     def node_path(self) -> str:
         """The path of the run of the node that it is, or is part of; "" for any other run."""
         return self.node.path if self.node is not None else ""
+
+    @property
+    def key(self) -> str:
+        """Names it in the log, whichever actor does it: see `branches.state_key`."""
+        return state_key(self.agent, self.branch, self.node_path)
 
     @property
     def is_tool(self) -> bool:

@@ -179,7 +179,7 @@ class TurnTasks:
             if turn.config.timeout is None:
                 # No timer either: it asks for the loop and the task several times.
                 return await self._with_hooks(version, turn)
-            async with asyncio.timeout(turn.config.timeout):
+            async with asyncio.timeout(turn.time_left_s):
                 return await self._with_hooks(version, turn)
         except TimeoutError:
             return p.Cancelled(agent=turn.agent, timeout_s=turn.config.timeout)

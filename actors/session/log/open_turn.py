@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace as replace_struct
 
 from actors.interfaces.records import TurnRow
 from actors.messages.codec import decode, encode
@@ -17,7 +18,7 @@ from actors.messages.event import USER, now_s
 from actors.messages.json_types import JsonObject, Progress
 from actors.messages.protocol import outcomes
 from actors.messages.protocol.base import TurnRef
-from actors.messages.protocol.progress import TransferRecord, TurnProgress, WaitingCall
+from actors.messages.protocol.progress import RunLosses, TransferRecord, TurnProgress, WaitingCall
 from actors.messages.turn_info import LostProcess
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.turn_usage import Spent, TurnUsage, negated, packed, sum_of_packed, together
@@ -56,6 +57,7 @@ class OpenCall(NamedTuple):
         is_long_running: the user's response is its result, and what its tool returns is an interim one.
         has_response: it has such an interim response.
         in_flow: it was made in a flow, whose controller knows for how long it matters.
+        path: of the run of the node that has made it.
     """
 
     author: str
@@ -65,6 +67,7 @@ class OpenCall(NamedTuple):
     is_long_running: bool = False
     has_response: bool = False
     in_flow: bool = False
+    path: str = ""
 
 
 class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -73,7 +76,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     temp: JsonObject = {}
     config: RunConfig = DEFAULT_RUN_CONFIG
     traceparent: str = ""
-    losses: dict[str, int] = {}
+    losses: Mapping[str, RunLosses | int] = {}
     retried_seq: int = 0
     lost: tuple[LostProcess, ...] = ()
     last_calls: dict[str, int] = {}
@@ -82,6 +85,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     reset: str = ""
     taken_back: bytes = b""
     unreserved: tuple[str, ...] = ()
+    deadline_s: float = 0.0
 
     def packed(self) -> bytes:
         """Its encoded form; b"" when it is empty, as that of most turns."""
@@ -121,7 +125,7 @@ class TurnNotes(NamedTuple):
         # The events of the copy are added to this when the turn goes on.
         less = {spender: amounts for spender, amounts in together(before, negated(spent)).items() if any(amounts)}
         carried.taken_back = packed(less) if less else b""
-        return msgspec.structs.replace(row, temp=carried.packed(), usage=packed({}))
+        return replace_struct(row, temp=carried.packed(), usage=packed({}))
 
     def left_behind(self) -> bytes:
         """The part of a record that stays when the turn has ended for good."""
@@ -145,7 +149,8 @@ class SessionTurn(msgspec.Struct, eq=False):
         opened_s: when it began, or went on, in seconds since the epoch, as far as that is known.
         lost: the numbers of runs that may write no more.
         lost_processes: those that were lost in it since it began.
-        losses: how often processes of each agent were lost since it was opened: the next Runner goes on counting.
+        losses: of its runs, as TurnProgress has them: the next Runner goes on counting.
+        deadline_s: when it is cancelled, in Unix seconds, since its RunConfig has a timeout; 0: never.
         retried_seq: failures up to this place do not count: it was retried after them.
         stored: the positions of its events, by id.
         open_calls: its function calls without a response, by id.
@@ -176,7 +181,8 @@ class SessionTurn(msgspec.Struct, eq=False):
     is_ending: bool = False
     lost: set[int] = set()
     lost_processes: tuple[LostProcess, ...] = ()
-    losses: dict[str, int] = {}
+    losses: dict[str, RunLosses] = {}
+    deadline_s: float = 0.0
     retried_seq: int = 0
     stored: dict[str, int] = {}
     open_calls: dict[str, OpenCall] = {}
@@ -209,7 +215,9 @@ class SessionTurn(msgspec.Struct, eq=False):
         """The turn of a record. Its events have to be noted."""
         carried = decode(row.temp, _Carried) if row.temp else _Carried()
         turn = cls(row, carried.config, temp=dict(carried.temp), traceparent=carried.traceparent)
-        turn.losses, turn.lost_processes = dict(carried.losses), carried.lost
+        # Older records have numbers of processes by agent.
+        turn.losses = {run: losses for run, losses in carried.losses.items() if isinstance(losses, RunLosses)}
+        turn.lost_processes, turn.deadline_s = carried.lost, carried.deadline_s
         turn.retried_seq = carried.retried_seq
         turn.last_calls = dict(carried.last_calls)
         turn.warned = dict.fromkeys(carried.warned)
@@ -243,10 +251,15 @@ class SessionTurn(msgspec.Struct, eq=False):
             self._settling.append(waiting)
             await waiting
 
+    def begin_time(self) -> None:
+        """Its time begins: when it is opened, answered, retried, or run again from a step. The wait of a pause does not count."""
+        timeout_s = self.config.timeout
+        self.deadline_s = now_s() + timeout_s if timeout_s is not None else 0.0
+
     def go_on_by(self, version: str, head_seq: int) -> None:
         """Note the version of the tree by which it goes on after the newest event of its log."""
         if version != self.row.version:
-            self.row, self.version_seq = msgspec.structs.replace(self.row, version=version), head_seq
+            self.row, self.version_seq = replace_struct(self.row, version=version), head_seq
 
     def forget_events(self) -> None:
         """Forget its events: they have to be noted again, from the first."""
@@ -262,12 +275,12 @@ class SessionTurn(msgspec.Struct, eq=False):
         last_seq = max(self._head_seq, row.opened_seq)
         if (row.temp, row.last_seq, row.usage) == (carried, last_seq, b""):
             return row
-        return msgspec.structs.replace(row, temp=carried, last_seq=last_seq, usage=b"")
+        return replace_struct(row, temp=carried, last_seq=last_seq, usage=b"")
 
     def _carried(self) -> bytes:
         """Encode what its record carries."""
         told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
-        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told)
+        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told, self.deadline_s)
         if self.config is DEFAULT_RUN_CONFIG and not self.temp and not any(more):
             return b""
         return _Carried(self.temp, self.config, *more).packed()
@@ -281,7 +294,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         """
         status = _STATUS[type(outcome)]
         temp = self._carried() if status in ("paused", "failed") else TurnNotes.of_open(self).left_behind()
-        return msgspec.structs.replace(
+        return replace_struct(
             self.row,
             status=status,
             agent=agent,
@@ -296,6 +309,8 @@ class SessionTurn(msgspec.Struct, eq=False):
         """Take in an event of the turn: its position, the calls that it makes or answers, and the progress that it tells."""
         self.stored[event.id] = self._head_seq = seq
         actions, by_user = event.actions, event.author == USER
+        if self.losses and not by_user:
+            self._end_losses(event, seq)
         if not by_user:
             self.usage.note(event.author, event.model_version, event.amounts())
         responses = event.responses
@@ -310,7 +325,9 @@ class SessionTurn(msgspec.Struct, eq=False):
             needs_consent = call_id in actions.requested_tool_confirmations
             in_flow = event.flow is not None
             is_long_running = call_id in event.long_running_tool_ids and not needs_consent and not in_flow
-            self.open_calls[call_id] = OpenCall(event.author, event.branch, name, needs_consent, is_long_running, in_flow=in_flow)
+            self.open_calls[call_id] = OpenCall(
+                event.author, event.branch, name, needs_consent, is_long_running, in_flow=in_flow, path=event.node_path()
+            )
         for call_id in actions.requested_inputs:
             if call_id in self.open_calls:
                 self.open_calls[call_id] = self.open_calls[call_id]._replace(needs_consent=True)
@@ -370,13 +387,46 @@ class SessionTurn(msgspec.Struct, eq=False):
             if (call.is_long_running or (call.needs_consent and not call.in_flow)) and tool_root(call.branch) is None:
                 yield WaitingCall(call_id, call.author, call.branch)
 
-    def count_losses(self, losses: Mapping[str, int], reason: str) -> bool:
-        """Take in how often processes of agents were lost. Returns whether that is news: a message may come twice."""
-        new = [agent for agent, times in losses.items() for _ in range(times - self.losses.get(agent, 0))]
-        self.losses.update({agent: max(times, self.losses.get(agent, 0)) for agent, times in losses.items()})
-        for agent in new:
+    def _end_losses(self, event: EventScan, seq: int) -> None:
+        """An agent has stored an event: what was lost before has not kept it from going on."""
+        for run in (state_key(event.author, event.branch, event.node_path()), ""):
+            if run in self.losses and self.losses[run].seq < seq:
+                del self.losses[run]
+
+    def count_loss(self, run: str, times: int, *, ran_code: bool, agent: str, reason: str) -> bool:
+        """Take in that the process of a run was lost for the nth time. Returns whether that is news: a message may come twice."""
+        known = self.losses.get(run, RunLosses())
+        if times <= known.times:
+            return False
+        own = known.own + (1 if known.alone else 0)
+        self.losses[run] = RunLosses(times, known.alone, own, self._head_seq, known.begun_s, ran_code=ran_code)
+        if agent:
             self.note_lost(agent, reason)
-        return bool(new)
+        return True
+
+    def count_loss_of_runner(self) -> None:
+        """Count the loss of the Runner for each run that had a call under way, and for the turn, as that of the run ""."""
+        for run in (*self._under_way(), ""):
+            known = self.losses.get(run, RunLosses())
+            self.losses[run] = replace_struct(known, times=known.times + 1, seq=self._head_seq, with_runner=True)
+        self.note_lost()
+
+    def begin_alone(self, run: str, attempt: int) -> bool:
+        """Take in that a run begins in a process of its own for the nth time. Returns whether that is news."""
+        known = self.losses.get(run, RunLosses())
+        if attempt <= known.alone:
+            return False
+        self.losses[run] = replace_struct(known, alone=attempt, seq=self._head_seq, begun_s=now_s())
+        return True
+
+    def _under_way(self) -> dict[str, tuple[str, ...]]:
+        """The functions that are called and have no response, but for those that the user has to answer. By `state_key`."""
+        found: dict[str, tuple[str, ...]] = {}
+        for call_id, call in self.open_calls.items():
+            if call_id not in self.waiting_calls and not call.has_response:
+                run = state_key(call.author, call.branch, call.path)
+                found[run] = (*found.get(run, ()), call.name)
+        return found
 
     def note_lost(self, agent: str = "", reason: str = "") -> None:
         """Note that a process was lost in it; without an agent its Runner's."""
@@ -395,6 +445,8 @@ class SessionTurn(msgspec.Struct, eq=False):
             waiting=tuple(self._waiting()),
             model_calls=dict(Counter(self.responses) + Counter(self.other_calls)),
             losses=dict(self.losses),
+            under_way=self._under_way(),
+            deadline_s=self.deadline_s,
             retried_seq=self.retried_seq,
             config=self.config if self.config.outlives_pauses else None,
         )

@@ -251,6 +251,7 @@ class TurnOpener:
             turn.retried_seq = log.head_seq
         # As when a turn begins: it may have been open for weeks, and its processes were lost with whatever was restarted.
         turn.losses.clear()
+        turn.begin_time()
         turn.go_on_by(self._versions.of_open(log, turn.row), log.head_seq)
         again = turn.row.again()
         turn.row = msgspec.structs.replace(again, opened_seq=log.head_seq + 1, begun_s=again.begun_s or now_s())

@@ -19,7 +19,7 @@ from actors.session.turns.reset import TurnResets
 
 
 class TurnRecovery:
-    """Answers AnnounceRunner, ListOpenTurns, ResumeTurn, RetryTurn and AbandonRuns."""
+    """Answers AnnounceRunner, ListOpenTurns, ResumeTurn, RetryTurn, AbandonRuns and BeginAlone."""
 
     def __init__(self, parts: SessionParts, lookup: TurnLookup) -> None:
         self._parts = parts
@@ -83,8 +83,8 @@ class TurnRecovery:
         epoch = turn.row.epoch + 1
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
-        before = turn.lost_processes
-        turn.note_lost()
+        before, losses = turn.lost_processes, dict(turn.losses)
+        turn.count_loss_of_runner()
         turn.lost.clear()
         turn.reserved.clear()
         self._parts.subscriptions.drop_answers(log.key)
@@ -95,7 +95,7 @@ class TurnRecovery:
             if turn.row.epoch == epoch:
                 # Lost as before: the Runner that asks again for open turns has to hear of it.
                 turn.runner = ""
-                turn.lost_processes = before
+                turn.lost_processes, turn.losses = before, losses
             raise
 
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
@@ -164,6 +164,7 @@ class TurnRecovery:
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.runner = message.runner
         turn.losses.clear()
+        turn.begin_time()
         turn.retried_seq = log.head_seq
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
         turn.row = turn.row.again()
@@ -202,10 +203,20 @@ class TurnRecovery:
         self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
         # A supervisor that was abandoned meanwhile has begun again, and with another note.
         notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])
-        writes: list[Write] = [log.put_turn(turn.record())] if turn.count_losses(message.losses, message.reason) else []
+        is_news = message.run and turn.count_loss(
+            message.run, message.times, ran_code=message.ran_code, agent=message.agent, reason=message.reason
+        )
+        writes: list[Write] = [log.put_turn(turn.record())] if is_news else []
         if notes or writes:
             await self._writer.add(log, notes, writes)
         # What the runs have sent already may be on its way to the disk.
         await self._parts.access.commits.flush()
         _, turn = await self._lookup.current(message.turn)
         return turn.progress()
+
+    async def begin_alone(self, message: p.BeginAlone) -> p.Ack:
+        """Store that a run begins in a process of its own, before it does. Raises FencedError, StoreError."""
+        log, turn = await self._lookup.current(message.turn)
+        if turn.begin_alone(message.run, message.attempt):
+            await self._logs.commits.write(log, [log.put_turn(turn.record())])
+        return p.Ack()

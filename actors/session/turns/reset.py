@@ -53,6 +53,7 @@ class TurnResets:
         turn.reset = message.request
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.losses.clear()
+        turn.begin_time()
         turn.last_calls.clear()
         turn.unreserved.clear()
         # Failures before the step are what was done about them. One that is the step is tried again, as by a retry.

@@ -55,6 +55,24 @@ class Activation:
             self._spares.start_spares()
             self._passivation.watch()
 
+    async def alone(self, replica: Replica, group: ProcessGroup | None) -> HostedAgent:
+        """The link to an agent in a process of its own, which ends with the reply to the first message: see `Pool.link`."""
+        table = self._table
+        if group is not None and group.placement.asks:
+            worker = self._starter.start(group)
+        else:
+            worker = self._spares.take_process(replica.mark)
+        table.set_apart(worker)
+        try:
+            agent = await self._move_in(worker, replica, replica, ())
+        except BaseException:
+            table.end_process(worker)
+            raise
+        finally:
+            self._spares.start_spares()
+        table.add_apart(agent)
+        return agent
+
     async def _activate(self, replica: Replica, group: ProcessGroup | None) -> None:
         table = self._table
         leader = replica if group is None else Replica(group.leader, replica.replica, replica.mark)
@@ -62,11 +80,8 @@ class Activation:
             before = set(table.workers)
             worker, slots = self._choose(leader, group)
             worker.arriving.append(leader)
-            worker.mark = leader.mark
-            slot, worker.activations = worker.activations, worker.activations + 1
             try:
-                process = await self._starter.started(worker)
-                worker.pid, worker.memory_bytes = await process.activate(slot, replica.definition, slots)
+                agent = await self._move_in(worker, replica, leader, slots)
             except ActorLostError:
                 table.lose(worker)
                 if worker in before:
@@ -80,7 +95,15 @@ class Activation:
             worker.arriving.remove(leader)
             if not worker.is_over and not worker.is_draining:
                 break
-        table.add(HostedAgent(replica, leader, worker, slot, process.link(replica.definition, slot)))
+        table.add(agent)
+
+    async def _move_in(self, worker: WorkerProcess, replica: Replica, leader: Replica, leaving: Sequence[int]) -> HostedAgent:
+        """Have an agent live in a process. Raises ActorLostError, ClusterError."""
+        worker.mark = leader.mark
+        slot, worker.activations = worker.activations, worker.activations + 1
+        process = await self._starter.started(worker)
+        worker.pid, worker.memory_bytes = await process.activate(slot, replica.definition, leaving)
+        return HostedAgent(replica, leader, worker, slot, process.link(replica.definition, slot))
 
     def _choose(self, leader: Replica, group: ProcessGroup | None) -> tuple[WorkerProcess, Sequence[int]]:
         """A process for an agent, and the slots of the agents that leave it for that."""

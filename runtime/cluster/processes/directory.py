@@ -55,9 +55,9 @@ class RayDirectory:
             ),
         )
 
-    def link(self, agent: str, key: SessionKey) -> Coroutine[Any, Any, Link]:
+    def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
-        return self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent))
+        return self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent), alone=alone)
 
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
         """A directory of the agents of a later version.
@@ -136,9 +136,10 @@ class _OfVersion:
         self._marks = marks
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
 
-    def link(self, agent: str, key: SessionKey) -> Coroutine[Any, Any, Link]:
+    def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session: see RayDirectory."""
-        return self._pool.link(replica_for(self._groups, agent, key, self._marks.get(agent, "")), self._groups.get(agent))
+        replica = replica_for(self._groups, agent, key, self._marks.get(agent, ""))
+        return self._pool.link(replica, self._groups.get(agent), alone=alone)
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer."""

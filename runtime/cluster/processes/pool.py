@@ -40,18 +40,21 @@ class Pool:
         self._passivation = Passivation(self._table, self._spares)
         self._activation = Activation(self._table, starter, self._spares, self._passivation)
 
-    def link(self, replica: Replica, group: ProcessGroup | None = None) -> Coroutine[Any, Any, HostedAgent]:
+    def link(
+        self, replica: Replica, group: ProcessGroup | None = None, *, alone: bool = False
+    ) -> Coroutine[Any, Any, HostedAgent]:
         """The link to an agent, which is activated if it does not live.
 
         Args:
             group: the process group of the agent; None if it can live in any process.
+            alone: it lives once more, in a process of its own, until it has replied.
 
         Raises:
             ActorLostError: its process was lost as soon as it was started.
             PlacementError: no node has room for it.
             ClusterError: its definition cannot be loaded.
         """
-        return self._activation.link(replica, group)
+        return self._activation.alone(replica, group) if alone else self._activation.link(replica, group)
 
     def start_spares(self, most: int | None = None) -> None:
         """Begin to start the spare processes that are missing, and end those that are too many: see SpareProcesses."""

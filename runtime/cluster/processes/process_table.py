@@ -82,7 +82,19 @@ class ProcessTable:
 
     def add(self, agent: HostedAgent) -> None:
         """Take in an agent that was activated."""
-        self.agents[agent.replica] = agent.worker.agents[agent.replica] = agent
+        self.agents[agent.replica] = agent
+        self.add_apart(agent)
+
+    def set_apart(self, worker: WorkerProcess) -> None:
+        """Keep an empty process for one run: no agent else moves in, and it ends when it is used no more."""
+        worker.is_draining = True
+        self.workers.remove(worker)
+        self.draining.append(worker)
+        worker.on_unused = lambda: self.lose(worker)
+
+    def add_apart(self, agent: HostedAgent) -> None:
+        """Take in an agent that was activated in such a process. No other message finds it."""
+        agent.worker.agents[agent.replica] = agent
         self.events["activations"] += 1
         self.activations[agent.replica] += 1
 
@@ -143,15 +155,12 @@ class ProcessTable:
         if worker.is_own:
             self.lose(worker)
             return
-        worker.is_draining = True
-        self.workers.remove(worker)
-        self.draining.append(worker)
+        self.set_apart(worker)
         for agent in list(worker.agents.values()):
             if agent.in_use:
                 del self.agents[agent.replica]
             else:
                 self._take_out(agent, IDLE)
-        worker.on_unused = lambda: self.lose(worker)
         worker.note_use()
 
     def drop_link(self, link: Link) -> None:

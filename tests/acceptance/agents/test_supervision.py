@@ -9,7 +9,7 @@ import pytest
 
 from actors import BaseAgent, FunctionTool, LlmAgent, RunConfig, Supervision
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError, TransferLimitExceededError, TurnCancelledError
-from actors.runner.dispatch.invoker import MAX_LOSSES
+from actors.rules.recovery.suspects import MAX_LOSSES
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime
 from runtime.frontends.console.event_lines import event_lines
@@ -80,7 +80,8 @@ def test_a_child_that_takes_every_process_along_is_passed_over(tmp_path: Path) -
         seen = run_turn(rt, "go", run_config=RunConfig(timeout=60))
         assert short(seen) == ["deadly !err=ActorLostError", "z z"]
         assert decisions_in(seen) == ["root skip deadly"]
-        assert rt.statistics().runner.counts["invocations"] == 1 + MAX_LOSSES + 1
+        # The root, the child in a shared process and then alone, and the one after it.
+        assert rt.statistics().runner.counts["invocations"] == 1 + (1 + MAX_LOSSES) + 1
 
 
 def test_a_child_that_was_run_again_begins_anew_and_sees_what_it_did_before(local: Deploy) -> None:

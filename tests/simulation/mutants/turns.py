@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
@@ -73,12 +73,17 @@ def second_answers_are_taken() -> AbstractContextManager[object]:
 
 
 def losses_count_by_runner() -> AbstractContextManager[object]:
-    """A Runner that takes a turn up counts the losses of its agents anew."""
+    """A Runner that takes a turn up counts the losses of its runs anew."""
+    record: Any = SessionTurn.record
 
-    def forgetful(self: SessionTurn, losses: Mapping[str, int]) -> bool:
-        return False
+    def forgetful(self: SessionTurn) -> Any:
+        losses, self.losses = self.losses, {}
+        try:
+            return record(self)
+        finally:
+            self.losses = losses
 
-    return mock.patch.object(SessionTurn, "count_losses", forgetful)
+    return mock.patch.object(SessionTurn, "record", forgetful)
 
 
 def ending_turns_take_events() -> AbstractContextManager[object]:

@@ -139,9 +139,9 @@ class MarkedDirectory:
         self._directory = directory
         self._marks = marks
 
-    async def link(self, agent: str, key: SessionKey) -> Link:
+    async def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Link:
         """A link to an agent's actor."""
-        return await self._directory.link(self._address(agent), key)
+        return await self._directory.link(self._address(agent), key, alone=alone)
 
     def drop_link(self, agent: str, link: Link) -> None:
         """Drop an agent's actor."""

@@ -258,7 +258,7 @@ async def test_when_an_agents_actor_cannot_be_made_the_turn_ends_and_its_driver_
     fixture = build(LlmAgent(name="root", model=ScriptedModel(["ok"])))
     links = fixture.directory.link
 
-    async def no_room(agent: str, key: SessionKey) -> Link:
+    async def no_room(agent: str, key: SessionKey, *, alone: bool = False) -> Link:
         fixture.directory.link = links  # type: ignore[method-assign]
         raise RuntimeError("no room")
 

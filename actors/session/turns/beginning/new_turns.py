@@ -37,7 +37,9 @@ class NewTurns:
             begun_s=now_s(),
             version=self._parts.versions.of_new(log),
         )
-        return SessionTurn(row, message.config, message.runner, traceparent=message.traceparent, opened_s=row.begun_s)
+        turn = SessionTurn(row, message.config, message.runner, traceparent=message.traceparent, opened_s=row.begun_s)
+        turn.begin_time()
+        return turn
 
     def admitted(self, request: OpeningRequest, turn: SessionTurn) -> tuple[Sequence[Write], Callable[[], None]]:
         """Check the user's event, and open the turn. Returns what is stored beside the event, and what is called when it is."""

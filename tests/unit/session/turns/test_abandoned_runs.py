@@ -62,7 +62,8 @@ ENDS: dict[str, p.AnyOutcome] = {
 async def test_what_was_lost_stays_with_a_turn_that_has_ended(session: SessionFixture, state: str) -> None:
     await session.open()
     for times in (1, 1, 2):
-        lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), losses={"root": times}, reason="killed" * MAX_REASON)
+        reason = "killed" * MAX_REASON
+        lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), run="root", times=times, agent="root", reason=reason)
         await session.ref.abandon_runs(lost)
     assert [each.agent for each in (await where(session)).lost] == ["root", "root"]
     await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
@@ -78,11 +79,12 @@ async def test_a_pause_keeps_what_was_lost_and_a_turn_without_losses_has_nothing
     session: SessionFixture,
 ) -> None:
     await session.open()
-    await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), losses={"root": MAX_LOST + 5}))
+    for times in range(1, MAX_LOST + 5):
+        await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run="root", times=times, agent="root"))
     await session.say(session.event("root", call="c1"))
     await session.close(outcome=p.Paused(call_ids=("c1",)))
     assert isinstance(await session.answer("e-1", "c1"), p.TurnBegun)
-    again = p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), losses={"root": 1}, reason="the newest")
+    again = p.AbandonRuns(turn=session.turn_ref(epoch=2), lost=(1,), run="root", times=1, agent="root", reason="the newest")
     await session.ref.abandon_runs(again)
     await session.close(epoch=2)
     lost = (await where(session)).lost
