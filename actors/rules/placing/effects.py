@@ -57,7 +57,7 @@ BEGINS = frozenset(
 )
 """Messages that write something new of a user: they wait while the user is deleted or moved."""
 
-GOES_ON = frozenset({p.AbandonRuns, p.Append, p.CancelTurn, p.CloseTurn, p.ReserveSpending})
+GOES_ON = frozenset({p.AbandonRuns, p.Append, p.BeginAlone, p.CancelTurn, p.CloseTurn, p.ReserveSpending})
 """Messages that write what a turn does that is there: they wait while the user is moved. A deletion waits for them."""
 
 OF_MANY = frozenset({p.ArchiveOldEvents, p.AwaitDue, p.PruneSessions, p.SaveBatch})

@@ -127,6 +127,7 @@ CHANGING: Mapping[type[p.Message], Make] = {
 
 OF_OPEN_TURNS: Mapping[type[p.Message], Make] = {
     p.AbandonRuns: lambda desk: p.AbandonRuns(turn=desk.session.turn_ref("e-new", key=NEW), lost=(1,)),
+    p.BeginAlone: lambda desk: p.BeginAlone(turn=desk.session.turn_ref("e-new", key=NEW), run="root", attempt=1),
     p.Append: lambda desk: p.Append(turn=desk.session.turn_ref("e-new", key=NEW), events=[said("more")(desk)]),
     p.CloseTurn: lambda desk: p.CloseTurn(
         turn=desk.session.turn_ref("e-new", key=NEW), agent="root", outcome=p.Finished(agent="root")
