@@ -25,6 +25,7 @@ from actors.errors.user_code import UserFunction
 from actors.interfaces.model import definition_flaw
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.fields import GenerateContentConfig, instruction_text
+from actors.rules.checks.tool_names import flaw_of_name
 from actors.rules.prompt.arrange import IncludeContents
 from actors.rules.routing.transfer import TRANSFER_TOOL
 
@@ -223,6 +224,8 @@ def check_tools(tools: Sequence[Tool]) -> None:
     for tool in tools:
         if not tool.name:
             raise ValueError(f"a {type(tool).__name__} has no name")
+        if not tool.has_any_name and (wrong := flaw_of_name(tool.name)) is not None:
+            raise ValueError(wrong)
         if tool.name == TRANSFER_TOOL and not tool.replaces_transfer:
             raise ValueError(f"the name {TRANSFER_TOOL!r} is taken by the tool that agents get for their transfers")
         if tool.require_confirmation and tool.is_long_running:

@@ -25,6 +25,8 @@ class Tool(ABC):
             False, for tools whose result is not for users.
         hides: names of the agent's other tools that its model sees only when this tool adds them to a request; default none.
         runs_nodes: its code runs nodes, with `tool_context.run_node`: the events of its agent say their path then; default False.
+        has_any_name: its name is not checked: it is that of a program of another library; default False. Models' services refuse
+            names that are not of letters, digits, `_` and `-`.
         replaces_transfer: it may be called `transfer_to_agent`, and an agent that has it gets no other one of that name: it hands
             the conversation over by `context.actions.transfer_to_agent`; default False.
     """
@@ -36,6 +38,7 @@ class Tool(ABC):
     only_decides: bool = False
     shows_result: bool = False
     runs_nodes: bool = False
+    has_any_name: bool = False
     replaces_transfer: bool = False
     hides: Collection[str] = ()
 

@@ -23,6 +23,7 @@ from actors.errors.user_code import UserFunction, UserResult, in_thread
 from actors.errors.validation import problems
 from actors.messages.json_types import JsonMapping, JsonObject
 from actors.messages.llm.model import FunctionDeclaration
+from actors.rules.checks.tool_names import flaw_of_name
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class FunctionTool(Tool):
         self.name = name if name is not None else str(getattr(func, "__name__", ""))
         if not self.name or self.name == "<lambda>":
             raise DefinitionError(f"a tool needs a name: give one to FunctionTool(…, name=…) for {func!r}")
+        if (wrong := flaw_of_name(self.name)) is not None:
+            raise DefinitionError(f"{wrong}: give it as FunctionTool(…, name=…), or @tool(name=…)")
         summary, of_parameters = _docstring(inspect.getdoc(_unbound(func)) or "")
         self.description = description if description is not None else summary
         # An object may have an async __call__.

@@ -67,7 +67,7 @@ class AdkTool(Tool):
         credentials: of the toolset that it comes from, by ADK's keys.
     """
 
-    replaces_transfer = True
+    has_any_name = replaces_transfer = True
 
     def __init__(self, source: Source, adk: BaseTool) -> None:
         self.name = adk.name

@@ -298,6 +298,11 @@ def test_a_call_that_takes_too_long_is_an_error_for_the_model(local: Deploy, tmp
         assert responses(rt) == [{"result": "2"}]
 
 
+def test_a_tool_has_another_name_for_the_model_where_services_would_refuse_its_own(local: Deploy) -> None:
+    with local(agent(server(), script=[call("maths_add_two_numbers", a=1, b=2), "done"])) as rt:
+        assert responses(rt) == [{"result": "3"}]
+
+
 def test_two_servers_of_one_name_are_refused(local: Deploy) -> None:
     with (
         local(agent(server(), server(cache_s=1, prefix="b_"), script=[])) as rt,

@@ -85,6 +85,7 @@ def refuse(meta: Any, file: str, code: int) -> str:
 
 TOOLS: dict[str, tuple[Callable[..., str], str]] = {
     "add": (add, "Add two numbers."),
+    "maths/add.two:numbers": (add, "Add two numbers, under a name that no service takes."),
     "process_id": (process_id, "The process of the server."),
     "wait": (wait, "Wait for ever when called first."),
     "book": (book, "Book a table."),

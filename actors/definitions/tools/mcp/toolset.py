@@ -15,6 +15,7 @@ from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls
 from actors.messages.json_types import JsonObject
 from actors.messages.protocol.mcp import McpScope, McpServer
+from actors.rules.checks.tool_names import safe_names
 
 Headers = Mapping[str, str] | Callable[[ReadonlyContext], Any]
 """Headers of requests, or a function, sync or async, that gives those of a session."""
@@ -23,8 +24,7 @@ Confirmation = bool | Collection[str] | Callable[[str, JsonObject], Any]
 """Which calls need the user's consent: all, none, those of tools with these names, or those for which a function says so."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,31}")
 
 
 class McpTools(Toolset):
@@ -117,7 +117,8 @@ class McpTools(Toolset):
         """
         infos = await context.mcp.list_tools(self.server, context.session_key, await self.session_headers(context))
         wanted = [info for info in infos if any(fnmatchcase(info.name, pattern) for pattern in self._wanted)]
-        return [McpTool(self, info, self.prefix + _NOT_IN_NAMES.sub("_", info.name)) for info in wanted]
+        names = safe_names(self.prefix + info.name for info in wanted)
+        return [McpTool(self, info, name) for info, name in zip(wanted, names, strict=True)]
 
     async def session_headers(self, context: ReadonlyContext) -> dict[str, str]:
         """The headers of the session's requests. Raises DefinitionError, and what the user's function raises."""
