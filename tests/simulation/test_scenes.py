@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from actors import RunConfig
 from actors.messages.codec import decode_event
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.runs import RunChild
@@ -97,6 +98,21 @@ def test_the_third_loss_of_a_process_of_its_own_fails_a_run_also_when_runner_and
 
     ended, begun = play_scene(SLOW, script)
     assert (ended, begun) == (("AgentLostError", []), [6])
+
+
+def test_a_runner_that_takes_a_turn_over_keeps_its_deadline() -> None:
+    async def script(world: World) -> tuple[str, float]:
+        driver, began_s = Driver(world), world.loop.time()
+        turn = run_turn(driver, "first", run_config=RunConfig(timeout=18.0))
+        told = asyncio.create_task(outcome_of(driver, turn))
+        for _ in range(3):
+            await asyncio.sleep(5.0)
+            lose_runner(world)
+        return (await told)[0], world.loop.time() - began_s
+
+    ended, took_s = play_scene(SLOW, script)
+    assert ended == "TurnTimeoutError"
+    assert 18.0 <= took_s < 19.0
 
 
 def test_losses_count_from_the_answer_on_when_a_turn_was_paused() -> None:

@@ -54,11 +54,6 @@ def suspects_of_runners_begin_together() -> AbstractContextManager[object]:
     return mock.patch.object(isolation, "next_alone", hasty)
 
 
-def results_end_no_losses() -> AbstractContextManager[object]:
-    """What an agent stores says nothing of whether it goes on."""
-    return mock.patch.object(SessionTurn, "_end_losses")
-
-
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
     each.__name__: each
     for each in (
@@ -68,7 +63,6 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
         losses_with_others_are_charged,
         suspects_share_a_process,
         suspects_of_runners_begin_together,
-        results_end_no_losses,
     )
 }
 """All of them, by name."""
