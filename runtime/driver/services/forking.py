@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 
 from actors.errors.calls import explains_all_wrong_calls
 from actors.messages import protocol as p
@@ -37,16 +38,22 @@ class ForkMethods:
     async def _versions(self, key: SessionKey, last_seq: int) -> dict[str, int]:
         """The newest version of each artifact of the session alone, as its events up to a position say."""
         found: dict[str, int] = {}
-        after_seq, more = 0, True
+        async for saved in self._saved(key, 0, last_seq + 1):
+            found.update(saved)
+        return found
+
+    async def _saved(self, key: SessionKey, after_seq: int, before_seq: int | None) -> AsyncIterator[dict[str, int]]:
+        """Yield the artifacts of the session alone that each event between two positions has saved: their versions, by name."""
+        more = True
         while more:
             page = await self._client.session.read_log(
-                p.ReadLog(key=key, after_seq=after_seq, before_seq=last_seq + 1, limit=1_000, newest_first=False)
+                p.ReadLog(key=key, after_seq=after_seq, before_seq=before_seq, limit=1_000, newest_first=False)
             )
             for stored in page.events:
-                found.update(decode_event(stored.raw, stored.seq).actions.artifact_delta)
+                saved = decode_event(stored.raw, stored.seq).actions.artifact_delta
+                yield {name: version for name, version in saved.items() if not name.startswith(USERS)}
             more = page.more and bool(page.events)
             after_seq = page.events[-1].seq if page.events else after_seq
-        return {name: version for name, version in found.items() if not name.startswith(USERS)}
 
     def _copy_artifacts(self, key: SessionKey, to: SessionKey, versions: dict[str, int]) -> None:
         store = self._artifacts.store

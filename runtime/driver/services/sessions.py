@@ -108,7 +108,23 @@ class _Sessions(ForkMethods):
 
     async def _rewind(self, key: SessionKey, invocation_id: str) -> None:
         turn = checked_known_id("invocation id", invocation_id)
+        info = await self._client.session.get_turn(p.GetTurn(key=key, invocation_id=turn))
+        first: dict[str, int] = {}
+        async for saved in self._saved(key, max(info.first_seq - 1, 0), None):
+            first = {**saved, **first}
         await self._client.session.rewind(p.RewindRequest(key=key, invocation_id=turn))
+        if first:
+            await asyncio.to_thread(self._restore_artifacts, key, first)
+
+    def _restore_artifacts(self, key: SessionKey, first: dict[str, int]) -> None:
+        """Bring artifacts back to before the versions that were saved first: by another version, or by deletion if none was."""
+        store = self._artifacts.store
+        for name, version in first.items():
+            part = store.load(key, name, version - 1) if version > 0 else None
+            if part is None:
+                store.delete(key, name)
+            else:
+                store.save(key, name, part)
 
     async def _fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None) -> Session:
         fork = await self._forked(user_id, session_id, invocation_id, fork_id)
@@ -294,7 +310,13 @@ class SessionsService(_Sessions):
         return self._client.run(self._archive(older_than, user_id, dry_run))
 
     def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """Take a session back to before a turn. Raises InvocationNotFoundError, SessionNotFoundError, SessionBusyError."""
+        """Take a session back to before a turn, with its artifacts.
+
+        Raises:
+            InvocationNotFoundError, SessionNotFoundError: there is no such turn.
+            SessionBusyError: a turn of the session runs.
+            ArtifactError: the session is as it was before the turn, and an artifact could not be brought back.
+        """
         self._client.run(self._rewind(self._key(user_id, session_id), invocation_id))
 
     def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:
@@ -375,7 +397,7 @@ class AsyncSessionsService(_Sessions):
         return await self._client.run_async(self._archive(older_than, user_id, dry_run))
 
     async def rewind(self, user_id: str, session_id: str, invocation_id: str) -> None:
-        """Take a session back to before a turn."""
+        """Take a session back to before a turn, with its artifacts."""
         await self._client.run_async(self._rewind(self._key(user_id, session_id), invocation_id))
 
     async def fork(self, user_id: str, session_id: str, invocation_id: str, fork_id: str | None = None) -> Session:

@@ -75,11 +75,12 @@ def rewind(
     invocation: Invocation,
     user: User = None,
     store: Store = None,
+    artifacts: Artifacts = None,
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Take a session back to before a turn. The app must be stopped, or named with its --address."""
-    with _existing(app_name, store, address) as rt:
+    """Take a session back to before a turn, with its artifacts. The app must be stopped, or named with its --address."""
+    with _existing(app_name, store, address, artifacts) as rt:
         owner = _user(rt, session, user)
         rt.sessions.rewind(owner, session, invocation)
     if json:
