@@ -45,6 +45,8 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
         error: of a failed turn, the class name of the error and its text; of one that took too long, its timeout.
         lost: processes that were lost in it, in order, also before a pause; of very many the newest.
         version: of the tree, by which it runs or ran: see Runtime.update. "" while it waits in line, and where it is not known.
+        tokens: that its models have used.
+        failed_tools: how many calls of tools have failed in it; none of a turn of an earlier release.
         version_seq: up to this position it ran by another version, and went on by this one, since its deployment had that one no
             more, or an earlier release has begun it; 0: it ran by one version.
     """
@@ -63,6 +65,8 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     lost: tuple[LostProcess, ...] = ()
     version: str = ""
     version_seq: int = 0
+    tokens: int = 0
+    failed_tools: int = 0
 
 
 LOOKED_AT = 20
@@ -87,6 +91,7 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         invocation: the beginning of the turn's id.
         version: that `TurnInfo.version` names; "": any.
         text: a part of what the user or an agent has said in it; "": any. A turn in line has said nothing yet.
+        failed_tools: only turns in which a call of a tool has failed.
     """
 
     agent: str = ""
@@ -94,6 +99,7 @@ class TurnMatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     invocation: str = ""
     version: str = ""
     text: str = ""
+    failed_tools: bool = False
 
 
 ANY_TURN = TurnMatch()

@@ -152,7 +152,8 @@ def test_a_timeline_has_a_row_for_each_run_and_its_ticks_lead_to_events(
     page = opened(app="desk", user=user, session="s", pane="timeline")
     expect(page.locator(".run .agent")).to_have_text(["concierge", "billing"])
     expect(page.locator(".arrow")).to_have_text("→ billing")
-    # An arrow leads from the one run down to the other.
+    # An arrow leads from the one run down to the other. What is above them is whole by then.
+    expect(page.locator(".summary")).to_contain_text("paused")
     arrow, target = (
         page.locator(".handover").bounding_box(),
         page.get_by_role("button", name=re.compile("^billing,")).bounding_box(),

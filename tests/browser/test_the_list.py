@@ -37,7 +37,7 @@ def test_a_session_has_its_first_words_its_state_and_how_long_it_took_however_ol
     expect(oldest.locator(".name")).to_have_text("Where is order 42?")
     expect(oldest.locator(".who")).to_have_text(f"oldest · {user} · concierge")
     expect(oldest.get_by_role("img", name="finished")).to_be_visible()
-    expect(oldest.locator("small")).to_have_text(re.compile(r"\d m?s"))
+    expect(oldest.locator("small")).to_have_text(re.compile(r"\d m?s · \d+ tok"))
     expect(rows.filter(has_text="paused").get_by_role("img", name="paused")).to_be_visible()
 
 
@@ -64,3 +64,20 @@ def test_all_turns_of_a_long_conversation_have_their_state(opened: Opened, user:
     expect(page.locator(".event.user").first).to_contain_text("hello 0")
     expect(first).to_contain_text("finished")
     expect(first).to_contain_text(re.compile(r"\d m?s"))
+
+
+def test_turns_in_which_a_tool_failed_are_marked_and_found(opened: Opened, user: str, runtimes: dict[str, Runtime]) -> None:
+    run_turn(runtimes["desk"], "find my order", "wrong", user)
+    run_turn(runtimes["desk"], "draw", "right", user)
+    page = opened(app="desk", q=user)
+    rows = page.locator(".conversation")
+    expect(rows).to_have_count(2)
+    expect(rows.locator(".error")).to_have_text(["✗ 1 tool"])
+    expect(rows.filter(has=page.locator(".error"))).to_contain_text("wrong")
+    expect(rows.first.locator("small")).to_have_text(re.compile(r"\d m?s · \d+ tok$"))
+    page.get_by_label("State of turns").select_option("tools failed")
+    expect(rows).to_have_count(1)
+    expect(rows.locator(".name")).to_have_text("find my order")
+    page.reload()
+    expect(rows).to_have_count(1)
+    expect(page.get_by_label("State of turns")).to_have_value("tools failed")

@@ -18,4 +18,5 @@ def fits(turn: TurnInfo, wanted: TurnMatch) -> bool:
         and wanted.version in ("", turn.version)
         and wanted.error.casefold() in turn.error.casefold()
         and turn.invocation_id.startswith(wanted.invocation)
+        and (turn.failed_tools > 0 or not wanted.failed_tools)
     )

@@ -86,6 +86,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     taken_back: bytes = b""
     unreserved: tuple[str, ...] = ()
     deadline_s: float = 0.0
+    failed_tools: int = 0
 
     def packed(self) -> bytes:
         """Its encoded form; b"" when it is empty, as that of most turns."""
@@ -102,6 +103,7 @@ class TurnNotes(NamedTuple):
     version_seq: int = 0
     reset: str = ""
     taken_back: bytes = b""
+    failed_tools: int = 0
 
     @classmethod
     def of(cls, row: TurnRow) -> TurnNotes:
@@ -109,12 +111,12 @@ class TurnNotes(NamedTuple):
         if not row.temp:
             return cls()
         carried = decode(row.temp, _Carried)
-        return cls(carried.lost, carried.version_seq, carried.reset, carried.taken_back)
+        return cls(carried.lost, carried.version_seq, carried.reset, carried.taken_back, carried.failed_tools)
 
     @classmethod
     def of_open(cls, turn: SessionTurn) -> TurnNotes:
         """Those of an open turn."""
-        return cls(turn.lost_processes, turn.version_seq, turn.reset, turn.taken_back)
+        return cls(turn.lost_processes, turn.version_seq, turn.reset, turn.taken_back, turn.failed_tools)
 
     @classmethod
     def uncounted(cls, row: TurnRow) -> TurnRow:
@@ -131,8 +133,15 @@ class TurnNotes(NamedTuple):
         """The part of a record that stays when the turn has ended for good."""
         if not any(self):
             return b""
-        lost, version_seq, reset, taken_back = self
-        return encode(_Carried(lost=lost, version_seq=version_seq, reset=reset, taken_back=taken_back))
+        return encode(
+            _Carried(
+                lost=self.lost_processes,
+                version_seq=self.version_seq,
+                reset=self.reset,
+                taken_back=self.taken_back,
+                failed_tools=self.failed_tools,
+            )
+        )
 
 
 class SessionTurn(msgspec.Struct, eq=False):
@@ -168,6 +177,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         user_seq: the position of the last message of the user.
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
+        failed_tools: how many calls of tools have failed.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
@@ -199,6 +209,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     user_seq: int = 0
     warned: dict[str, None] = {}
     raises: dict[str, BudgetAnswers] = {}
+    failed_tools: int = 0
     before: Spent | None = None
     _head_seq: int = 0
     _answered: dict[str, CallFacts] = {}
@@ -265,7 +276,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         """Forget its events: they have to be noted again, from the first."""
         self.stored, self.open_calls, self.waiting_calls = {}, {}, {}
         self._answered, self._callers, self._progress, self._handovers = {}, (), {}, []
-        self.responses, self.other_calls, self.raises = {}, {}, {}
+        self.responses, self.other_calls, self.raises, self.failed_tools = {}, {}, {}, 0
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self._head_seq = self.user_seq = self.row.first_seq
 
@@ -280,7 +291,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     def _carried(self) -> bytes:
         """Encode what its record carries."""
         told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
-        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told, self.deadline_s)
+        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told, self.deadline_s, self.failed_tools)
         if self.config is DEFAULT_RUN_CONFIG and not self.temp and not any(more):
             return b""
         return _Carried(self.temp, self.config, *more).packed()
@@ -313,6 +324,8 @@ class SessionTurn(msgspec.Struct, eq=False):
             self._end_losses(event, seq)
         if not by_user:
             self.usage.note(event.author, event.model_version, event.amounts())
+            if event.responses:
+                self.failed_tools += sum(outcome == "failed" for _, outcome in event.tool_results())
         responses = event.responses
         if by_user and event.branch is None:
             self.user_seq = seq

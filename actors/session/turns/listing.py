@@ -11,6 +11,7 @@ from actors.messages.codec import decode_event
 from actors.messages.event import Event
 from actors.messages.session import SessionKey
 from actors.messages.turn_info import ANY_TURN, TURN_STATES, PendingCall, TurnInfo
+from actors.rules.accounting.turn_usage import Spent, sum_of_packed
 from actors.rules.checks.turn_match import fits
 from actors.rules.routing.pending import open_calls
 from actors.session.log.event_scan import scan
@@ -118,8 +119,9 @@ class TurnListing:
         open_row = log.open_row(row.invocation_id) if log is not None else None
         outcome = p.decode_outcome(row.outcome) if row.outcome else None
         agent, last_seq, notes = row.agent, row.last_seq, TurnNotes.of(row)
+        spent: Spent = sum_of_packed([row.usage]) if row.usage else {}
         if log is not None and log.turn is not None and open_row is not None:
-            notes = TurnNotes.of_open(log.turn)
+            notes, spent = TurnNotes.of_open(log.turn), log.turn.usage.spent
             row, last_seq = open_row, log.committed_seq
             agent = _speaker(log) if last_seq > row.opened_seq else ""
         error = ""
@@ -144,6 +146,8 @@ class TurnListing:
             error=error,
             version=row.version,
             version_seq=notes.version_seq,
+            tokens=sum(used.input_tokens + used.output_tokens + used.reasoning_tokens for used in spent.values()),
+            failed_tools=notes.failed_tools,
             lost=notes.lost_processes,
         )
 

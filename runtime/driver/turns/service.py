@@ -163,9 +163,12 @@ def _checked_scope(user_id: str | None, session_id: str | None) -> tuple[str | N
     return user, checked_id("session id", session_id) if session_id is not None else None
 
 
-def _match(agent: str | None, error: str | None, invocation: str | None, version: str | None, text: str | None) -> TurnMatch:
+def _match(
+    agent: str | None, error: str | None, invocation: str | None, version: str | None, text: str | None, *, failed_tools: bool
+) -> TurnMatch:
     given = {"agent": agent, "error": error, "invocation": invocation, "version": version, "text": text}
-    return TurnMatch(**{name: checked_text(name, value) for name, value in given.items() if value is not None})
+    texts = {name: checked_text(name, value) for name, value in given.items() if value is not None}
+    return TurnMatch(**texts, failed_tools=failed_tools)
 
 
 def _place(turn: TurnInfo) -> tuple[float, str]:
@@ -192,6 +195,7 @@ class TurnsService(_Turns, TurnReports):
         since: Age | None = None,
         older_than: Age | None = None,
         text: str | None = None,
+        failed_tools: bool = False,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last.
 
@@ -209,6 +213,7 @@ class TurnsService(_Turns, TurnReports):
             older_than: only turns that began longer ago; none in line.
             text: only turns in which the user or an agent has said this, in small or capital letters; none in line. The events of
                 all turns that fit otherwise are read for it.
+            failed_tools: only turns in which a call of a tool has failed.
 
         Raises:
             RequestError: an argument is wrong.
@@ -221,7 +226,7 @@ class TurnsService(_Turns, TurnReports):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation, version, text),
+                match=_match(agent, error, invocation, version, text, failed_tools=failed_tools),
                 since=since,
                 older_than=older_than,
             )
@@ -315,6 +320,7 @@ class AsyncTurnsService(_Turns, AsyncTurnReports):
         since: Age | None = None,
         older_than: Age | None = None,
         text: str | None = None,
+        failed_tools: bool = False,
     ) -> list[TurnInfo]:
         """List turns: those in line first, then the one that began last."""
         return await self._client.run_async(
@@ -324,7 +330,7 @@ class AsyncTurnsService(_Turns, AsyncTurnReports):
                 state,
                 limit,
                 before,
-                match=_match(agent, error, invocation, version, text),
+                match=_match(agent, error, invocation, version, text, failed_tools=failed_tools),
                 since=since,
                 older_than=older_than,
             )

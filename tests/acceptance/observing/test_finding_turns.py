@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from actors import CallbackContext, LlmAgent, LlmRequest
+from actors import CallbackContext, LlmAgent, LlmRequest, tool
 from actors.errors import AgentFailedError, RequestError
 from actors.session.turns import listing
 from actors.testing import PatternModel
@@ -18,6 +18,7 @@ from runtime import Runtime
 from runtime.driver.turns import service
 from runtime.web import app_for
 from tests.support.agents.conversation_tools import Gate
+from tests.support.models.metered_model import MeteredModel
 from tests.support.polling import until
 from tests.support.runtimes import Deploy
 from tests.support.servers.web_server import TIMEOUT_S, serving
@@ -94,6 +95,54 @@ def test_turns_are_found_by_what_their_records_say(deploy: Deploy, gate: Gate) -
         assert found(rt, agent="clerk", before=newest) == ["e-4", "e-3", "import-2"]
         gate.open()
         assert [turn.result().text for turn in (running, in_line)] == ["ok"] * 2
+
+
+@tool
+def check(number: int) -> str:
+    """Check a number, of which there is none below zero."""
+    if number < 0:
+        raise LookupError(f"there is no {number}")
+    return "checked"
+
+
+@tool(require_confirmation=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def checking() -> LlmAgent:
+    """An agent that checks numbers, pays once a number was not there, and counts tokens."""
+    answers: list[tuple[str, Any]] = [
+        ("tool:pay", "Paid."),
+        ("tool:check", {"call": "pay"}),
+        ("wrong twice", {"parts": [{"call": "check", "args": {"number": number}} for number in (-1, 1, -2)]}),
+        ("right", {"call": "check", "args": {"number": 1}}),
+    ]
+    return LlmAgent(name="root", model=MeteredModel(PatternModel(answers, default="ok")), tools=[check, pay])
+
+
+def test_a_turn_says_what_it_used_and_how_many_tools_failed_also_after_a_pause_and_a_restart(deploy: Deploy) -> None:
+    with deploy(checking()) as rt:
+        for invocation_id, message in (("e-1", "hello"), ("e-2", "right"), ("e-3", "wrong twice")):
+            rt.run(user_id="ada", session_id=invocation_id, message=message, invocation_id=invocation_id).result()
+        used = {turn.invocation_id: (turn.state, turn.tokens, turn.failed_tools) for turn in rt.turns.list()}
+        assert used == {
+            turn: (state, rt.usage("ada", turn).total.tokens, failed)
+            for turn, state, failed in (("e-1", "finished", 0), ("e-2", "paused", 0), ("e-3", "paused", 2))
+        }
+        assert used["e-1"][1] > 0
+        assert found(rt, failed_tools=True) == ["e-3"]
+        assert found(rt, failed_tools=True, state="finished") == []
+    with deploy(checking()) as rt:
+        for call in rt.turns.pending("ada"):
+            rt.answer({call.call_id: True}, user_id="ada", session_id=call.session_id).result()
+        assert {turn.state for turn in rt.turns.list()} == {"finished"}
+        assert found(rt, failed_tools=True) == ["e-3"]
+        assert rt.turns.get("ada", "e-3", "e-3").failed_tools == 2
+        with serving(app_for(rt)) as url:
+            listed = httpx2.get(f"{url}/v1/apps/{rt.app_name}/turns", params={"failed_tools": "true"}, timeout=TIMEOUT_S).json()
+        assert [(turn["invocationId"], turn["failedTools"]) for turn in listed["turns"]] == [("e-3", 2)]
 
 
 def test_ages_count_from_the_beginning_of_a_turn(local: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         since: began at most so many seconds ago, or waits in line.
         older_than: began more than so many seconds ago.
         text: the user or an agent has said this in it.
+        failed_tools: a call of a tool has failed in it.
         q: a part of the id of the turn, its session or its user, or of the name of its agent. A page of what fits may be empty,
             and have a `next`.
     """
@@ -138,6 +139,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     since: AgeS | None = None
     older_than: AgeS | None = None
     text: _Text | None = None
+    failed_tools: bool = False
 
 
 class LimitQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -296,6 +296,7 @@ async def list_turns(call: Call) -> TurnList:
         since=query.since,
         older_than=query.older_than,
         text=query.text,
+        failed_tools=query.failed_tools,
     )
     last: TurnInfo | None
     if query.q:

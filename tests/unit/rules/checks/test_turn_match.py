@@ -14,6 +14,7 @@ FAILED = TurnInfo(
     state="failed",
     agent="clerk",
     error="AgentFailedError: agent 'clerk' failed: ConnectionError: no Connection",
+    failed_tools=2,
 )
 IN_LINE = TurnInfo(user_id="ada", session_id="s1", invocation_id="e-2", state="waiting")
 
@@ -30,6 +31,7 @@ IN_LINE = TurnInfo(user_id="ada", session_id="s1", invocation_id="e-2", state="w
         (TurnMatch(invocation="17"), False, False),
         (TurnMatch(agent="clerk", error="agentfailederror", invocation="import-17"), True, False),
         (TurnMatch(agent="clerk", error="other"), False, False),
+        (TurnMatch(failed_tools=True), True, False),
     ],
 )
 def test_a_turn_fits_when_all_that_is_given_does(wanted: TurnMatch, failed: bool, in_line: bool) -> None:

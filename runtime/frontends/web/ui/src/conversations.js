@@ -3,7 +3,7 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { useAbout } from "./about.js";
 import { ask, me, userQuery } from "./api.js";
-import { duration, fullTime, MARKS, time } from "./format.js";
+import { count, duration, fullTime, MARKS, time } from "./format.js";
 import { follow, go, href, place } from "./place.js";
 import { usePolling } from "./polling.js";
 import { VirtualList } from "./virtual.js";
@@ -17,6 +17,9 @@ import { VirtualList } from "./virtual.js";
 
 const LOOK_MS = 2500;
 const STATES = ["running", "waiting", "paused", "failed", "cancelled", "finished"];
+
+/** A choice beside the states: turns in which a tool has failed. */
+const FAILED_TOOLS = "tools failed";
 
 /** @param {Session} session @param {Map<string, Turn>} newest @returns {Row} */
 function ofSession(session, newest) {
@@ -64,7 +67,8 @@ async function page(app, state, q, before, signal) {
 
 /** @type {typeof page} */
 async function onePage(app, state, q, before, signal) {
-  const query = { limit: 100, q, before, ...(state ? { state } : {}) };
+  const wanted = state === FAILED_TOOLS ? { failed_tools: true } : state ? { state } : {};
+  const query = { limit: 100, q, before, ...wanted };
   const options = signal ? { signal } : {};
   if (state) {
     const { turns, next } = await ask(["apps", app, "turns"], { query, ...options });
@@ -141,6 +145,7 @@ export function Conversations({ app }) {
         onChange=${(/** @type {InputEvent} */ event) => go({ state: /** @type {HTMLSelectElement} */ (event.target).value }, true)}>
         <option value="">all sessions</option>
         ${STATES.map((name) => html`<option value=${name} key=${name} selected=${name === state}>${MARKS[name]} ${name}</option>`)}
+        <option value=${FAILED_TOOLS} selected=${state === FAILED_TOOLS}>✗ ${FAILED_TOOLS}</option>
       </select>
       <${NewConversation} app=${app} />
     </div>
@@ -157,12 +162,13 @@ function RowView({ app, row, to, isHere }) {
   const turn = row.info ?? about?.turn;
   const state = turn?.state ?? "";
   const took = turn?.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
+  const { tokens = 0, failedTools = 0 } = turn ?? {};
   const title = about?.title;
   return html`<a class=${`conversation ${isHere ? "here" : ""} ${state}`} href=${href({ ...place.value, ...to })}
     aria-current=${isHere ? "true" : undefined} onClick=${follow(to)}>
     <span class=${`mark ${state}`} title=${state || "no turn yet"} aria-label=${state} role="img">${MARKS[state] ?? "·"}</span>
     <span class="name" title=${title || row.session}>${title || row.session}</span><time title=${fullTime(row.at)}>${time(row.at)}</time>
-    <span class="who">${[title && row.session, row.user, turn?.agent].filter(Boolean).join(" · ")}</span><small>${took}</small>
+    <span class="who">${failedTools > 0 && html`<span class="error">✗ ${failedTools === 1 ? "1 tool" : `${failedTools} tools`}</span> · `}${[title && row.session, row.user, turn?.agent].filter(Boolean).join(" · ")}</span><small title=${tokens ? `${count(tokens)} tokens` : ""}>${took}${tokens ? ` · ${count(tokens)} tok` : ""}</small>
   </a>`;
 }
 

@@ -18,7 +18,7 @@
  *   nodeInfo?: { path?: string, attempt?: number, hasEnded?: boolean, isNote?: boolean, messageAsOutput?: boolean, outputFor?: string[] }, flow?: { run: string, round?: number, tasks?: string[] }, output?: unknown, actions?: Actions }} Event
  * @typedef {"waiting" | "running" | "paused" | "finished" | "failed" | "cancelled"} TurnState
  * @typedef {{ userId: string, sessionId: string, invocationId: string, state: TurnState, agent?: string, firstSeq?: number,
- *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string,
+ *   lastSeq?: number, epoch?: number, begunS?: number, endedS?: number, error?: string, tokens?: number, failedTools?: number,
  *   lost?: LostProcess[] }} Turn
  * @typedef {{ agent?: string, lostS?: number, reason?: string }} LostProcess
  * @typedef {{ userId: string, sessionId: string, invocationId: string, callId: string, name: string,
