@@ -23,9 +23,15 @@ from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outs
 COMMIT_S = 0.002
 """The longest time that a call of the store takes."""
 
+STEPS = ("take_seat", "place_users", "begin_arrival", "stage", "leave", "admit", "drop_arrival")
+"""Methods beside `commit` that write."""
+
 
 class Disk:
     """The database that all Session actors of a simulation use, one after the other.
+
+    Args:
+        number: tells it from others of one simulation.
 
     Attributes:
         away_until_s: calls fail until then.
@@ -36,8 +42,8 @@ class Disk:
         events, turns: what was ever committed: the positions of events by their ids, and records of turns by the turns' ids.
     """
 
-    def __init__(self, loop: VirtualLoop) -> None:
-        self.store = _database()
+    def __init__(self, loop: VirtualLoop, number: int = 0) -> None:
+        self.store = _database(number)
         self._loop = loop
         self.away_until_s = 0.0
         self.unsure_until_s = 0.0
@@ -75,6 +81,14 @@ class Disk:
             self.conflicts -= 1
             raise StoreConflictError(writes[0].key.session, "something else has written it")
 
+    def step(self, name: str, args: Sequence[Any], claim: WriterClaim | None, process: SimProcess) -> None:
+        """Do a step of a user's move, as `commit` does writes."""
+        self.on_commit(process, "sent")
+        self._refuse((), process)
+        self.store._claim = claim
+        getattr(self.store, name)(*args)
+        self.on_commit(process, "handled")
+
     def clear(self, *keys: SessionKey) -> None:
         """Delete sessions, for the next simulation."""
         self.store._claim = None
@@ -82,7 +96,7 @@ class Disk:
 
 
 @cache
-def _database() -> SqlSessionStore:
+def _database(number: int) -> SqlSessionStore:
     """One for all simulations of a process, since a new one takes longer than a simulation."""
     store = SqlSessionStore("sqlite://")
     store.open()
@@ -130,6 +144,16 @@ def _reading(name: str) -> Callable[..., Any]:
 
     return read
 
+
+def _stepping(name: str) -> Callable[..., None]:
+    def step(self: DiskStore, *args: Any) -> None:
+        self._disk.step(name, args, self._claim, self._process)
+
+    return step
+
+
+for _name in STEPS:
+    setattr(DiskStore, _name, _stepping(_name))
 
 # What a class does not have itself, Python does not find from 3.12 on where it looks for the methods of an ability.
 for _name in {name for name in dir(SqlSessionStore) if not name.startswith("_")} - vars(DiskStore).keys():

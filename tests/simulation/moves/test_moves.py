@@ -1,0 +1,55 @@
+"""Users are moved by two programs and more at once, while they talk: everybody is whole in one store, whatever is lost.
+
+`tests.simulation.moves.check.check(seed)` says what does not hold for a seed. `tests/chaos` plays ten thousand moves.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.moves.check import check
+from tests.simulation.moves.mutants import MUTANTS
+from tests.simulation.moves.plan import plan
+from tests.simulation.moves.play import play
+from tests.simulation.seeds import failing, finding_seed
+
+SEEDS = 120
+PART = 6
+
+FIRST = {
+    "users_leave_by_any_hold": 0,
+    "holds_are_released_by_anyone": 3,
+    "what_the_other_store_keeps_is_not_looked_at": 3,
+    "rows_are_only_counted": 18,
+    "changes_go_past_holds": 1,
+    "moves_share_a_user": 0,
+}
+"""Seeds that have found each defect."""
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_everybody_is_whole_in_one_store_and_nothing_acknowledged_is_gone(first: int) -> None:
+    assert failing(check, range(first, first + PART)) == {}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_seed_finds_a_defect(name: str) -> None:
+    seed = finding_seed(check, MUTANTS[name], FIRST[name], range(SEEDS))
+    assert seed is not None
+    assert check(seed) == []
+
+
+@pytest.mark.full
+def test_programs_and_session_actors_are_lost_stopped_and_replaced_in_the_midst_of_moves() -> None:
+    left = [play(plan(seed), seed) for seed in range(8)]
+    assert sum(each.moved for each in left) > 30
+    assert sum(each.talked for each in left) > 20
+    fired = {what for each in left for what in each.fired}
+    assert fired >= {"kill sender", "freeze sender", "kill receiver", "kill another", "replace", "a part is lost"}
+
+
+@pytest.mark.full
+def test_a_seed_does_the_same_steps_again() -> None:
+    for seed in range(3):
+        assert play(plan(seed), seed).trace.digest() == play(plan(seed), seed).trace.digest()
