@@ -9,7 +9,7 @@ from actors.errors import RequestError, StoreError
 from actors.interfaces.access import ArtifactAccess
 from actors.messages.codec import encode
 from actors.messages.content import Blob, FunctionCall, Part
-from actors.messages.json_types import JsonObject
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.rules.checks.sizes import beginning_and_end
 
 _SHOWN = 16
@@ -42,9 +42,7 @@ class LargeResults:
         Args:
             actions: get the version of the artifact.
         """
-        key = "error" if response.keys() == {"error"} else "result"
-        told = response[key] if response.keys() == {key} else response
-        text = told if isinstance(told, str) else msgspec.json.encode(told).decode()
+        key, told, text = _parts(response)
         data = text.encode()
         kind, ending = ("text/plain", "txt") if isinstance(told, str) else ("application/json", "json")
         name = f"{call.name}_{call.id}.{ending}"
@@ -62,3 +60,16 @@ class LargeResults:
         )
         short[key] = beginning_and_end(text, max(self._limit // _SHOWN, _LEAST_SHOWN))
         return short, len(encode(short))
+
+
+def shortened(response: JsonObject, room: int) -> JsonObject:
+    """A response without its middle, if it has more characters than there is room for."""
+    key, _, text = _parts(response)
+    return response if len(text) <= room else {key: beginning_and_end(text, room)}
+
+
+def _parts(response: JsonObject) -> tuple[str, JsonValue, str]:
+    """The key of a response under which its value stands, or is to stand; the value; and it as a text."""
+    key = "error" if response.keys() == {"error"} else "result"
+    told = response[key] if response.keys() == {key} else response
+    return key, told, told if isinstance(told, str) else msgspec.json.encode(told).decode()

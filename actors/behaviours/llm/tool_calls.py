@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,13 +16,13 @@ from actors.behaviours.callbacks import first_result
 from actors.behaviours.failure_log import log_failure
 from actors.behaviours.graph.tool_runs import CallRuns, ToolRuns
 from actors.behaviours.lifecycle import facts_for_user_code
-from actors.behaviours.llm.large_results import LargeResults
+from actors.behaviours.llm.large_results import LargeResults, shortened
 from actors.behaviours.llm.tool_results import StepResults, ToolResult
 from actors.definitions.agents.asking_tool import AskingTool
 from actors.definitions.agents.delegate_tool import DelegateTool
 from actors.definitions.graphs.finish_task import FinishTaskTool
 from actors.definitions.tools.base import Tool
-from actors.definitions.tools.context import Actions, AnsweredInput, ToolConfirmation, ToolContext
+from actors.definitions.tools.context import Actions, AnsweredInput, Report, ToolConfirmation, ToolContext
 from actors.definitions.tools.requests.more_budget import RequestBudgetTool
 from actors.definitions.tools.state import StepState
 from actors.definitions.tree.own_tools import OwnTools
@@ -33,8 +34,8 @@ from actors.errors.user_code import code_of, error_text, in_thread, is_cancellat
 from actors.interfaces.context import Context
 from actors.interfaces.telemetry import ToolCallSpan
 from actors.messages.codec import decode, encode
-from actors.messages.content import Content, FunctionCall
-from actors.messages.event import NO_ACTIONS, EventActions
+from actors.messages.content import Content, FunctionCall, FunctionResponse, Part
+from actors.messages.event import NO_ACTIONS, USER, Event, EventActions
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.llm.model import FunctionDeclaration
 from actors.messages.protocol.outcomes import AnyOutcome, Paused
@@ -252,7 +253,7 @@ class ToolCalls:
         try:
             with self._context.telemetry.tool_call(call, tool.description) as span:
                 runs = CallRuns(self._runs(), tool.name, call.id or "")
-                context = self._tool_context(call.id or "", actions, answered, runs)
+                context = self._tool_context(call.id or "", actions, answered, runs, partial(self._report, call))
                 result = await self._call(tool, dict(call.args or {}), context, span, runs)
                 if not isinstance(result, Paused):
                     span.answered(result)
@@ -282,6 +283,13 @@ class ToolCalls:
             what = "; ".join(list(changed)[:3])
             logger.warning("the result of tool %r of agent %r is not stored as it was: %s", tool, self._context.agent_name, what)
         return form
+
+    async def _report(self, call: FunctionCall, value: object) -> None:
+        """Show readers how far a call is."""
+        data, _ = fast_form(value) or await self._any_form(call.name, value)
+        shown = shortened(data if isinstance(data, dict) else {"result": data}, self._spec.limits.max_inline_bytes)
+        response = FunctionResponse(id=call.id, name=call.name, response=shown, will_continue=True)
+        await self._context.emit(Event(content=Content(role=USER, parts=[Part(function_response=response)]), partial=True))
 
     def _unknown(self, name: str) -> str:
         available = ", ".join(self.by_name) if self.by_name else "none"
@@ -332,7 +340,12 @@ class ToolCalls:
         return await self._context.delegate(name, run_id, call_id, data)
 
     def _tool_context(
-        self, call_id: str, actions: Actions, answered: UserAnswer | None = None, runs: CallRuns | None = None
+        self,
+        call_id: str,
+        actions: Actions,
+        answered: UserAnswer | None = None,
+        runs: CallRuns | None = None,
+        report: Report | None = None,
     ) -> ToolContext:
         context = self._context
         return ToolContext(
@@ -340,6 +353,7 @@ class ToolCalls:
             ask=context.ask_agent,
             delegate=self._delegate,
             run_node=runs.run if runs is not None else None,
+            report=report,
             offload=context.offload,
             input=answered if isinstance(answered, AnsweredInput) else None,
             tool_confirmation=answered if isinstance(answered, ToolConfirmation) else None,

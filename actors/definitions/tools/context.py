@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,9 @@ Ask = Callable[[str, str, Content], Awaitable[tuple[AnyOutcome, str]]]
 
 RunNode = Callable[..., Awaitable[JsonValue]]
 """Runs a node below a call: see ToolContext.run_node."""
+
+Report = Callable[[Any], Coroutine[Any, Any, None]]
+"""Shows readers how far a call is: see ToolContext.report_progress."""
 
 Delegate = Callable[[str, str, JsonValue], Awaitable[AnyOutcome]]
 """`Context.delegate`: called with the child's name, the id of the call, and the arguments."""
@@ -325,6 +328,7 @@ class ToolContext(CallbackContext):
         ask: Ask | None = None,
         delegate: Delegate | None = None,
         run_node: RunNode | None = None,
+        report: Report | None = None,
         input: AnsweredInput | None = None,
         tool_confirmation: ToolConfirmation | None = None,
         schedules: ScheduleAccess | None = None,
@@ -339,6 +343,22 @@ class ToolContext(CallbackContext):
         self._ask = ask
         self._delegate = delegate
         self._run_node = run_node
+        self._report = report
+
+    async def report_progress(self, value: Any) -> None:
+        """Show readers of the turn how far the call is, in a partial event, which no log and no model has.
+
+        The event has a function response with the id of the call, the value as `{"result": value}` unless it is a dictionary, and
+        `will_continue`. What a tool yields is reported so. Outside of the call of a model nothing is shown.
+
+        Args:
+            value: what a result may be; of a long one readers get the beginning and the end.
+
+        Raises:
+            FencedError: the turn was taken over or has ended.
+        """
+        if self._report is not None:
+            await self._report(value)
 
     def request_input(self, question: JsonObject, memo: JsonObject | None = None) -> None:
         """Ask the user something in the middle of the call: return None then, and the turn is paused.

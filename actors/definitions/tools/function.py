@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from actors.definitions.tools.base import Tool
 from actors.definitions.tools.context import CallbackContext, ReadonlyContext, ToolContext
 from actors.definitions.tools.json_schema import json_schema
+from actors.definitions.tools.progress import last_value, yields
 from actors.errors import DefinitionError
 from actors.errors.calls import explains_wrong_calls, no_such_field
 from actors.errors.user_code import UserFunction, UserResult, in_thread
@@ -31,8 +32,9 @@ logger = logging.getLogger(__name__)
 class FunctionTool(Tool):
     """A tool that calls a function. Its parameters become the JSON schema, its docstring the descriptions.
 
-    A sync function runs in a thread. A parameter annotated as `ToolContext`, or called `tool_context`, is filled in and not shown
-    to the model. The tool can still be called like the function itself.
+    A sync function runs in a thread. What a function yields is shown to readers while it runs, and the last value is the result.
+    A parameter annotated as `ToolContext`, or called `tool_context`, is filled in and not shown to the model. The tool can still
+    be called like the function itself.
 
     Args:
         func: what to call, sync or async.
@@ -44,7 +46,8 @@ class FunctionTool(Tool):
             with needs runs as a task where the cluster has them, and cannot take a ToolContext. Default none.
 
     Raises:
-        DefinitionError: the function has no name, its signature has no JSON schema, or it has needs and takes a ToolContext.
+        DefinitionError: the function has no name, or one that services of models refuse; its signature has no JSON schema; or it
+            has needs, and takes a ToolContext or yields.
     """
 
     @explains_wrong_calls
@@ -77,6 +80,8 @@ class FunctionTool(Tool):
             raise DefinitionError(
                 f"tool {self.name!r} runs in a task of its own: it cannot take a ToolContext ({self._context_parameter!r})"
             )
+        if self.needs and yields(func):
+            raise DefinitionError(f"tool {self.name!r} runs in a task of its own: it cannot yield, and has to return its result")
         self._arguments = _argument_model(self.name, self._fields)
 
     def __call__(self, *args: object, **kwargs: object) -> UserResult:
@@ -107,7 +112,10 @@ class FunctionTool(Tool):
             given[self._context_parameter] = context
         if self._is_async:
             return await self.func(**given)
-        return await in_thread(self.func, **given)
+        if yields(self.func):
+            return await last_value(self.func, given, context.report_progress)
+        result = await in_thread(self.func, **given)
+        return await result if inspect.isawaitable(result) else result
 
     def checked(self, args: JsonObject) -> JsonObject:
         """The arguments as the types that the function wants. Raises ValueError."""
