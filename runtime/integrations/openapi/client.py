@@ -8,6 +8,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
+from runtime.integrations.openapi.bounded import ACCEPTED, beginning
 from runtime.integrations.openapi.wire import WireRequest
 
 MAX_REDIRECTS = 5
@@ -84,24 +85,23 @@ class Client:
             raise ApiError(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
 
     async def _send(self, request: WireRequest, url: httpx.URL, files: Files, limits: AnswerLimits) -> HttpAnswer:
-        headers = {"Accept": "application/json, */*;q=0.8", **request.headers}
+        headers = {"Accept": "application/json, */*;q=0.8", **request.headers, "Accept-Encoding": ACCEPTED}
         if request.cookies:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in request.cookies.items())
         body = _multipart(request, files) if request.fields is not None else {"content": request.content}
-        async with self._http.stream(request.method, url, headers=headers, follow_redirects=False, **body) as response:
+        user, bare = _split(url)
+        async with self._http.stream(
+            request.method, bare, headers=headers, auth=user, follow_redirects=False, **body
+        ) as response:
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             limit = limits.text_bytes if is_text(media_type) or response.is_error else limits.data_bytes
-            data = bytearray()
-            async for chunk in response.aiter_bytes(64 * 1024):
-                data += chunk
-                if len(data) > limit:
-                    break
+            data = await _body(response, limit + 1)
             return HttpAnswer(
                 status=response.status_code,
                 reason=response.reason_phrase,
                 media_type=media_type,
                 charset=response.charset_encoding or "utf-8",
-                data=bytes(data[:limit]),
+                data=data[:limit],
                 is_cut=len(data) > limit,
                 location=response.headers.get("location", "") if response.has_redirect_location else "",
                 retry_after=response.headers.get("retry-after", ""),
@@ -110,6 +110,16 @@ class Client:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+async def _body(response: httpx.Response, most: int) -> bytes:
+    return await beginning(response.aiter_raw(64 * 1024), response.headers.get("content-encoding", ""), most)
+
+
+def _split(url: httpx.URL) -> tuple[tuple[str, str] | None, httpx.URL]:
+    """User and password in a URL, and the URL without them: the client writes URLs into the log."""
+    user = (url.username, url.password) if url.userinfo else None
+    return user, url.copy_with(userinfo=b"")
 
 
 def _multipart(request: WireRequest, files: Files) -> dict[str, object]:
@@ -122,13 +132,12 @@ async def fetched(url: str, timeout_s: float, max_bytes: int) -> str:
     """The text at a URL. Raises ApiError."""
     client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=True)
     try:
-        async with client, client.stream("GET", url) as response:
+        user, bare = _split(httpx.URL(url))
+        async with client, client.stream("GET", bare, headers={"Accept-Encoding": ACCEPTED}, auth=user) as response:
             response.raise_for_status()
-            data = bytearray()
-            async for chunk in response.aiter_bytes():
-                data += chunk
-                if len(data) > max_bytes:
-                    raise ApiError(f"{url} has more than {max_bytes} bytes")
+            data = await _body(response, max_bytes + 1)
+            if len(data) > max_bytes:
+                raise ApiError(f"{bare} has more than {max_bytes} bytes")
             return data.decode()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise ApiError(f"{type(error).__name__}: {error}".removesuffix(": ")) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -210,3 +211,27 @@ def test_a_document_at_a_url_does_not_say_which_other_server_gets_credentials(lo
             results(rt)
         api.named = "/"
         assert other.got == []
+
+
+def test_an_answer_that_is_compressed_is_read_as_far_as_it_is_wanted_and_no_further(local: Deploy, api: ApiServer) -> None:
+    with local(agent(OpenApiTools(spec(api.url), max_response_bytes=800), call("get_bomb"), call("get_pet", id=7))) as rt:
+        tracemalloc.start()
+        try:
+            bomb, pet = results(rt)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert str(bomb).count("a") >= 800
+    assert pet["body"]["path"] == "/pets/7"
+    assert peak < 16 * 2**20
+
+
+def test_the_password_of_an_apis_url_reaches_it_and_no_log(
+    local: Deploy, api: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    with local(agent(OpenApiTools(spec(api.url.replace("//", "//ada:pass%20word@"))), call("get_pet", id=7))) as rt:
+        [pet] = results(rt)
+    assert pet["body"]["headers"]["authorization"] == "Basic YWRhOnBhc3Mgd29yZA=="
+    assert "HTTP Request" in caplog.text
+    assert "pass%20word" not in caplog.text

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
+
+BOMB = gzip.compress(b"a" * 64 * 2**20, 9)
+"""64 KiB that become 64 MiB."""
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
@@ -39,6 +43,8 @@ class ApiServer:
             return 307, {"Location": "/here?moved=1"}, b""
         if route == "/away":
             return 307, {"Location": "http://localhost:1/elsewhere"}, b""
+        if route == "/bomb":
+            return 200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, BOMB
         if route == "/nothing":
             return 204, {}, b""
         if route == "/hangs":
@@ -134,4 +140,4 @@ def spec(url: str) -> dict[str, Any]:
     }
 
 
-PLAIN = ("logo", "long", "broken", "moved", "away", "nothing", "hangs")
+PLAIN = ("logo", "long", "bomb", "broken", "moved", "away", "nothing", "hangs")
