@@ -16,7 +16,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models import credentials
 from runtime.models.gemini_calls import call_service
 from runtime.models.gemini_errors import own_gemini_error
-from runtime.models.service import ServiceModel, plain_url
+from runtime.models.service import ServiceModel, plain_url, without_user
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -74,14 +74,14 @@ class Gemini(ServiceModel["Client"]):
         import runtime.models.genai_types  # noqa: F401  (loaded here, off the event loop)
 
         try:
-            return Client(**credentials.client_arguments(self._api_key, os.environ), http_options=self._http_options())
+            arguments = credentials.client_arguments(self._api_key, os.environ)
+            return Client(**arguments, http_options=self._http_options(is_vertex=bool(arguments.get("vertexai"))))
         except (ValueError, GoogleAuthError) as error:
             raise ModelConfigurationError(self.model, f"{error} ({credentials.HOW_TO_GIVE})") from error
 
     def endpoint(self, client: Client) -> str:
         """Where a client sends its calls: the URL that was given, or the name of the API."""
-        variable = "GOOGLE_VERTEX_BASE_URL" if client.vertexai else "GOOGLE_GEMINI_BASE_URL"
-        given = plain_url(self._base_url or os.environ.get(variable, ""))
+        given = plain_url(self._given_url(is_vertex=bool(client.vertexai)))
         return given or ("Vertex AI" if client.vertexai else "Gemini API")
 
     async def disconnect(self, client: Client) -> None:
@@ -103,11 +103,16 @@ class Gemini(ServiceModel["Client"]):
         """The failure that an exception of the client stands for."""
         return own_gemini_error(model, error)
 
-    def _http_options(self) -> types.HttpOptions:
+    def _given_url(self, *, is_vertex: bool) -> str:
+        return self._base_url or os.environ.get("GOOGLE_VERTEX_BASE_URL" if is_vertex else "GOOGLE_GEMINI_BASE_URL", "")
+
+    def _http_options(self, *, is_vertex: bool) -> types.HttpOptions:
         from google.genai import types
 
+        bare, user = without_user(self._given_url(is_vertex=is_vertex))
         return types.HttpOptions(
-            base_url=self._base_url,
+            base_url=bare if user else self._base_url,
+            headers=user or None,
             timeout=None if self.timeout_s is None else round(self.timeout_s * 1000),
             retry_options=types.HttpRetryOptions(attempts=1),  # None lets the SDK repeat once by itself, after 1-10 s
         )

@@ -6,6 +6,7 @@ A subclass says how to connect, and how to make one call. Gemini, OpenAIModel an
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import os
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -242,6 +243,16 @@ class _Connection(Generic[Client]):
         self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
+
+
+def without_user(url: str | None) -> tuple[str | None, dict[str, str]]:
+    """A URL without its user and password, and the header that says them instead: clients write URLs into the log."""
+    parts = urlsplit(url or "")
+    if parts.username is None and parts.password is None:
+        return url, {}
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare, {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
 
 
 def plain_url(url: str) -> str:

@@ -5,6 +5,7 @@ Importing this file does not load the SDK, which costs 0.7 seconds and 69 MB: th
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from runtime.models.anthropic.answers import AnthropicAnswers
 from runtime.models.anthropic.messages import request_body
 from runtime.models.failures import in_words, own_error, service_error, shortened
 from runtime.models.retries import retry_after_s
-from runtime.models.service import ServiceModel
+from runtime.models.service import ServiceModel, without_user
 from runtime.models.wire.call_options import call_options
 
 if TYPE_CHECKING:
@@ -91,12 +92,13 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
         """Make a client. It never repeats calls by itself."""
         from anthropic import AsyncAnthropic
 
+        base_url, user = without_user(self._base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         client = AsyncAnthropic(
             api_key=self.key(),
-            base_url=self._base_url,
+            base_url=base_url,
             max_retries=0,
             timeout=self.timeout_s,
-            default_headers=self._headers,
+            default_headers={**user, **self._headers},
         )
         _ = client.messages  # its modules load when it is first looked at
         return client

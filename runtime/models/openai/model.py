@@ -15,7 +15,7 @@ from runtime.models.failures import in_words, own_error, service_error, shortene
 from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body
 from runtime.models.openai.services import OTHER, service_of
-from runtime.models.service import ServiceModel
+from runtime.models.service import ServiceModel, without_user
 from runtime.models.wire.call_options import call_options
 
 if TYPE_CHECKING:
@@ -68,12 +68,13 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
         """Make a client. It never repeats calls by itself."""
         from openai import AsyncOpenAI
 
+        base_url, user = without_user(self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url)
         client = AsyncOpenAI(
             api_key=self.key() or "none",  # the client wants one, also where the service does not
-            base_url=self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url,
+            base_url=base_url,
             max_retries=0,
             timeout=self.timeout_s,
-            default_headers=self._headers,
+            default_headers={**user, **self._headers},
         )
         _ = client.chat.completions  # its modules load when it is first looked at
         return client

@@ -82,6 +82,12 @@ class Service(AbstractContextManager["Service"], ABC):
 
 class _HttpService(Service):
     server_class: type[GeminiServer]
+    user = ""
+    """What stands before the host in the URL that its models are given, such as `ada:password@`."""
+
+    @property
+    def url(self) -> str:
+        return self.server.url.replace("//", f"//{self.user}")
 
     def __init__(self, *answers: Answer | Reply) -> None:
         replies = iter([self.reply(each) if isinstance(each, Answer) else each for each in answers])
@@ -144,7 +150,7 @@ class GeminiService(_HttpService):
             return [*chunks, {"candidates": [end]}]
 
     def model(self) -> Gemini:
-        return Gemini(model=self.name, base_url=self.server.url, retries=0, **SETTINGS)
+        return Gemini(model=self.name, base_url=self.url, retries=0, **SETTINGS)
 
     def reply(self, given: Answer) -> Json:
         parts: list[Json] = []
@@ -190,7 +196,7 @@ class OpenAIService(_HttpService):
     reasons = {"STOP": None, "MAX_TOKENS": "length", "SAFETY": "content_filter"}  # noqa: RUF012
 
     def model(self) -> OpenAIModel:
-        return OpenAIModel(self.name, base_url=f"{self.server.url}/v1", retries=0, **SETTINGS)
+        return OpenAIModel(self.name, base_url=f"{self.url}/v1", retries=0, **SETTINGS)
 
     def reply(self, given: Answer) -> Json:
         text = "".join(each for each in given.said if isinstance(each, str))
@@ -255,7 +261,7 @@ class AnthropicService(_HttpService):
             return message_events(answer)
 
     def model(self) -> AnthropicModel:
-        return AnthropicModel(self.name, base_url=self.server.url, retries=0, **SETTINGS)
+        return AnthropicModel(self.name, base_url=self.url, retries=0, **SETTINGS)
 
     def reply(self, given: Answer) -> Json:
         blocks: list[Json] = []
@@ -334,7 +340,8 @@ class _OwnModel:
         yield LlmResponse(
             content=Content(role="model", parts=parts) if parts else None,
             finish_reason=given.reason,
-            error_code=given.reason if not parts and given.reason != "STOP" else None,
+            error_code=(code := given.reason if not parts and given.reason != "STOP" else None),
+            error_message=code and "it is broken",
         )
 
 
