@@ -117,6 +117,7 @@ class Settings(BaseSettings):
             fields; in the environment as JSON. None: no limit.
         max_message_bytes, max_event_bytes, max_state_bytes, max_inline_bytes: size limits, see Limits.
         max_result_bytes, results_wait_s: how large results of tools may be, and how long they wait for each other, see Limits.
+        empty_answer_retries: how often a model that says nothing is asked again, see Limits.
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
             currency.
@@ -175,6 +176,7 @@ class Settings(BaseSettings):
     max_inline_bytes: int = Field(default=DEFAULT_LIMITS.max_inline_bytes, ge=0)
     max_result_bytes: int = Field(default=DEFAULT_LIMITS.max_result_bytes, ge=0)
     results_wait_s: float = Field(default=DEFAULT_LIMITS.results_wait_s, ge=0)
+    empty_answer_retries: int = Field(default=DEFAULT_LIMITS.empty_answer_retries, ge=0)
     model_limits: dict[str, ModelLimits] = {}
     prices: dict[str, Price] = {}
     daily_budget: Annotated[Budget | None, PlainValidator(to_budget)] = None

@@ -28,6 +28,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             artifact's name. Default 256 KiB; 0: any that an event may have.
         results_wait_s: how long the result of a tool waits for those of the calls beside it, to be stored in one event with them.
             What has ended and is not stored runs again after a loss. Default 0.1; 0: each is stored when it ends.
+        empty_answer_retries: how often a model is asked again that says nothing, or calls a tool in a form that its service
+            cannot read. Default 1.
         max_cache_bytes: memory of each cache of what can be read from the store again: of the Session actor for sessions, of
             all agents of a process together for their views of them, which have a quarter more for agents that are new to a
             long session. Entries in use count too, but are never evicted. Default 64 MiB.
@@ -53,6 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_inline_bytes: int = 64 * KIB
     max_result_bytes: int = 256 * KIB
     results_wait_s: float = 0.1
+    empty_answer_retries: int = 1
     max_cache_bytes: int = 64 * MIB
     max_listed_targets: int = 64
     max_listed_tools: int = 64

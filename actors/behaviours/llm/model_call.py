@@ -22,6 +22,7 @@ from actors.behaviours.llm.tool_calls import ToolCalls
 from actors.definitions.planners.base import BasePlanner
 from actors.definitions.tools.context import Actions, CallbackContext
 from actors.definitions.tree.spec import AgentSpec
+from actors.errors import LlmCallsLimitExceededError
 from actors.errors.user_code import is_cancellation
 from actors.interfaces.context import Context
 from actors.interfaces.model import Model
@@ -40,8 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class _AnsweredCall(msgspec.Struct, gc=False):
-    """A call that the model has answered: by which model, its tokens, its time, and the key that marks its request as changed."""
+    """A call that the model has answered: by which model, its tokens, its time, and the key that marks its request as changed.
 
+    Its partial events have the id of the complete one.
+    """
+
+    event_id: str
     model: str
     usage: Usage | None
     duration_s: float
@@ -144,19 +149,14 @@ class ModelCall:
             response, answered = await self._response(request, context, event_id)
         except _MoreIsNeededError as needed:
             return question(needed.asked.scope, event_id, needed.asked.facts)
+        event_id = answered.event_id if answered is not None else event_id
         if context is not None:
             response = self._planned(response, context)
-        if response.content is None and response.error_code is None and self._context.node_path:
-            # Of a node an empty answer is an answer, which goes to the nodes after it.
-            response = msgspec.structs.replace(response, content=Content(role="model", parts=[Part(text="")]))
+        if response.content is None and response.error_code in (None, model_answer.NO_CONTENT) and self._context.node_path:
+            nothing = Content(role="model", parts=[Part(text="")])
+            response = msgspec.structs.replace(response, content=nothing, error_code=None, error_message=None)
         if response.content is None and response.error_code is None:
-            has_budget = bool(self._context.run_config.budgets)
-            frozen = actions.freeze() if actions is not None else EventActions()
-            if frozen != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
-                # What was paid for is in the log, also where it was nothing.
-                event = Event(actions=frozen)
-                _add_cost(event, answered)
-                await self._context.emit(event)
+            await self._note_nothing(actions.freeze() if actions is not None else EventActions(), answered)
             return None
         has_calls = response.content is not None and any(response.content.function_calls())
         if has_calls and response.content is not None:
@@ -168,6 +168,14 @@ class ModelCall:
             return event
         places = model_answer.large_data(event.content.parts, self._spec.limits.max_inline_bytes)
         return await self._with_large_data_saved(event, event.content, places) if places else event
+
+    async def _note_nothing(self, frozen: EventActions, answered: _AnsweredCall | None) -> None:
+        """Store what has come of a call without an answer: what was paid for is in the log, also where it was nothing."""
+        has_budget = bool(self._context.run_config.budgets)
+        if frozen != NO_ACTIONS or (answered is not None and (answered.usage is not None or has_budget)):
+            event = Event(actions=frozen)
+            _add_cost(event, answered)
+            await self._context.emit(event)
 
     async def find_appended_tools(self, calls: Iterable[FunctionCall]) -> None:
         """Find the tools that callbacks had appended to the request before the run was lost, or paused, at these calls.
@@ -189,11 +197,7 @@ class ModelCall:
     async def _response(
         self, request: LlmRequest, context: CallbackContext | None, event_id: str
     ) -> tuple[LlmResponse, _AnsweredCall | None]:
-        """Return the model's response, or what callbacks put in its place; and what the call has used, if it was answered.
-
-        Its partial events have the id of the complete one.
-        """
-        config = self._context.run_config
+        """Return the model's response, or what callbacks put in its place; and what the call has used, if it was answered."""
         if context is not None and (replaced := await self._replaced(request, context)) is not None:
             return self._replacement(replaced), None
         allowed = await self._model.allowed(request)
@@ -205,10 +209,18 @@ class ModelCall:
         after = partial(self._after_callbacks, context=context) if self._spec.llm.after_model else None
         pieces = _Pieces(self._spec.llm.planner, after)
         try:
-            response = await self._generate(allowed, event_id, pieces)
-            name = response.model_version or request.model or self._model.name
-            changed_by = BY_BUDGET if allowed.by_budget else BY_RUN_CONFIG if config.model_input_context else ""
-            answered = _AnsweredCall(name, response.usage, loop.time() - began_s, changed_by)
+            response, answered = await self._answered(allowed, event_id, pieces)
+            for _ in range(self._spec.limits.empty_answer_retries):
+                # Of a node an empty answer is an answer, which goes to the nodes after it.
+                is_answer = response.error_code is None and bool(self._context.node_path)
+                if is_answer or not model_answer.may_pass(response) or (again := await self._allowed_again(request)) is None:
+                    break
+                why = response.error_code or model_answer.NO_CONTENT
+                logger.warning("model %r gave no answer (%s), and is asked again", answered.model, why)
+                await self._note_nothing(NO_ACTIONS, answered)
+                began_s = loop.time()
+                response, answered = await self._answered(again, new_event_id(), pieces)
+            response = model_answer.with_reason(response)
         except BaseException as error:  # A model is foreign code: a callback may have a response for whatever it raises.
             if is_cancellation(error) or error is pieces.failed:
                 raise
@@ -227,6 +239,23 @@ class ModelCall:
         draft = draft_of_response(response)
         replaced = await first_result(after, context, draft)
         return self._replacement(draft if replaced is None else replaced)
+
+    async def _allowed_again(self, request: LlmRequest) -> AllowedCall | None:
+        """Have a second call counted; None if limits or budgets have no room. Raises like BudgetedModel.allowed_if_room."""
+        try:
+            allowed = await self._model.allowed_if_room(request)
+        except LlmCallsLimitExceededError:
+            return None
+        return allowed if isinstance(allowed, AllowedCall) else None
+
+    async def _answered(self, allowed: AllowedCall, event_id: str, pieces: _Pieces) -> tuple[LlmResponse, _AnsweredCall]:
+        """Make one call. Returns its response, and what it has used."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        response = await self._generate(allowed, event_id, pieces)
+        name = response.model_version or allowed.request.model or self._model.name
+        changed_by = BY_BUDGET if allowed.by_budget else BY_RUN_CONFIG if self._context.run_config.model_input_context else ""
+        return response, _AnsweredCall(event_id, name, response.usage, loop.time() - began_s, changed_by)
 
     def _note_failed(self, request: LlmRequest, error: BaseException, took_s: float) -> None:
         model = request.model or self._model.name

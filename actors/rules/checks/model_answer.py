@@ -8,6 +8,7 @@ Rules of this file:
 - One call has one complete response, after any partial ones: of two, none could be chosen without losing what the other says.
   Without any response the model had nothing to say.
 - Halves of surrogate pairs are joined, in pieces and in whole responses; one without its other half becomes U+FFFD.
+- A response that says nothing is no answer: it has an error code, so that programs see it.
 - A response that still has fields of other types than declared could not be read again, so it is refused as a whole.
 """
 
@@ -32,6 +33,12 @@ from actors.rules.checks.ids import is_id
 
 MALFORMED = "malformed_arguments"
 """The one argument of a call whose arguments are no JSON object; its value is what is wrong with them."""
+
+NO_CONTENT = "MODEL_RETURNED_NO_CONTENT"
+"""ADK's code of a response that says nothing, though its model was done."""
+
+_PASSING = (None, "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+"""The codes of responses without an answer that a second call may do without."""
 
 _MAX_SHOWN = 300
 """Characters of wrong arguments that the model is shown again."""
@@ -157,6 +164,22 @@ def decoded_arguments(text: str) -> JsonObject:
             with suppress(ValueError, RecursionError):
                 return _arguments_of(json.dumps(joined_in(json.loads(text))))
         return {MALFORMED: f"{error}: {text[:_MAX_SHOWN]}"}
+
+
+def may_pass(response: LlmResponse) -> bool:
+    """True for a response that says nothing, where the same request may get an answer."""
+    return not _has_answer(response) and response.error_code in _PASSING
+
+
+def with_reason(response: LlmResponse) -> LlmResponse:
+    """The response with an error code, if it says nothing."""
+    if response.error_code is not None or _has_answer(response):
+        return response
+    return msgspec.structs.replace(response, error_code=NO_CONTENT, error_message="the model returned no content")
+
+
+def _has_answer(response: LlmResponse) -> bool:
+    return response.content is not None and any(not part.thought for part in response.content.parts)
 
 
 def large_data(parts: Sequence[Part], max_inline_bytes: int) -> list[int]:

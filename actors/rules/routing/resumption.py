@@ -93,7 +93,8 @@ def is_failure(event: Event) -> bool:
     A model's response with an error code is a response, so it is none. A node of a graph that is tried again has not failed, and
     one that another node has asked for may be excused by that one.
     """
-    if event.error_code is None or event.content is not None or event.finish_reason is not None or event.usage is not None:
+    is_response = event.finish_reason is not None or event.usage is not None or event.model_version is not None
+    if event.error_code is None or event.content is not None or is_response:
         return False
     return event.node_info is None or not (event.node_info.attempt or event.node_info.has_ended)
 

@@ -86,9 +86,8 @@ def _text(result: TurnResult) -> str:
     newest = next(ends, None)
     if newest is None:
         return result.text
-    code = newest.error_code
-    if code is not None and (newest.finish_reason is not None or newest.usage is not None or not result.text):
-        raise AgentFailedError(newest.author, code, newest.error_message or "")
+    if result.error_code:
+        raise AgentFailedError(newest.author, result.error_code, result.error_message)
     if newest.finish_reason in BLOCKED:
         stopped = f"the service of the model stopped it in the middle of its answer: {newest.text[:_MAX_SHOWN]}"
         raise AgentFailedError(newest.author, newest.finish_reason, stopped)

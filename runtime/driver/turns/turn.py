@@ -28,7 +28,9 @@ from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome, Cancelled, Failed, for_users
 from actors.messages.shown import Shown
 from actors.messages.turn_info import PendingCall
+from actors.rules.checks.model_answer import NO_CONTENT
 from actors.rules.recovery.failures import error_of
+from actors.rules.routing.resumption import is_failure
 from runtime.driver.flows import ResultTypes, TaskResult, stopped_by, task_results
 from runtime.driver.notebook import is_cell
 from runtime.driver.turns.answers import Answers
@@ -69,6 +71,30 @@ class TurnResult(Shown, msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text of the newest final response that has any, else ""; the output of a graph counts as one, data as JSON."""
         return text_of(self.events, self.outcome)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the model of the newest final response stopped, such as MAX_TOKENS for a text that was cut; "" if not known."""
+        return next((event.finish_reason or "" for event in reversed(self.events) if event.is_final_response()), "")
+
+    @property
+    def error_code(self) -> str:
+        """Why there is no answer though no agent has failed, such as MALFORMED_FUNCTION_CALL or SAFETY; "" when there is one."""
+        return self._refusal.error_code or ""
+
+    @property
+    def error_message(self) -> str:
+        """The same in words, as the model's service has put it."""
+        return self._refusal.error_message or ""
+
+    @property
+    def _refusal(self) -> Event:
+        """The final response with the error code; an empty event without one."""
+        ends = (event for event in reversed(self.events) if event.is_final_response() and (event.text or event.error_code))
+        newest = next(ends, Event())
+        if self.text and (is_failure(newest) or newest.error_code == NO_CONTENT):
+            return Event()
+        return newest
 
     def __str__(self) -> str:
         """Its text, as people read it; without any, such as that of a turn which waits for an answer, all that it has."""

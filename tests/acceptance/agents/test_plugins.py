@@ -153,7 +153,7 @@ def test_a_hook_that_fails_fails_the_turn_and_not_the_next(hook: str, tmp_path: 
 
 
 def test_what_a_callback_wrote_is_kept_when_the_model_says_nothing(deploy: Deploy) -> None:
-    root = LlmAgent(name="root", model=ScriptedModel([None]), after_model_callback=shout)
+    root = LlmAgent(name="root", model=ScriptedModel([None, None]), after_model_callback=shout)
     with deploy(root) as rt:
         assert [(event.content, event.actions.state_delta) for event in run_turn(rt, "hi")] == [(None, {"heard": None})]
         assert state(rt) == {"heard": None}

@@ -94,7 +94,7 @@ def test_a_model_can_play_no_other_role_and_cannot_answer_its_own_calls(local: D
     assert [each.levelname for each in caplog.records if "a model answered the call 'c1' itself" in each.message] == ["WARNING"]
 
 
-def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy) -> None:
+def test_an_answer_that_says_nothing_is_asked_for_again_and_ends_the_run_with_its_code(local: Deploy) -> None:
     nothing: list[list[Any]] = [
         [],
         [answer()],
@@ -104,7 +104,11 @@ def test_an_answer_that_says_nothing_ends_the_run_without_an_event(local: Deploy
     ]
     for number, yielded in enumerate(nothing):
         with local(LlmAgent(name="root", model=YieldingModel(*yielded))) as rt:
-            assert run_turn(rt, "go", f"s{number}") == []
+            assert [event.text for event in run_turn(rt, "go", f"s{number}")] == ["fine"]
+        without = Settings(empty_answer_retries=0)
+        with local(LlmAgent(name="root", model=YieldingModel(*yielded)), settings=without) as rt:
+            [event] = run_turn(rt, "go", f"t{number}")
+            assert (event.content, event.error_code) == (None, "MODEL_RETURNED_NO_CONTENT")
             check_session_works(rt, f"s{number}")
 
 

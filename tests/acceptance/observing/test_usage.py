@@ -212,10 +212,10 @@ def test_a_model_that_is_not_asked_costs_nothing(local: Deploy) -> None:
 
 
 def test_a_model_that_says_nothing_is_paid_for_its_thoughts(local: Deploy) -> None:
-    model = ScriptedModel([LlmResponse(usage=Usage(prompt_token_count=5, thoughts_token_count=70))])
+    model = ScriptedModel([LlmResponse(usage=Usage(prompt_token_count=5, thoughts_token_count=70))] * 2)
     with local(LlmAgent(name="root", model=model)) as rt:
-        assert [event.text for event in run_turn(rt, "hi")] == [""]
-        assert (rt.usage().total.input_tokens, rt.usage().total.reasoning_tokens) == (5, 70)
+        assert [event.error_code for event in run_turn(rt, "hi")] == [None, "MODEL_RETURNED_NO_CONTENT"]
+        assert (rt.usage().total.input_tokens, rt.usage().total.reasoning_tokens) == (10, 140)
 
 
 def test_of_several_models_the_one_that_answers_is_paid(local: Deploy) -> None:

@@ -201,19 +201,6 @@ async def test_closing_a_stream_frees_its_connection(serve: Serve, make: Make) -
     server.abandoned.result(5)
 
 
-async def test_a_call_that_the_tokens_ended_in_is_left_out_and_a_broken_one_is_told(serve: Serve, make: Make) -> None:
-    def cut(stop_reason: str) -> Stream:
-        events = message_events(message(use("look", {"city": "Rome"}), stop_reason=stop_reason), 8)
-        return Stream([event for event in events if 'e"}' not in event.get("delta", {}).get("partial_json", "")])
-
-    server = serve(cut("max_tokens"), cut("tool_use"))
-    first, second = await whole(make(server)), await whole(make(server))
-    assert (first.content, first.error_code) == (None, "MAX_TOKENS")
-    assert second.content is not None
-    [call] = second.content.function_calls()
-    assert list(call.args) == ["malformed_arguments"]
-
-
 async def test_a_schema_binds_the_answer_or_stands_in_the_instruction(serve: Serve, make: Make) -> None:
     server = serve(message(said("{}")), message(said("[]")))
     verdict = {"type": "object", "properties": {"late": {"type": "boolean"}, "why": {"type": "string", "default": ""}}}

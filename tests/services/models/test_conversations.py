@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from actors import LlmAgent, LongRunningFunctionTool, RunConfig, tool
+from actors.errors import AgentFailedError, ModelServiceError
 from actors.interfaces.model import Model
+from actors.messages.protocol.outcomes import Finished
 from actors.rules.prompt.arrange import NO_ANSWER
 from runtime import Runtime
 from runtime.models.fallback import FallbackModel
@@ -188,3 +190,60 @@ def test_a_model_goes_on_with_a_turn_in_which_another_one_has_called_tools(
 
 def _looked(*places: str) -> Sequence[object]:
     return [*[("call", "look")] * len(places), *(("answer", "look", {"seen": place}) for place in places)]
+
+
+EMPTY = [
+    (Answer([]), "MODEL_RETURNED_NO_CONTENT"),
+    (Answer([Thought("Hm.")]), "MODEL_RETURNED_NO_CONTENT"),
+    (Answer([], "MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL"),
+    (Answer([], "UNEXPECTED_TOOL_CALL"), "UNEXPECTED_TOOL_CALL"),
+]
+
+
+@pytest.mark.parametrize(("empty", "code"), EMPTY, ids=["nothing", "thoughts", "malformed", "unexpected"])
+@pytest.mark.parametrize("make", SERVICES)
+def test_a_model_that_says_nothing_is_asked_again_once_and_then_the_turn_says_why(
+    make: MakeService, empty: Answer, code: str, config: RunConfig, enter: Enter, deploy: Deploy
+) -> None:
+    service = enter(make(empty, Answer(["At last."]), empty, empty, empty, empty, empty))
+    with deploy(agent(service.model())) as rt:
+        mended = rt.run(**USER, message="go", run_config=config).result()
+        silent = rt.run(**USER, message="and now?", run_config=config).result()
+        once = rt.run(**USER, message="once", run_config=RunConfig(max_llm_calls=1)).result()
+        [mapped] = rt.map(["map"])
+    assert (mended.text, mended.error_code) == ("At last.", "")
+    assert [(each.text, each.error_code, type(each.outcome)) for each in (silent, once)] == [("", code, Finished)] * 2
+    assert silent.error_message
+    assert len(service.heard()) == 7
+    assert isinstance(mapped.error, AgentFailedError)
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "SAFETY"])
+@pytest.mark.parametrize("make", SERVICES)
+def test_a_model_that_was_stopped_is_not_asked_again_and_what_it_has_said_stays(
+    make: MakeService, reason: str, config: RunConfig, enter: Enter, deploy: Deploy
+) -> None:
+    is_cut = reason == "MAX_TOKENS" and make in (OpenAIService, AnthropicService)
+    cut = Answer([Call("look", '{"place": "Ro')] if is_cut else [], reason)
+    service = enter(make(cut, Answer(["Once upon"], reason)))
+    with deploy(agent(service.model())) as rt:
+        stopped, told = (rt.run(**USER, message=message, run_config=config).result() for message in ("go", "tell"))
+    assert (stopped.text, stopped.error_code, stopped.finish_reason) == ("", reason, reason)
+    assert (told.text, told.error_code, told.finish_reason) == ("Once upon", "", reason)
+
+
+@pytest.mark.parametrize("make", [GeminiService, OpenAIService, AnthropicService])
+def test_the_password_of_a_url_reaches_the_service_and_no_log(
+    make: MakeService, enter: Enter, deploy: Deploy, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = enter(make(Answer(["Hello."]), Failure(403)))
+    service.user = "ada:pass%20word@"  # type: ignore[attr-defined]
+    caplog.set_level("DEBUG")
+    with deploy(agent(service.model())) as rt:
+        assert rt.run(**USER, message="hi").result().text == "Hello."
+        with pytest.raises(ModelServiceError) as caught:
+            rt.run(**USER, message="hi").result()
+    sent = [request.headers["authorization"] for request in service.server.requests]  # type: ignore[attr-defined]
+    assert sent == ["Basic YWRhOnBhc3Mgd29yZA=="] * 2
+    assert "HTTP Request" in caplog.text
+    assert not [text for text in (caplog.text, str(caught.value)) if "pass%20word" in text or "pass word" in text]

@@ -240,15 +240,6 @@ async def test_the_arguments_of_a_call_may_be_streamed(serve: Serve, make: Make)
     ]
 
 
-async def test_a_stream_that_was_stopped_without_an_answer_says_why(serve: Serve, make: Make) -> None:
-    server = serve(Stream([chunk({"text": "hm", "thought": True}), answer(finish_reason="MAX_TOKENS")]))
-    _, last = await streamed(make(server))
-    assert (last.error_code, last.finish_reason) == ("MAX_TOKENS", "MAX_TOKENS")
-    server = serve(Stream([chunk({"text": "half of"}), answer(finish_reason="MAX_TOKENS")]))
-    _, last = await streamed(make(server))
-    assert (last.error_code, last.finish_reason) == (None, "MAX_TOKENS")
-
-
 @pytest.mark.parametrize("cut_off", [False, True])
 async def test_a_stream_without_its_end_is_no_answer_and_not_asked_for_again(serve: Serve, make: Make, cut_off: bool) -> None:
     server = serve(Stream([chunk({"text": "half an"})], cut_off=cut_off), text("never asked for"))

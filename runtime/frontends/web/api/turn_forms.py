@@ -54,6 +54,8 @@ class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
         text: of the newest final response; the output of a graph counts as one, data as JSON.
         output: of the graph with which the turn has ended.
         events: its events, without the user's; none of a turn that failed or was cancelled.
+        finish_reason: why the model of the newest final response stopped.
+        error_code: why there is no answer, though no agent has failed; its event says it in words.
         pending: the calls at which it waits for a person.
         error: why it failed, or was cancelled.
     """
@@ -64,6 +66,8 @@ class TurnResultView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     text: str = ""
     output: JsonValue = None
     events: Sequence[Event] = ()
+    finish_reason: str = ""
+    error_code: str = ""
     pending: Sequence[PendingCall] = ()
     error: Problem | None = None
 

@@ -190,6 +190,8 @@ async def _result(call: Call, turn: Turn, *, for_operator: bool) -> TurnResultVi
         state="paused" if paused else "finished",
         agent=result.agent,
         text=result.text,
+        finish_reason=result.finish_reason,
+        error_code=result.error_code,
         output=result.output,
         events=[shown(event, for_operator=for_operator) for event in result.events],
         pending=await turn.pending_async() if paused else (),
