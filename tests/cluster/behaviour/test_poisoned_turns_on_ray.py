@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from actors import Content, FunctionCall, FunctionTool, LlmAgent, LlmRequest, Ll
 from actors.errors import AgentLostError
 from actors.rules.recovery.suspects import MAX_ATTEMPTS, MAX_LOSSES, MAX_TOGETHER
 from runtime.settings import Settings
+from tests.support.polling import until
 from tests.support.runtimes import Deploy
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -75,8 +75,7 @@ def test_turns_that_wait_for_their_model_go_on_when_a_tool_ends_their_process(tm
     root = LlmAgent(name="root", model=Patient(tmp_path), tools=[FunctionTool(crash.crash)])
     with Deploy("ray", tmp_path)(root, settings=Settings(max_live_agents=most)) as rt:
         turns = [rt.run(user_id=f"u{number}", session_id="s", message=f"wait {number}") for number in range(USERS)]
-        while waiting(tmp_path) < USERS:
-            time.sleep(POLL_S)
+        until(lambda: waiting(tmp_path) == USERS)
         with pytest.raises(AgentLostError):
             rt.run(user_id="poison", session_id="s", message="crash").result()
         (tmp_path / "open").touch()
