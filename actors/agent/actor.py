@@ -112,9 +112,14 @@ class AgentActor(Actor):
             return True
         self._counts["runs"] += 1
         run = self._invocation(message)(self._spec, message, self._environment, self._views.of(message), self._counts)
-        task = begin_task(self._run(run, message, owed), self._loop)
+        task = begin_task(self._run(run, message, owed), self._loop, self._task_name)
         self._runs[message.turn] = (task, run)
         return True
+
+    @cached_property
+    def _task_name(self) -> str:
+        """Who has the event loop, should it stand still."""
+        return f"code of agent {self._spec.name!r}"
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:

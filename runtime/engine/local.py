@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
@@ -38,6 +39,7 @@ from runtime.engine.local_mcp import LocalMcpServers
 from runtime.engine.local_versions import LocalVersions
 from runtime.engine.placing.actors import SessionActorPlace, session_places
 from runtime.engine.placing.seating import seat_stores
+from runtime.engine.process.process_watch import ProcessWatch
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import check_artifact_folder, open_artifact_store, open_memory_store, open_session_store
@@ -48,6 +50,8 @@ from runtime.observability.logs.turn_lines import LineRing
 from runtime.observability.own_process import OwnProcess
 from runtime.observability.telemetry.setup import process_telemetry
 from runtime.stores.owner import StoreOwner, this_process, this_program
+
+logger = logging.getLogger(__name__)
 
 
 class LocalEngine:
@@ -85,6 +89,7 @@ class LocalEngine:
         self.trees = LocalVersions(deployment.app_name, deployment.tree, self._plans)
         self._models = ModelPool()
         self._threads: ToolThreads | None = None
+        self._watch: ProcessWatch | None = None
         self._telemetry: Telemetry = NO_TELEMETRY
         self._limiter_client: LimiterClient | None = None
         self._mcp_servers = LocalMcpServers(LocalLink)
@@ -108,6 +113,7 @@ class LocalEngine:
         self._telemetry = process_telemetry(settings, self._deployment.app_name)
         self._threads = ToolThreads(settings.tool_threads)
         asyncio.get_running_loop().set_default_executor(self._threads)
+        self._watch = ProcessWatch(partial(logger.warning, "%s"))
         if settings.model_limits:
             self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
@@ -242,5 +248,7 @@ class LocalEngine:
             await self._limiter_client.close()
             await self.limiter.stop()
         await self._models.aclose()
+        if self._watch is not None:
+            self._watch.stop()
         if self._threads is not None:
             self._threads.end_idle()

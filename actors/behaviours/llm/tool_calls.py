@@ -178,7 +178,8 @@ class ToolCalls:
         try:
             async with asyncio.TaskGroup() as group:
                 for call in calls:
-                    left[group.create_task(self._result(call, decided, answers.get(call.id or ""), shared))] = call
+                    result = self._result(call, decided, answers.get(call.id or ""), shared)
+                    left[group.create_task(result, name=f"tool {call.name!r} of agent {self._context.agent_name!r}")] = call
                 if shared is not None:
                     await self._keep_ended(left, results)
         except ExceptionGroup as failures:

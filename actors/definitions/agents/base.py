@@ -27,7 +27,7 @@ class Placement(ShownByChanges, BaseModel):
     Attributes:
         num_cpus: CPUs that Ray reserves for the process; default 0.
         num_gpus: GPUs that Ray reserves for the process; default 0.
-        memory: bytes of memory that Ray reserves for the process; default None, for no reservation.
+        memory: bytes of memory that Ray reserves for the process, and at which it ends itself; default None, for neither.
         resources: custom Ray resources, amount by name.
         label_selector: labels that the node must have, in Ray's syntax: `value`, `!value`, `in(a, b)` or `!in(a, b)` by name.
         replicas: number of actors that serve the agent, each in a process with these needs; default 1. A session always goes

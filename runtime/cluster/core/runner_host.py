@@ -15,6 +15,7 @@ import ray
 from ray.exceptions import RayError
 
 from actors.actor import Actor
+from actors.interfaces.deployment_events import tell_event
 from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
@@ -86,9 +87,13 @@ class RunnerHost(CoreHost):
         _use_threads()
         self._directory.start_spares()
 
-    async def replace_process(self, name: str) -> None:
-        """Replace a process of agents that is worn out, at its own request."""
-        self._directory.replace(name)
+    async def replace_process(self, name: str, why: str) -> None:
+        """Replace a process of agents at its own request."""
+        self._directory.replace(name, why)
+
+    async def note_end(self, name: str, why: str) -> None:
+        """Tell why a process of agents ends itself."""
+        tell_event("process lost", "%s ends itself: %s", name, why)
 
     async def mcp_server(self, raw: bytes) -> str:
         """Have the actor of an MCP server live. Returns its name. Raises DefinitionError, ClusterError."""

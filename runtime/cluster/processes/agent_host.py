@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.agent.actor import AgentActor
@@ -24,9 +24,15 @@ from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.process.collector import look_less_often
+from runtime.engine.process.process_watch import ProcessWatch, private_bytes
 from runtime.engine.process.watched_threads import WatchedThreads
 from runtime.observability.metrics.figures import Figure, of_agents
 from runtime.transport.endpoint import Endpoint
+
+logger = logging.getLogger(__name__)
+
+END_S = 0.5
+"""How long a process that ends itself waits until the Runner knows why."""
 
 SHOWN_NAMES = 3
 """Agents that the title of a process names."""
@@ -78,6 +84,7 @@ class AgentHost:
         core: the actors to which its agents will send messages; the only Runner is the one that has started it.
         threads: how many sync tools may run at the same time. asyncio's default, a few more than there are CPUs, would let
             the tools of one session wait for those of another.
+        memory_limit: bytes that the process may use; 0: as many as there are.
     """
 
     def __init__(
@@ -86,8 +93,11 @@ class AgentHost:
         name: str,
         core: CoreHandles,
         threads: int,
+        memory_limit: int = 0,
     ) -> None:
-        self._threads = WatchedThreads(threads, self._ask_for_replacement)
+        self._threads = WatchedThreads(threads, lambda: self._ask_for_replacement("threads in it do not come back"))
+        self._memory_limit = memory_limit
+        self._watch: ProcessWatch | None = None
         self._wires = Wires(core.wires)
         self._name = name
         self._core = core
@@ -108,7 +118,7 @@ class AgentHost:
 
     async def prepare(self, modules: Sequence[str]) -> Prepared:
         """Load modules, and connect to the peers. Raises ClusterError when it cannot listen."""
-        self._threads.use()
+        self._use()
         for module in modules:
             # A model whose package is not installed here says so when it is used.
             with suppress(ModuleNotFoundError):
@@ -119,7 +129,7 @@ class AgentHost:
 
     async def load(self, packed: bytes) -> None:
         """Load the code of an agent, which may import user modules for seconds. It raises whatever they raise."""
-        self._threads.use()
+        self._use()
         await asyncio.to_thread(unpack, packed)
         look_less_often()
 
@@ -132,7 +142,7 @@ class AgentHost:
         Raises:
             ClusterError: it cannot listen.
         """
-        self._threads.use()
+        self._use()
         endpoint = await self._listener.endpoint()
         self._stop(leaving)
         # In a thread, since it may import user modules, and the other agents here go on meanwhile.
@@ -142,7 +152,7 @@ class AgentHost:
             look_less_often()
         self._names[slot] = name
         self._show_names()
-        return Activated(os.getpid(), _private_bytes()), endpoint
+        return Activated(os.getpid(), private_bytes()), endpoint
 
     def _build(self, packed: bytes) -> tuple[AgentActor, str]:
         spec = unpack(packed)
@@ -160,9 +170,28 @@ class AgentHost:
         type(self).__name__ = f"{AgentHost.__name__}[{some_of(names, SHOWN_NAMES)}]"
         self._actors.title = f"ray::{type(self).__name__}"
 
-    def _ask_for_replacement(self) -> None:
+    def _use(self) -> None:
+        """Have the threads and the watch of the process, from the first call on."""
+        self._threads.use()
+        if self._watch is None:
+            self._watch = ProcessWatch(self._stands_still, self._end, self._memory_limit)
+
+    def _ask_for_replacement(self, why: str) -> None:
         (runner,) = self._core.runners
-        runner.replace_process.remote(self._name)
+        runner.replace_process.remote(self._name, why)
+
+    def _stands_still(self, what: str) -> None:
+        """Log it, and have every other run get another process. The runs here go on when the loop does."""
+        logger.warning("%s", what)
+        self._ask_for_replacement("its event loop stands still")
+
+    def _end(self, why: str) -> None:
+        """End the process, and with it all its runs. The loop may stand still, so it takes no part in that."""
+        (runner,) = self._core.runners
+        told = runner.note_end.remote(self._name, why)
+        with suppress(Exception):
+            told.future().result(timeout=END_S)
+        os._exit(1)
 
     async def passivate(self, slots: Sequence[int]) -> None:
         """Stop agents, and wait for none of them."""
@@ -184,12 +213,3 @@ class AgentHost:
 async def _refuse() -> bytes:
     """The reply to a message for an agent that has left the process."""
     return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
-
-
-def _private_bytes() -> int:
-    """The memory that only this process uses; 0 where the kernel does not tell."""
-    try:
-        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
-        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0

@@ -92,9 +92,9 @@ class RayDirectory:
         """Have spare processes that have loaded no code take the place of those that have."""
         self._pool.replace_loaded_spares()
 
-    def replace(self, name: str) -> None:
-        """Replace a process that is worn out."""
-        self._pool.drain(name)
+    def replace(self, name: str, why: str) -> None:
+        """Replace a process that is of no use for further runs. `why`: ends a sentence about it."""
+        self._pool.drain(name, why)
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer; the next `link` activates the agent in another."""

@@ -85,12 +85,12 @@ class Pool:
         """End the process of the agent with that link, which was found dead or does not answer, and all agents in it."""
         self._table.drop_link(link)
 
-    def drain(self, name: str) -> None:
-        """Replace the process with that name, which has too many threads that do not come back: see ProcessTable.drain."""
+    def drain(self, name: str, why: str) -> None:
+        """Replace the process with that name: see ProcessTable.drain."""
         for worker in self._table.workers:
             process = worker.process()
             if process is not None and process.name == name:
-                self._table.drain(worker)
+                self._table.drain(worker, why)
                 self._spares.start_spares()
                 return
 

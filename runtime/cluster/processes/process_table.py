@@ -144,14 +144,13 @@ class ProcessTable:
         else:
             worker.started.add_done_callback(lambda _: worker.kill())
 
-    def drain(self, worker: WorkerProcess) -> None:
-        """Let a process end that is worn out: its runs go on, and every other run gets another process.
+    def drain(self, worker: WorkerProcess, why: str) -> None:
+        """Let a process end that is of no use any more: its runs go on, and every other run gets another process.
 
         A process with resources of its own is ended at once, since another one may need them.
         """
         self.events["replaced"] += 1
-        text = "%s gives way to another one, since threads in it do not come back"
-        tell_event("process replaced", text, _name(worker), level=logging.INFO)
+        tell_event("process replaced", "%s gives way to another one, since %s", _name(worker), why, level=logging.INFO)
         if worker.is_own:
             self.lose(worker)
             return

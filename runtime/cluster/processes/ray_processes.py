@@ -80,6 +80,7 @@ class RayProcesses:
             name,
             self._core,
             settings.tool_threads,
+            group.placement.memory or 0 if group is not None else 0,
         )
         try:
             if group is None:

@@ -36,7 +36,7 @@ async def test_its_run_goes_on_and_every_other_one_has_another_process() -> None
     cluster.gate = asyncio.Event()
     pool = cluster.pool(max_processes=1)
     old, first = await begin(pool)
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     new, second = await begin(pool)
     assert process_of(new) is not process_of(old)
     assert [link for _, link in pool.live()] == [new.idle_link, old.idle_link]
@@ -58,7 +58,7 @@ async def test_one_without_a_run_ends_at_once() -> None:
     pool = cluster.pool()
     old = await pool.link(A)
     assert await old.send(HI) == b"a"
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     await asyncio.sleep(0)
     assert not cluster.processes
     assert process_of(await pool.link(A)) is not process_of(old)
@@ -73,7 +73,7 @@ async def test_an_agent_that_was_moving_in_moves_in_elsewhere() -> None:
     cluster.pauses = [50]
     moving = asyncio.create_task(pool.link(Replica("b")))
     await asyncio.sleep(0)
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     assert process_of(await moving) is not process_of(old)
     cluster.gate.set()
     assert await run == b"a"
@@ -88,7 +88,7 @@ async def test_one_with_resources_of_its_own_is_ended_for_the_next_one_that_need
     old = await pool.link(A, group_of("a"))
     run = asyncio.create_task(old.send(HI))
     await asyncio.sleep(0)
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     cluster.gate.set()
     with pytest.raises(ActorLostError):
         await run
@@ -101,7 +101,7 @@ async def test_one_that_does_not_answer_either_is_ended_with_its_runs() -> None:
     cluster.gate = asyncio.Event()
     pool = cluster.pool()
     old, run = await begin(pool)
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     new = await pool.link(A)
     pool.drop_link(old)
     await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_closing_ends_it_too() -> None:
     pool = cluster.pool()
     cluster.gate = asyncio.Event()
     old, run = await begin(pool)
-    pool.drain(process_of(old).name)
+    pool.drain(process_of(old).name, "it is worn out")
     cluster.gate.set()
     await pool.close()
     await asyncio.gather(run, return_exceptions=True)
@@ -128,8 +128,8 @@ async def test_a_process_that_is_gone_cannot_be_replaced() -> None:
     cluster = FakeCluster()
     pool = cluster.pool()
     old = await pool.link(A)
-    pool.drain("another")
-    pool.drain(process_of(old).name)
-    pool.drain(process_of(old).name)
+    pool.drain("another", "it is worn out")
+    pool.drain(process_of(old).name, "it is worn out")
+    pool.drain(process_of(old).name, "it is worn out")
     assert pool.counts()["replaced"] == 1
     await pool.close()

@@ -1,0 +1,132 @@
+"""Looks after a process from a thread of its own: an event loop that stands still, and memory that grows without end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from actors.errors.tracebacks import is_own_file
+from actors.rules.capacity.memory_limits import why_too_large
+
+LOOK_S = 0.25
+"""Time between two looks: what fills memory takes some hundred MiB meanwhile."""
+
+BEAT_S = 1.0
+"""Time between two beats of the event loop."""
+
+STILL_S = 3.0
+"""After so long without a beat the event loop stands still. It is counted in looks: a process that was stopped makes none."""
+
+FRAMES = 12
+"""Frames of its stack in the warning: the innermost ones."""
+
+THRESHOLD = "RAY_memory_usage_threshold"
+"""The variable with the share of a node's memory above which Ray ends processes."""
+
+
+class ProcessWatch:
+    """Watches the running event loop, and the memory of its process, until `stop`.
+
+    Args:
+        on_still: called in the watching thread, once for each time that the loop stands still, with what it runs and where.
+        on_too_large: called there when the process is to end, with the reason; None: memory is not looked at.
+        memory_limit: bytes that the process may use; 0: as many as there are.
+    """
+
+    def __init__(
+        self, on_still: Callable[[str], None], on_too_large: Callable[[str], None] | None = None, memory_limit: int = 0
+    ) -> None:
+        self._on_still = on_still
+        self._on_too_large = on_too_large
+        self._memory_limit = memory_limit
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._beat_s = time.monotonic()
+        self._is_asked = False
+        self._looks = 0
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, name="raygrove-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            if self._on_too_large is not None and (why := self._too_large()):
+                self._on_too_large(why)
+                return
+            if not self._look_at_loop():
+                return
+
+    def _look_at_loop(self) -> bool:
+        """Ask the loop for a beat, or tell that none comes. False when the loop is closed."""
+        if self._is_asked:
+            self._looks += 1
+            if self._looks == int(STILL_S / LOOK_S):
+                self._on_still(self._standing())
+        elif time.monotonic() - self._beat_s >= BEAT_S:
+            self._is_asked, self._looks = True, 0
+            try:
+                self._loop.call_soon_threadsafe(self._beat)
+            except RuntimeError:
+                return False
+        return True
+
+    def _beat(self) -> None:
+        self._beat_s = time.monotonic()
+        self._is_asked = False
+
+    def _standing(self) -> str:
+        """A sentence about the task that has the loop, and the innermost frames of its stack."""
+        task = asyncio.current_task(self._loop)
+        what = task.get_name() if task is not None else "a callback"
+        frame = sys._current_frames().get(self._loop_thread)
+        stack = traceback.extract_stack(frame) if frame is not None else []
+        # What leads to the code of the program says nothing.
+        own = [index for index, each in enumerate(stack) if is_own_file(each.filename)]
+        inner = stack[own[-1] + 1 :] if own and own[-1] + 1 < len(stack) else stack
+        lines = "".join(traceback.format_list(inner[-FRAMES:]))
+        return (
+            f"the event loop of this process has stood still for {STILL_S:g} s, and no other run in it goes on: {what} does not "
+            f"let go of it. A plain function, or asyncio.to_thread, would run in a thread of its own.\n{lines}"
+        )
+
+    def _too_large(self) -> str:
+        used, total = _node_memory()
+        threshold = float(os.environ.get(THRESHOLD) or 0.95)
+        return why_too_large(private_bytes(), limit=self._memory_limit, used=used, total=total, threshold=threshold)
+
+
+def private_bytes() -> int:
+    """The memory that only this process uses; 0 where the kernel does not tell."""
+    try:
+        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _node_memory() -> tuple[int, int]:
+    """Bytes of the node that are used, and all of them, by its container's limits where it has some; zeros if unknown."""
+    try:
+        lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+        sizes = {line[0]: int(line[1]) * 1024 for line in lines if len(line) > 1}
+        total = sizes["MemTotal:"]
+        used = total - sizes["MemAvailable:"]
+    except (OSError, KeyError, ValueError):
+        return 0, 0
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        stat = dict(line.split() for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines())
+        current = int(Path("/sys/fs/cgroup/memory.current").read_text()) - int(stat.get("inactive_file", 0))
+    except (OSError, ValueError):
+        # There is no container, or it has no limit.
+        return used, total
+    return (current, limit) if limit < total else (used, total)
