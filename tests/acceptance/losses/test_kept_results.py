@@ -6,14 +6,14 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from actors import CallbackContext, Event, FunctionTool, LlmAgent, LoopAgent, Plugin, ToolContext
+from actors import CallbackContext, Content, Event, FunctionResponse, FunctionTool, LlmAgent, LoopAgent, Part, Plugin, ToolContext
 from actors.errors import AgentFailedError, TurnCancelledError
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Runtime, Settings
@@ -137,8 +137,8 @@ class OneByOne:
             self.acts[number](tool_context)
         return number
 
-    def tool(self) -> FunctionTool:
-        return FunctionTool(self.step)
+    def tool(self, *, confirmed: bool = False) -> FunctionTool:
+        return FunctionTool(self.step, require_confirmation=confirmed)
 
     def calls(self) -> list[dict[str, Any]]:
         """The calls, the first to end last."""
@@ -148,20 +148,28 @@ class OneByOne:
         """A turn. Returns its events, and the state after it. `waits`: each call waits for the result of the one before."""
         for gate in self._gates[: 1 if waits else None]:
             gate.set()
-        events = []
         with rt:
-            for event in rt.run(user_id="ada", session_id="s1", message="go"):
-                events.append(event)
-                for response in event.function_responses():
-                    self._seen.add(response.response["result"])
-                for gate in self._gates[: len(self._seen) + 1]:
-                    gate.set()
+            events = self._read(rt.run(user_id="ada", session_id="s1", message="go"))
+            if calls := [call for event in events for call in event.function_calls() if event.long_running_tool_ids]:
+                yes = {"confirmed": True}
+                parts = [Part(function_response=FunctionResponse(id=call.id, name=call.name, response=yes)) for call in calls]
+                events += self._read(rt.run(user_id="ada", session_id="s1", message=Content(parts=parts)))
             session = rt.sessions.get("ada", "s1")
             assert session is not None
             return events, session.state
 
+    def _read(self, turn: Iterable[Event]) -> list[Event]:
+        events = []
+        for event in turn:
+            events.append(event)
+            for response in event.function_responses():
+                self._seen.add(response.response["result"])
+            for gate in self._gates[: len(self._seen) + 1]:
+                gate.set()
+        return events
 
-def stepping(one_by_one: OneByOne) -> LoopAgent:
+
+def stepping(one_by_one: OneByOne, *, confirmed: bool = False) -> LoopAgent:
     """A loop that the first call of its agent ends."""
 
     def end(tool_context: ToolContext) -> None:
@@ -170,14 +178,16 @@ def stepping(one_by_one: OneByOne) -> LoopAgent:
 
     one_by_one.acts[0] = end
     model = PatternModel([("tool:", "never said"), ("", {"parts": one_by_one.calls()})])
-    return LoopAgent(name="lp", sub_agents=[LlmAgent(name="root", model=model, tools=[one_by_one.tool()])], max_iterations=3)
+    return LoopAgent(
+        name="lp", sub_agents=[LlmAgent(name="root", model=model, tools=[one_by_one.tool(confirmed=confirmed)])], max_iterations=3
+    )
 
 
-def played(losses: list[Loss], **options: Any) -> tuple[Any, int, list[int]]:
+def played(losses: list[Loss], *, confirmed: bool = False, **options: Any) -> tuple[Any, int, list[int]]:
     """What a turn says, how many messages it took, and what was made again."""
     one_by_one = OneByOne(3)
     with quick_folder() as folder:
-        rt, engine = lossy_runtime(stepping(one_by_one), Path(folder), losses, settings=AT_ONCE, **options)
+        rt, engine = lossy_runtime(stepping(one_by_one, confirmed=confirmed), Path(folder), losses, settings=AT_ONCE, **options)
         events, state = one_by_one.play(rt)
     given = Counter(response.response["result"] for event in events for response in event.function_responses())
     texts = [event.text for event in events if event.text]
@@ -191,6 +201,15 @@ def test_whoever_is_lost_at_whichever_message_no_stored_result_is_made_again_and
     assert expected == (Counter(range(3)), [], [True], {"n": "first"}, True)
     for at in range(0, messages, 2):
         said, _, again = played([Loss(at, who, before=at % 4 == 0)])
+        assert (said, again) == (expected, []), at
+
+
+@pytest.mark.parametrize("who", ["agents", "runner"])
+def test_so_it_is_with_calls_to_which_the_user_has_agreed(who: Victim) -> None:
+    expected, messages, _ = played([], confirmed=True)
+    assert expected == (Counter(range(3)), [], [True], {"n": "first"}, True)
+    for at in range(messages):
+        said, _, again = played([Loss(at, who, before=False)], confirmed=True)
         assert (said, again) == (expected, []), at
 
 
