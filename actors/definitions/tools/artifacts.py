@@ -8,10 +8,15 @@ from actors.definitions.tools.context import CallbackContext, ToolContext
 from actors.definitions.tools.function import FunctionTool
 from actors.messages.content import Content, Part
 from actors.messages.event import USER
+from actors.messages.limits import KIB
 from actors.messages.llm.model import LlmRequest
+from actors.rules.checks.sizes import beginning_and_end
 
 _READABLE = ("text/", "application/json", "application/xml")
 """Data of these types is shown as text, which every model can read."""
+
+MOST_SHOWN = 256 * KIB
+"""Characters that are shown of one text. A request with more would be refused, and its turn fail."""
 
 
 async def _load_artifacts(artifact_names: list[str], context: ToolContext) -> dict[str, list[str]]:
@@ -64,8 +69,8 @@ def _listing(tool: str, names: Sequence[str]) -> str:
 def _readable(part: Part) -> Part:
     blob = part.inline_data
     if blob is not None and (blob.mime_type or "").startswith(_READABLE):
-        return Part(text=blob.data.decode(errors="replace"))
-    return part
+        return Part(text=beginning_and_end(blob.data.decode(errors="replace"), MOST_SHOWN))
+    return Part(text=beginning_and_end(part.text, MOST_SHOWN)) if part.text else part
 
 
 load_artifacts = LoadArtifactsTool(_load_artifacts, name="load_artifacts")

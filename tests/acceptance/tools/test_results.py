@@ -68,6 +68,19 @@ def test_a_large_result_is_an_artifact_of_which_the_model_gets_the_beginning_the
         assert result_of(run_turn(rt, "more"), "read") == {"result": "line 0\nline 1\nline 2"}
 
 
+def test_of_an_artifact_that_no_request_could_hold_the_model_is_shown_the_beginning_and_the_end(local: Deploy) -> None:
+    load = {"call": "load_artifacts", "args": {"artifact_names": ["read_c1.txt"]}}
+    model = ScriptedModel([{"call": "read", "id": "c1", "args": {"lines": 500_000}}, load, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[read, load_artifacts])) as rt:
+        run_turn(rt, "go")
+    shown = model.requests[2].contents[-1].parts[1].text
+    assert shown is not None
+    assert shown.startswith("line 0\n")
+    assert shown.endswith("line 499999")
+    assert "characters are left out" in shown
+    assert 256 * 1024 < len(shown) < 257 * 1024
+
+
 def test_a_large_result_that_is_no_text_is_kept_as_json(local: Deploy) -> None:
     with local(reader({"call": "rows", "id": "c1", "args": {"number": 9_000}}, "done"), settings=NARROW) as rt:
         given = result_of(run_turn(rt, "go"), "rows")
