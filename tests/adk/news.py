@@ -8,14 +8,18 @@ from typing import Any
 from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.models import FallbackModel, LlmRequest, LlmResponse
+from google.adk.plugins._reflect_retry_model_plugin import ReflectAndRetryModelPlugin
+from google.adk.plugins._tool_call_integrity_plugin import ToolCallIntegrityPlugin
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.plugins.global_instruction_plugin import GlobalInstructionPlugin
 from google.adk.plugins.reflect_retry_tool_plugin import ReflectAndRetryToolPlugin
 from google.adk.tools import AgentTool, ToolContext, load_artifacts, load_memory, preload_memory
+from google.adk.tools.model_consult import ModelConsultTool
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.adk.workflow import START, FunctionNode, Workflow
 from google.genai import types
 from google.genai.errors import ServerError
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.adk.programs import Doubler, Scripted, agent, get_weather
 from tests.adk.wholes import Program
@@ -163,6 +167,67 @@ def sequence() -> Workflow:
     return Workflow(name="wf", edges=[(START, first, agent("second", "show:last", instruction="At {point}."))])
 
 
+class Thinking(Scripted):
+    """Answers by what it is given: thoughts or blanks alone, and says that it has ended."""
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        async for response in super().generate_content_async(llm_request, stream):
+            if not response.partial:
+                response.finish_reason = types.FinishReason.STOP
+                response.content.parts[0].thought = response.content.parts[0].text == "thought" or None
+            yield response
+
+
+class OnceMalformed(Scripted):
+    """Makes a malformed call first."""
+
+    calls: list[int] = Field(default_factory=list)
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        self.calls.append(len(self.calls))
+        async for response in super().generate_content_async(llm_request, stream):
+            if len(self.calls) == 1:
+                response.finish_reason = types.FinishReason.MALFORMED_FUNCTION_CALL
+            yield response
+
+
+def model_retried() -> App:
+    root = LlmAgent(name="root", model=OnceMalformed(steps=["well"]))
+    return App(name="retried", root_agent=root, plugins=[ReflectAndRetryModelPlugin(max_retries=2)])
+
+
+def stamped() -> App:
+    root = agent("root", ("get_weather", {"city": "Rome"}), "show:last", tools=[get_weather])
+    return App(name="stamped", root_agent=root, plugins=[ToolCallIntegrityPlugin(secret_key=b"k" * 32)])
+
+
+def consulting() -> LlmAgent:
+    advisor = ModelConsultTool(model=Scripted(steps=["look closer"]), max_uses=1)
+    steps = [(advisor.name, {"question": "how?"}), (advisor.name, {"question": "again?"}), "show:last"]
+    return agent("root", *steps, tools=[advisor], instruction="Ask when unsure.")
+
+
+def reasoned() -> LlmAgent:
+    call = ("transfer_to_agent", {"agent_name": "left", "transfer_reason": "it knows"})
+    menu = TransferToAgentTool(["left"], include_transfer_reason=True)
+    return agent("root", call, tools=[menu], sub_agents=[agent("left", "from the left", description="Left.")])
+
+
+def shift(node_input: Point) -> dict[str, int]:
+    return {"x": node_input.x + 1}
+
+
+def with_workflow(*args: Any) -> LlmAgent:
+    steps = [("mover", arguments) for arguments in args]
+    mover = Workflow(name="mover", description="Moves.", input_schema=Point, edges=[(START, shift)])
+    return agent("root", *steps, "show:last", tools=[mover])
+
+
+def typed(point: Point, names: list[str], note: str | None = None) -> str:
+    """Take types."""
+    return f"{type(point).__name__} {names} {note}"
+
+
 expert = LlmAgent(name="expert", description="Knows.", model=Scripted(steps=["42"]), instruction="Know.")
 
 HI = [("s1", "hi")]
@@ -251,4 +316,20 @@ PROGRAMS = [
     ),
     Program("sequence", lambda: SequentialAgent(name="both", sub_agents=[agent("one", "1"), agent("two", "2")])),
     Program("context", lambda: agent("root", "ok", before_agent_callback=metadata), HI),
+    Program("thought alone", lambda: LlmAgent(name="root", model=Thinking(steps=["thought"])), HI),
+    Program("blanks alone", lambda: LlmAgent(name="root", model=Thinking(steps=["  "])), HI),
+    Program("streamed thought", lambda: LlmAgent(name="root", model=Thinking(steps=["thought"])), HI, stream=True),
+    Program("streamed blanks", lambda: LlmAgent(name="root", model=Thinking(steps=["  "])), HI, stream=True),
+    Program("model that is asked again", model_retried, HI),
+    Program("stamped calls", stamped, HI),
+    Program("consulted model", consulting, HI),
+    Program("reason of a transfer", reasoned, HI),
+    Program("workflow as tool", lambda: with_workflow({"x": 1}), HI),
+    Program("workflow as tool that is asked wrongly", lambda: with_workflow({"x": "one"}, {"x": 2}), HI),
+    Program(
+        "typed arguments", lambda: agent("root", ("typed", {"point": {"x": 1}, "names": ["a"]}), "show:last", tools=[typed]), HI
+    ),
+    Program(
+        "wrong arguments", lambda: agent("root", ("typed", {"point": {"x": "one"}, "names": "a"}), "show:last", tools=[typed]), HI
+    ),
 ]

@@ -140,6 +140,7 @@ _GENERATOR = _differs("events", "what a node of a tool gives is said by the agen
 _CONSENT = "consent is asked by the call itself, in ADK by a call of adk_request_confirmation, and it answers nothing meanwhile"
 
 DIFFERENT: dict[str, Difference] = {
+    "expenses": _differs("contents events", "a call that waits is shown with a response that says so"),
     "careful": _differs("contents events", _CONSENT),
     "payer": _differs("contents events", _CONSENT),
     "hasty": _differs("requests events error", "ADK fails when the function that decides about consent lacks an argument"),
@@ -164,6 +165,11 @@ DIFFERENT: dict[str, Difference] = {
     "node with consent": _differs("events", "the question's id is that of its call, and is no argument of it"),
     "node without consent": _differs("events", "the same"),
     "tools of a request": _differs("declarations", "the argument of an agent as a tool is described"),
+    "workflow as tool": _differs("declarations", "the arguments of a graph as a tool have no titles"),
+    "workflow as tool that is asked wrongly": _differs(
+        "declarations contents events", "the same, and what is wrong with arguments is said in other words"
+    ),
+    "reason of a transfer": _differs("functions", "a tool of the program's own takes the place of ADK's, which declares both"),
     "schema with tools": _differs(
         "config declarations functions system_instruction tools_dict", "ADK has a tool set_model_response in place of the schema"
     ),

@@ -9,18 +9,26 @@ from typing import Any
 import msgspec
 from google.adk.models.registry import LLMRegistry
 
+from actors.messages.content import Content
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.integrations.adk.contents import own_response
 from runtime.integrations.adk.requests import RequestView
 from runtime.models import registry
 
 
-def _told(whole: LlmResponse) -> LlmResponse:
-    """A complete response, with the error code that ADK gives one that ends without content."""
-    if whole.content is not None or whole.error_code or whole.finish_reason != "STOP":
+def _told(whole: LlmResponse, *, stream: bool) -> LlmResponse:
+    """A complete response, with the error code that ADK gives one that ends without saying anything but thoughts."""
+    if whole.error_code or whole.finish_reason != "STOP" or (stream and whole.content is None) or _says_something(whole.content):
         return whole
     said = "The model returned no content (finish_reason=STOP with empty parts)."
+    if whole.content is not None:
+        said = "The model returned no actionable content (finish_reason=STOP with thought-only or whitespace-only parts)."
     return msgspec.structs.replace(whole, error_code="MODEL_RETURNED_NO_CONTENT", error_message=whole.error_message or said)
+
+
+def _says_something(content: Content | None) -> bool:
+    parts = content.parts if content is not None else ()
+    return any(not part.carries_only_text() or (part.text and part.text.strip() and not part.thought) for part in parts)
 
 
 class AdkModel:
@@ -59,7 +67,7 @@ class AdkModel:
                     given = own_response(response)
                     whole = given if whole is None or given.content is not None else whole
         whole = whole or LlmResponse()
-        yield whole if stream else _told(whole)
+        yield _told(whole, stream=stream)
 
     def prepare(self, request: Any) -> None:
         """Complete a request of ADK, before the model gets it; for subclasses."""

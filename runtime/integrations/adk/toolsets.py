@@ -121,6 +121,8 @@ class AdkToolset(Toolset):
 class _ToolsetRequest(Tool):
     """Lets a toolset change requests; a model never sees it."""
 
+    has_any_name = True
+
     def __init__(self, source: Source, adk: BaseToolset) -> None:
         self.name = f"{type(adk).__name__}.process_llm_request"
         self._source = source
