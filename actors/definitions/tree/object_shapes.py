@@ -108,7 +108,8 @@ def shape_of(kind: type) -> ObjectShape:
 def _changes_in_use(kind: type) -> bool:
     if is_pythons(kind):
         return not issubclass(kind, _DATA_OF_PYTHON)
-    return is_installed(kind.__module__) and any(hasattr(kind, name) for name in _IN_USE)
+    # A toolset of google-adk is closed, too, and is what its author has written.
+    return is_installed(kind.__module__) and not hasattr(kind, "get_tools") and any(hasattr(kind, name) for name in _IN_USE)
 
 
 @lru_cache(1_024)
