@@ -28,7 +28,7 @@ export function Chart({ label, times, values, digits = 0, unit = "" }) {
         ];
   });
   const newest = (values.at(-1) ?? 0).toFixed(digits);
-  return html`<figure class="chart"><figcaption>${label} <b>${newest}${unit}</b></figcaption>
+  return html`<figure class="chart"><figcaption>${label} <b>${newest}${unit}</b> <small>max ${Math.max(0, ...values).toFixed(digits)}${unit}</small></figcaption>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${label}: ${newest}${unit} now, ${most.toFixed(digits)}${unit} at most`}>
       ${lines.map((points, index) => html`<polyline key=${index} points=${points.map((each) => each.map((number) => number.toFixed(1)).join(",")).join(" ")} />`)}</svg></figure>`;
 }

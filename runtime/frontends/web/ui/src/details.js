@@ -175,7 +175,7 @@ function TurnPanel({ session, turn }) {
   const counts = { promptTokenCount: sum("input"), candidatesTokenCount: sum("output") };
   const took = turn.endedS && turn.begunS ? duration(turn.endedS - turn.begunS) : "";
   return html`<h2><span class=${`mark ${turn.state}`} aria-hidden="true">${MARKS[turn.state]}</span> ${turn.state}</h2>
-    ${message && html`<p class="text">${brief(textOf(message), 400)}</p>`}
+    ${message && html`<p>${brief(textOf(message), 400)}</p>`}
     <dl>
       <dt>agent</dt><dd><button class="plain" onClick=${() => go({ tab: "agent", agent: turn.agent })}>${turn.agent}</button></dd>
       <dt>events</dt><dd>#${turn.firstSeq} to #${turn.lastSeq}</dd>
