@@ -264,6 +264,16 @@ async def test_a_failed_turn_says_which_error_and_no_traceback(client: httpx2.As
     assert (got[-1].kind, got[-1].data["state"]) == ("end", "failed")
 
 
+async def test_a_turn_without_an_answer_says_why_and_one_whose_answer_was_cut_has_it(
+    client: httpx2.AsyncClient, turns: str
+) -> None:
+    silent = (await client.post(turns, json={"message": "say nothing"})).json()
+    assert (silent["state"], silent["errorCode"], "text" in silent) == ("finished", "MODEL_RETURNED_NO_CONTENT", False)
+    assert silent["events"][-1]["errorMessage"]
+    cut = (await client.post(turns, json={"message": "be cut"})).json()
+    assert (cut["text"], cut["finishReason"], "errorCode" in cut) == ("Once upon", "MAX_TOKENS", False)
+
+
 async def test_a_failed_turn_is_retried(client: httpx2.AsyncClient, turns: str) -> None:
     failed = (await client.post(turns, json={"message": "fail"})).json()
     again = await client.post(path(turns, failed["invocationId"], "retry"))

@@ -56,6 +56,10 @@ class SteppedModel:
             yield _text("".join(PIECES))
         elif last.text == "fail":
             raise KeyError("customer")
+        elif last.text == "say nothing":
+            yield LlmResponse(finish_reason="STOP")
+        elif last.text == "be cut":
+            yield LlmResponse(content=Content.of_text("Once upon", role="model"), finish_reason="MAX_TOKENS")
         else:
             yield _text("hello")
 
