@@ -156,7 +156,8 @@ class LlmRun:
                 return Paused(call_ids=waiting)
         if calling is last:
             return await self._run_left(calling)
-        return Finished() if last.is_final_response() and last.content is not None else None
+        has_ended = last.content is not None or (last.error_code is not None and last.model_version is not None)
+        return Finished() if last.is_final_response() and has_ended else None
 
     async def _run_left(self, calling: Event) -> AnyOutcome | None:
         """Run the calls of an event that have no result; None if the model is to be called with the results."""
