@@ -233,6 +233,10 @@ class Settings(BaseSettings):
         """The environment variables of `env`, with their values."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
+    def with_variables(self, variables: Mapping[str, str]) -> Settings:
+        """The same settings with these environment variables."""
+        return self.model_copy(update={"env": {name: SecretStr(value) for name, value in variables.items()}})
+
     @field_validator("direct_ports")
     @classmethod
     def _is_range(cls, value: str | None) -> str | None:

@@ -43,6 +43,7 @@ from runtime.engine.deployment import Deployment
 from runtime.engine.flow_registry import FlowRegistry
 from runtime.engine.interface import Engine, LoopClock
 from runtime.engine.local import LocalEngine
+from runtime.engine.process.import_folders import with_import_folders
 from runtime.engine.store_urls import DEFAULT, Default, MemoryStores, SessionStores, resolve_stores
 from runtime.settings import Settings
 
@@ -113,7 +114,7 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
             session_store=stores.session,
             artifact_store=stores.artifact,
             memory_store=stores.memory,
-            settings=settings,
+            settings=settings if engine == "local" else settings.with_variables(with_import_folders(settings.variables)),
             auto_create_session=auto_create_session,
             detached=detached,
             clock=clock,

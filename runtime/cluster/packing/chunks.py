@@ -18,6 +18,8 @@ from runtime.engine.process.variables import set_variables
 CHUNK_BYTES = 64 * 1024
 """Ray stores arguments of less than 100 kB with the actor. A larger one stays in the driver's memory, and is lost with it."""
 
+_INSTEAD = "make it where it is used, leave it out in __getstate__, or define it in a module, which every process imports"
+
 MAX_BYTES = 8 * 1024 * 1024
 """Ray stores 10 MiB of arguments with an actor, and no more."""
 
@@ -51,7 +53,7 @@ def refused(refusal: str, parts: Callable[[], Mapping[str, object]]) -> Iterator
     except Exception as error:
         # User code in a definition decides what pickling raises.
         where = obstacle(parts(), _travels)
-        cause = f", which is in {where}: make it where it is used, or leave it out in __getstate__" if where else ""
+        cause = f", which is in {where}: {_INSTEAD}" if where else ""
         raise DefinitionError(f"{refusal}: {type(error).__name__}: {error}{cause}") from error
 
 

@@ -21,6 +21,11 @@ from runtime.transport.endpoint import Endpoint
 
 T = TypeVar("T")
 
+_NOT_THERE = (
+    "Its process imports from the folders that the program has on sys.path, where they exist on its node: install the package "
+    "there, or name a folder that is there: Settings(env={'PYTHONPATH': …})"
+)
+
 
 class RayProcess:
     """Implements `runtime.cluster.processes.worker_process.Process` with an AgentHost.
@@ -87,7 +92,8 @@ class RayProcess:
         except RayTaskError as error:
             # Loading runs user modules, so the error may be of any class; the turn fails with one.
             cause = error.cause or error
-            raise ClusterError(f"{what} could not be started: {type(cause).__name__}: {cause}") from error
+            hint = f". {_NOT_THERE}" if isinstance(cause, ModuleNotFoundError) else ""
+            raise ClusterError(f"{what} could not be started: {type(cause).__name__}: {cause}{hint}") from error
 
     def passivate(self, slots: Sequence[int]) -> None:
         """Stop agents, without waiting for it."""
