@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from raygrove.other_names import refuse_other_name
 from raygrove.shadowing import refuse_hidden_packages
 
 if TYPE_CHECKING:
@@ -286,6 +287,7 @@ refuse_hidden_packages()
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
+        refuse_other_name("actors", name)
         raise AttributeError(f"module 'actors' has no attribute {name!r}")
     value: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value

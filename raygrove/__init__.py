@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
+    if name == "__all__":
+        # What `from raygrove import *` asks for.
+        return _public_names()
     if name.startswith("__"):
         raise AttributeError(name)
     refuse_hidden_packages()
@@ -24,9 +27,16 @@ def __getattr__(name: str) -> object:
         module = import_module(package)
         if name in module.__all__:
             return getattr(module, name)
+    # Not above: pytest imports this package in every project.
+    from raygrove.other_names import refuse_other_name
+
+    refuse_other_name("raygrove", name)
     raise AttributeError(f"module 'raygrove' has no attribute {name!r}")
 
 
+def _public_names() -> list[str]:
+    return [name for package in PACKAGES for name in import_module(package).__all__]
+
+
 def __dir__() -> list[str]:
-    names = (name for package in PACKAGES for name in import_module(package).__all__)
-    return sorted({*globals(), *names})
+    return sorted({*globals(), *_public_names()})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from raygrove.other_names import refuse_other_name
 from raygrove.shadowing import refuse_hidden_packages
 
 # Before anything of `actors` is imported, which a file of the program may hide.
@@ -128,6 +129,7 @@ count_as_own(__file__)
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
+        refuse_other_name("runtime", name)
         raise AttributeError(f"module 'runtime' has no attribute {name!r}")
     value: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value

@@ -20,6 +20,8 @@ from actors.messages.json_types import JsonMapping
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused, Transfer
 from actors.rules.routing.pending import is_interim
 
+_WRITE = "for a text write Event(content=Content.of_text(…, role='model'))"
+
 
 async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     """Run the generator to its end, and store each of its events as it comes.
@@ -37,7 +39,7 @@ async def run_custom(spec: AgentSpec, context: SupervisorContext) -> AnyOutcome:
     async with _events_of(definition, given) as events:
         async for event in events:
             if not isinstance(event, Event):
-                raise TypeError(f"{type(definition).__name__}.run must yield Events, not {type(event).__name__}")
+                raise TypeError(f"{type(definition).__name__}.run must yield Events, not {type(event).__name__}: {_WRITE}")
             if stored_before and event.partial:
                 continue
             is_repeated = stored_before and event.content is not None

@@ -174,10 +174,10 @@ class RunConfig(Shown, CheckedStruct, frozen=True, kw_only=True, omit_defaults=T
     def _check_budgets(self) -> None:
         for name in _BUDGETS:
             if (budget := getattr(self, name)) is not None and not isinstance(budget, Budget):
-                raise _wrong_type(name, "a Budget or None", budget)
+                raise _wrong_type(name, "a Budget, such as Budget(tokens=…), or None", budget)
         agents = self.agent_budgets or {}
         if type(agents) is not dict or not all(type(name) is str and isinstance(each, Budget) for name, each in agents.items()):
-            raise _wrong_type("agent_budgets", "a dict of Budgets by the names of agents", agents)
+            raise _wrong_type("agent_budgets", "a dict such as {'writer': Budget(tokens=…)}", agents)
 
     @property
     def budgets(self) -> list[Budget]:

@@ -11,10 +11,14 @@ from zlib import crc32
 import msgspec
 
 from actors.errors import UnknownAgentError
+from actors.errors.listing import some_of
 from actors.errors.suggestions import did_you_mean
 from actors.messages.forms.byte_strings import ByteStrings, as_numbers, numbers
 from actors.messages.graph import GraphShape
 from actors.messages.json_types import JsonObject
+
+_SHOWN = 10
+"""Agents that an error names, in place of one that is not there."""
 
 LLM = "llm"
 CUSTOM = "custom"
@@ -180,7 +184,9 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         """
         node = self.find(name)
         if node is None:
-            raise UnknownAgentError(name, did_you_mean(name, self.names()))
+            # Without those that the tree has added.
+            names = [each for each in self.names() if not each.startswith("@")]
+            raise UnknownAgentError(name, did_you_mean(name, names) or f" It has {some_of(names, _SHOWN)}.")
         return node
 
     def lineage(self, name: str) -> Iterator[AgentNode]:

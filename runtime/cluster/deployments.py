@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError
-from runtime.cluster.deployment.connection import find_ray
+from runtime.cluster.deployment.connection import check_address, find_ray
 from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.connections import connected
 from runtime.cluster.ray.control_service import ActorRecord, present_actors
@@ -71,9 +71,7 @@ def named_actors(address: str) -> list[NamedActor]:
     Raises:
         ClusterError: the Ray cannot be reached, or refuses this program.
     """
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        raise ClusterError(f"{address!r} is no address of a Ray: give host:port, such as 127.0.0.1:6379")
+    check_address(address)
     mode = os.environ.get(MODE)
     try:
         prepare_joining(address)

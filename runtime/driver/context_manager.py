@@ -23,16 +23,20 @@ class ContextManager(ABC):
     def close(self, *, leave_turns: bool = False) -> None:
         """End what `start` has begun."""
 
+    @property
+    @abstractmethod
+    def _is_started(self) -> bool:
+        """True from `start` to `close`."""
+
     def __enter__(self) -> Self:
-        self.start()
-        return self
+        # Else it is `with Runtime(…).start() as rt`.
+        return self if self._is_started else self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close(leave_turns=kind is not None)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
-        return self
+        return self if self._is_started else await asyncio.to_thread(self.start)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.close, leave_turns=kind is not None)

@@ -56,6 +56,10 @@ class Drained(Shown, msgspec.Struct, frozen=True, kw_only=True):
 class EndMethods(ContextManager, TurnMethods):
     """The methods of a Runtime that leave or end its deployment."""
 
+    @property
+    def _is_started(self) -> bool:
+        return self._turns is not None
+
     def close(self, *, leave_turns: bool = False) -> None:
         """Leave the deployment: one that is detached or was joined goes on, any other is stopped and its turns are cancelled.
 

@@ -40,6 +40,8 @@ def test_only_the_cluster_and_what_tells_models_apart_know_a_pickler() -> None:
     assert knows == {
         # Its bytes are compared, and never read.
         "actors/definitions/tree/likeness.py",
+        # It only says how a class is pickled.
+        "runtime/cluster/packing/cached_properties.py",
         "runtime/cluster/packing/chunks.py",
         "runtime/cluster/packing/importing.py",
         "runtime/cluster/packing/modules.py",

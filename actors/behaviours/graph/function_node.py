@@ -16,12 +16,14 @@ from actors.behaviours.graph.results import NodeEnd, NodePlace
 from actors.behaviours.lifecycle import facts_for_user_code
 from actors.definitions.graphs.context import NodeContext
 from actors.definitions.graphs.nodes import INPUT_BINDING, FunctionNode
+from actors.definitions.graphs.parameter import NodeParameter
 from actors.definitions.graphs.request_input import RequestInput
 from actors.definitions.graphs.run_state import RunState
 from actors.definitions.graphs.state_schema import StateSchema
 from actors.definitions.tools.context import Actions, ToolContext
 from actors.errors import WorkflowDataError
 from actors.errors.user_code import in_thread
+from actors.errors.validation import about
 from actors.interfaces.context import Context
 from actors.messages.codec import plain
 from actors.messages.content import Content, FunctionCall, Part
@@ -294,15 +296,22 @@ class NodeCall:
         source = self._input() if is_from_input else self._of_node.state
         for name, parameter in self._node.parameters.items():
             if name == INPUT and not is_from_input:
-                found[name] = parameter.fitted(self._given)
+                found[name] = self._fitted(name, parameter, self._given)
             elif name in source:
-                found[name] = parameter.fitted(source[name])
+                found[name] = self._fitted(name, parameter, source[name])
             elif parameter.is_required:
                 where = "input" if is_from_input else "state"
                 raise WorkflowDataError(self._info.path, f"the {where} has no {name!r}, and the parameter has no default")
         if self._node.context_parameter is not None:
             found[self._node.context_parameter] = self._of_node
         return found
+
+    def _fitted(self, name: str, parameter: NodeParameter, value: object) -> object:
+        """A value as a parameter has it. Raises ValidationError (pydantic), which names node and parameter."""
+        try:
+            return parameter.fitted(value)
+        except ValidationError as error:
+            raise about(f"parameter {name!r} of node {self._info.path!r}", error) from None
 
 
 def question(call_id: str, args: JsonMapping) -> Event:

@@ -7,6 +7,7 @@ pause or a loss: what has ended is not run again, and every other node begins ag
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
@@ -18,11 +19,14 @@ from actors.definitions.graphs.graph import Graph
 from actors.definitions.graphs.nodes import FunctionNode, JoinNode
 from actors.definitions.tree.spec import AgentSpec
 from actors.errors import SeveralOutputsError, StarvedJoinError
+from actors.errors.suggestions import did_you_mean
 from actors.interfaces.context import GraphContext
 from actors.messages.content import Content
 from actors.messages.graph import NodeInfo, Route, is_below, node_at
 from actors.messages.protocol.outcomes import AnyOutcome, Finished, Paused
 from actors.rules.graph.progress import NOT_STORED, GraphProgress, NodeRun
+
+logger = logging.getLogger(__name__)
 
 ASKED = "asked"
 """The progress that a graph notes when it pauses: the place of the message that its first nodes are given."""
@@ -165,6 +169,7 @@ class GraphRun:
                 self._pause(place, end.waits, end.awaits)
             else:
                 self._follow(place.name, end, end.events[-1].branch)
+                self._warn_of_routes(node_at(place.info.path), end.routes)
         self._unstored += [end for _, end in ends]
         # Where only agents have ended, their own events say so: a graph that is lost asks them again, and they say the same. So
         # it stores what follows from their ends before anything begins because of it, and many that end one by one together.
@@ -176,6 +181,20 @@ class GraphRun:
             graph_end = self._end() if stopped is None else None
             await self._runs.store(self._followed(unstored) if graph_end is not None else unstored, graph_end)
         return stopped
+
+    def _warn_of_routes(self, node: str, routes: Sequence[Route]) -> None:
+        """Say which routes of a node lead nowhere: most of them are misspelt, and the graph ends as if all were well."""
+        for route in self._graph.shape.unknown_routes(node, routes):
+            known = self._graph.shape.routes_of(node)
+            logger.warning(
+                "node %r of graph %r has said the route %r, which none of its edges has, and leads nowhere by it. "
+                "Its edges have %s.%s An edge with DEFAULT_ROUTE is for all others",
+                node,
+                self._graph.name,
+                route,
+                ", ".join(map(repr, known)),
+                did_you_mean(str(route), [str(each) for each in known]),
+            )
 
     def _followed(self, ends: Sequence[NodeEnd]) -> Sequence[NodeEnd]:
         """The ends that are stored with that of the graph: of agents that lead nowhere their own events have said it.

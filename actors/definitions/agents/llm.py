@@ -139,11 +139,13 @@ class LlmAgent(BaseAgent):
     @classmethod
     def _as_fields(cls, config: object) -> JsonObject:
         try:
-            fields = dict(GenerateContentConfig.of(config))
+            fields = GenerateContentConfig.of(config)
         except TypeError as error:
             raise ValueError(str(error)) from error
+        if wrong := list(fields.misspelt()):
+            raise ValueError("; ".join(wrong))
         # The same dictionary of many agents stays one.
-        return config if type(config) is dict and config == fields else fields
+        return config if type(config) is dict and config == fields else dict(fields)
 
     @field_validator("static_instruction")
     @classmethod

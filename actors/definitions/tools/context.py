@@ -11,7 +11,9 @@ import msgspec
 
 from actors.definitions.tools.no_mcp import NoMcp
 from actors.definitions.tools.state import Sharing, State
-from actors.errors import NotEncodableError, UnknownAgentError
+from actors.errors import NotEncodableError, RequestError, UnknownAgentError
+from actors.errors.calls import explains_wrong_calls
+from actors.errors.suggestions import did_you_mean
 from actors.interfaces.access import ArtifactAccess, McpAccess, MemoryAccess, Offload
 from actors.interfaces.session import LogAccess, RunSession
 from actors.interfaces.store_abilities.schedules import ScheduleAccess
@@ -176,8 +178,13 @@ NOT_OF_CONTEXTS: Mapping[str, str] = {
     "save_credential": _SECRETS,
     "request_confirmation": _CONSENT,
     "tool_confirmation": _CONSENT,
+    "request_input": "the ToolContext of a call has it; a function of a graph returns RequestInput(message=…, response_schema=…)",
 }
 """What ADK's contexts have and these have not, and what to do instead."""
+
+
+_FORM = ("message", "requestedSchema")
+"""The fields of a question of which a form is made."""
 
 
 class ReadonlyContext:
@@ -360,15 +367,25 @@ class ToolContext(CallbackContext):
         if self._report is not None:
             await self._report(value)
 
+    @explains_wrong_calls
     def request_input(self, question: JsonObject, memo: JsonObject | None = None) -> None:
         """Ask the user something in the middle of the call: return None then, and the turn is paused.
 
         With the user's answer, also after a restart, the tool is run again with the same arguments, and `input` is set.
 
         Args:
-            question: what the user is asked; `PendingCall.question` has it.
+            question: what the user is asked; `PendingCall.question` has it. Of `message`, a text, and `requestedSchema`, a JSON
+                schema of an object with simple fields, front ends make a form.
             memo: comes back with the answer.
+
+        Raises:
+            RequestError: the question is no dictionary, or has one of these names misspelt.
         """
+        if not isinstance(question, Mapping):
+            raise RequestError(f"a question is a dictionary, such as {{'message': 'How many?'}}, not {type(question).__name__}")
+        for name in question.keys() - _FORM:
+            if hint := did_you_mean(name, _FORM):
+                raise RequestError(f"a question has no field {name!r}.{hint}")
         self.actions.requested_inputs[self.function_call_id] = RequestedInput(question=question, memo=memo or {})
 
     def request_confirmation(self, *, hint: str | None = None, payload: JsonValue = None) -> None:

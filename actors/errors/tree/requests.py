@@ -99,7 +99,7 @@ class UnknownAgentError(RequestError, LookupError):
 class InvocationNotFoundError(RequestError, LookupError):
     """The session has no such turn. Arguments: id of the turn, session."""
 
-    sentence = "invocation {0!r} not found in session {1!r}"
+    sentence = "invocation {0!r} not found in session {1!r}: rt.turns.list(user_id, session_id) has the turns that are there"
 
 
 class FlowNotFoundError(RequestError, LookupError):

@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from actors.errors.suggestions import did_you_mean
 from actors.messages.json_types import JsonObject, JsonValue
 
 _INSTRUCTION = "system_instruction"
+
+CONFIG_FIELDS = frozenset(
+    [
+        "audio_timestamp",
+        "audio_transcription_config",
+        "automatic_continuation",
+        "automatic_function_calling",
+        "cached_content",
+        "candidate_count",
+        "continuation_token",
+        "enable_enhanced_civic_answers",
+        "frequency_penalty",
+        "generation_output_config",
+        "http_options",
+        "image_config",
+        "labels",
+        "logprobs",
+        "max_output_tokens",
+        "media_resolution",
+        "model_armor_config",
+        "model_selection_config",
+        "presence_penalty",
+        "response_json_schema",
+        "response_logprobs",
+        "response_mime_type",
+        "response_modalities",
+        "response_schema",
+        "routing_config",
+        "safety_settings",
+        "seed",
+        "service_tier",
+        "should_return_http_response",
+        "speech_config",
+        "stop_sequences",
+        "store",
+        "system_instruction",
+        "temperature",
+        "thinking_config",
+        "tool_config",
+        "tools",
+        "top_k",
+        "top_p",
+    ]
+)
+"""The fields of google-genai's GenerateContentConfig, newest and oldest ones. Other models may know further ones."""
 
 
 class Fields(JsonObject):
@@ -48,6 +94,12 @@ class GenerateContentConfig(Fields):
     `system_instruction` is the whole system instruction. `tools` holds the service's own tools, such as `{"google_search": {}}`;
     functions are in `LlmRequest.tools`.
     """
+
+    def misspelt(self) -> Iterator[str]:
+        """A sentence for each field that is none of google-genai's, and nearly one: what else a model knows is its own."""
+        for name in self.keys() - CONFIG_FIELDS - {_camel(each) for each in CONFIG_FIELDS}:
+            if hint := did_you_mean(name, CONFIG_FIELDS):
+                yield f"there is no field {name!r}.{hint}"
 
     @classmethod
     def of(cls, given: object) -> GenerateContentConfig:

@@ -56,6 +56,17 @@ class Shape:
         """
         return [arrow for arrow, because in self.judged(node, routes) if because in TAKEN]
 
+    def unknown_routes(self, node: str, routes: Sequence[Route]) -> list[Route]:
+        """The routes which a node has said that no edge has, where its edges have routes and none is for all others."""
+        known = self.routes_of(node)
+        if not known or DEFAULT_ROUTE in known:
+            return []
+        return [route for route in routes if not any(is_same_route(route, each) for each in known)]
+
+    def routes_of(self, node: str) -> list[Route]:
+        """The routes of the edges of a node."""
+        return [route for arrow in self._exits.get(node, []) for route in arrow.routes]
+
     def judged(self, node: str, routes: Sequence[Route]) -> list[tuple[Arrow, EdgeBecause]]:
         """The arrows that lead on from a node, each with why it is followed, or is not, when the node has said some routes."""
         exits = self._exits.get(node, [])

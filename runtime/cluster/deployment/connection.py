@@ -109,6 +109,7 @@ class RayConnection:
             return
         if address == "auto":
             address = find_ray()
+        check_address(address)
         prepare_joining(address)
         self._init(address, f"at {address!r}")
 
@@ -121,7 +122,7 @@ class RayConnection:
             if is_own:
                 make_token()
                 have_local_ray_use_token()
-            with starting_ray(settings.local_ray, self._imported) if is_own else nullcontext():
+            with ToldToEnd.noting(), starting_ray(settings.local_ray, self._imported) if is_own else nullcontext():
                 ray.init(
                     address=address,
                     _temp_dir=folder_of_ray() if is_own else None,
@@ -131,9 +132,15 @@ class RayConnection:
                     log_to_driver=settings.log_to_driver,
                     logging_level=logging.ERROR,
                 )
-            ToldToEnd.note_signal()
         except (OSError, RuntimeError, ValueError, RayError) as error:
             raise ClusterError(f"no Ray {where} can be used: {error}") from error
+
+
+def check_address(address: str) -> None:
+    """Check that a text is the address of a Ray. Raises ClusterError."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise ClusterError(f"{address!r} is no address of a Ray: give host:port, such as 127.0.0.1:6379")
 
 
 def find_ray() -> str:

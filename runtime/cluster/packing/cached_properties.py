@@ -13,10 +13,10 @@ from typing import Any
 
 def let_travel() -> None:
     """Have cached properties be pickled without their locks."""
-    copyreg.pickle(functools.cached_property, _reduced)
+    copyreg.dispatch_table[functools.cached_property] = _reduced
 
 
-def _reduced(value: functools.cached_property[Any]) -> tuple[object, ...]:
+def _reduced(value: functools.cached_property[Any]) -> tuple[Callable[..., functools.cached_property[Any]], tuple[Any, ...]]:
     return _made, (value.func, value.attrname)
 
 

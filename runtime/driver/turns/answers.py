@@ -33,7 +33,10 @@ def to_answers(call: str | PendingCall | Answers, response: object, confirmed: b
             raise RequestError("there is no answer: the mapping of call ids is empty")
         return {checked_id("call id", call_id): answer for call_id, answer in call.items()}
     if (response is None) == (confirmed is None):
-        raise RequestError("an answer is either response=…, the result of the call, or confirmed=True or False")
+        raise RequestError(
+            "an answer is either response=…, the result of the call, or confirmed=True or False: rt.answer(call_id, response=…, "
+            "user_id=…, session_id=…)"
+        )
     call_id = checked_id("call id", call.call_id if isinstance(call, PendingCall) else call)
     return {call_id: response if confirmed is None else {CONFIRMED: confirmed}}
 

@@ -18,7 +18,7 @@ def with_import_folders(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _added() -> list[str]:
-    """What stands in `sys.path` besides Python's own folders and those of installed packages, as absolute paths."""
+    """The entries of `sys.path` besides Python's own folders and those of installed packages, as absolute paths."""
     own = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
     found = [os.path.abspath(entry) for entry in sys.path if os.path.exists(entry)]
     return [entry for entry in found if not (any(name in entry for name in _PACKAGES) or _is_pythons(entry, own))]

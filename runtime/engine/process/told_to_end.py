@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import ClassVar
-
-_HANDLED_BY_RAY = "ray._private.worker"
 
 
 class ToldToEnd:
@@ -21,12 +20,13 @@ class ToldToEnd:
     by_signal: ClassVar[bool] = False
 
     @classmethod
-    def note_signal(cls) -> None:
-        """Have Ray's handler, which has just been set, note the signal as well."""
+    @contextmanager
+    def noting(cls) -> Iterator[None]:
+        """Have a handler that is set within the block note the signal as well."""
+        before = signal.getsignal(signal.SIGTERM)
+        yield
         handler = signal.getsignal(signal.SIGTERM)
-        if threading.current_thread() is not threading.main_thread() or not callable(handler):
-            return
-        if handler.__module__ == _HANDLED_BY_RAY:
+        if handler is not before and callable(handler) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, cls._noting(handler))
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -74,6 +75,19 @@ class NamedElsewhere(TyperGroup):
         if known is not None:
             ctx.fail(f"No such command {args[0]!r}: it is raygrove {known}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. One whose reader has enough, such as `head`, ends as any other."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit from None
+        finally:
+            # What is left is written when the interpreter ends, where nothing can be done about it.
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(cls=NamedElsewhere, no_args_is_help=True, pretty_exceptions_enable=False, help="Trees of LLM agents on Ray.")

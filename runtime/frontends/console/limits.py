@@ -61,8 +61,8 @@ def limits(
 def _number(option: str, text: str) -> int | None:
     if text == "none":
         return None
-    if not text.isdecimal():
-        raise typer.BadParameter(f"{option} is a number, or 'none', not {text!r}")
+    if not text.isdecimal() or not int(text):
+        raise typer.BadParameter(f"{option} is a number from 1 on, or 'none' for no limit, not {text!r}")
     return int(text)
 
 

@@ -223,6 +223,8 @@ class Database:
         """A StoreError with the database's own message; a StoreUnavailableError if the error is transient."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         reason = f"{type(cause).__name__}: {cause}"
+        if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            reason += ". The file is of something else, or damaged: name another, or move it away"
         return StoreUnavailableError(str(self), reason) if is_transient(error) else StoreError(f"{self}: {reason}")
 
     def erase_traces(self) -> None:
