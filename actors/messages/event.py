@@ -35,6 +35,9 @@ BY_BUDGET = "raygrove:by_budget"
 BY_RUN_CONFIG = "raygrove:by_run_config"
 """The key in the custom_metadata of a model's answer whose request had contents of the turn's options beside those of the log."""
 
+ADK_FIELDS = "adk"
+"""The key of custom_metadata under which an event keeps what only google-adk knows of it."""
+
 MORE_RESULTS = "raygrove:more_results"
 """The key in the custom_metadata of an event with results of tools that was stored while other calls ran: what its tools have
 decided, which takes effect with the last event of the same response."""

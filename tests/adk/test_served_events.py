@@ -9,10 +9,12 @@ import pytest
 pytest.importorskip("google.adk", reason="google-adk has an environment of its own: make test-adk", exc_type=ImportError)
 
 from google.adk.events import Event as AdkEvent
+from google.adk.workflow import START as ADK_START
 
 from actors import START, Graph, LlmAgent, RequestInput
 from actors.testing import ScriptedModel
 from runtime.frontends.web.adk.events import adk_events
+from tests.adk import programs
 from tests.support.graphs import named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -55,3 +57,13 @@ def test_a_question_has_all_the_arguments_that_clients_of_adk_read(local: Deploy
         "payload": None,
         "response_schema": {"type": "integer"},
     }
+
+
+def test_what_an_island_keeps_for_itself_is_not_served(local: Deploy) -> None:
+    island = programs.OwnWorkflow(name="island", edges=[(ADK_START, programs.agent("inner", "hello"))])
+    with local(island, islands=True) as rt:
+        run_turn(rt, "hi")
+        served = adk_events(stored(rt), for_operator=True)
+    said = [each for each in served if each["author"] == "island"]
+    assert [part["text"] for each in said for part in each.get("content", {}).get("parts", ())] == ["hello"]
+    assert not [each["customMetadata"] for each in said if "customMetadata" in each]

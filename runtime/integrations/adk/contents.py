@@ -14,12 +14,9 @@ from google.genai import types
 
 import runtime.models  # noqa: F401 - Content.to_genai needs it
 from actors.messages.content import Content, Part
-from actors.messages.event import Event, EventActions, EventCompaction, Usage
+from actors.messages.event import ADK_FIELDS, Event, EventActions, EventCompaction, Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import LlmResponse
-
-ADK_FIELDS = "adk"
-"""The key of custom_metadata under which an event keeps what only google-adk knows of it."""
 
 _SOURCES = {
     "citation_metadata": "citationMetadata",

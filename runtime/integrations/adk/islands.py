@@ -17,9 +17,9 @@ from google.genai import types
 
 from actors.definitions.agents.custom import CustomAgent
 from actors.interfaces.context import InvocationContext
-from actors.messages.event import USER, Event
+from actors.messages.event import ADK_FIELDS, USER, Event
 from actors.rules.routing.branches import tool_root
-from runtime.integrations.adk.contents import ADK_FIELDS, adk_event, genai_content, own_event
+from runtime.integrations.adk.contents import adk_event, genai_content, own_event
 from runtime.integrations.adk.contexts import adk_run_config
 from runtime.integrations.adk.services.runs import Artifacts, RunMemory
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.messages.content import FunctionCall
-from actors.messages.event import USER, Event
+from actors.messages.event import ADK_FIELDS, USER, Event
 from actors.messages.graph import REQUEST_INPUT, NodeInfo, node_at, without_tools
 from actors.messages.json_types import JsonObject, JsonValue
 from actors.messages.turn_info import PendingCall
@@ -94,6 +94,10 @@ class AdkEvents:
         if (info is not None and info.is_note) or _is_silent(event):
             return []
         self._calls.update((call.id, call) for call in event.function_calls() if call.id)
+        if ADK_FIELDS in (metadata := event.custom_metadata or {}):
+            # An island keeps the whole event there.
+            left = {name: value for name, value in metadata.items() if name != ADK_FIELDS}
+            event = msgspec.structs.replace(event, custom_metadata=left or None)
         shown: JsonObject = msgspec.to_builtins(redaction.shown(event, for_operator=self._for_operator))
         shown.pop("flow", None)
         for part in shown.get("content", {}).get("parts", ()):
