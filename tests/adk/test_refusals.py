@@ -98,3 +98,19 @@ def test_events_are_there_in_callbacks_and_refused_by_name_where_no_code_names_t
         turn = rt.run(user_id="u", session_id="s", message="hi")
         with pytest.raises(DefinitionError, match="async code looks at without naming them of google-adk is not carried over"):
             turn.result()
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (lambda context: context.add_events_to_memory(events=[]), "add_events_to_memory of google-adk is not carried over"),
+        (lambda context: context.add_memory(memories=[]), "add_memory of google-adk is not carried over"),
+        (lambda context: context.delete_memory("1"), "delete_memory of google-adk is not carried over"),
+    ],
+)
+def test_memory_has_whole_sessions_and_refuses_the_rest_by_name(local: Deploy, asked: Any, named: str) -> None:
+    async def ask(callback_context: Any) -> None:
+        await asked(callback_context)
+
+    with local(programs.agent("asking", "hi", after_agent_callback=ask)) as rt, pytest.raises(DefinitionError, match=named):
+        rt.run(user_id="u", session_id="s", message="hi").result()
