@@ -88,6 +88,8 @@ class Disk:
         self.store._claim = claim
         getattr(self.store, name)(*args)
         self.on_commit(process, "handled")
+        if self._loop.time() < self.unsure_until_s:
+            raise StoreUnavailableError("the simulated store", "the connection broke")
 
     def clear(self, *keys: SessionKey) -> None:
         """Delete sessions, for the next simulation."""

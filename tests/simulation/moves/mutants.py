@@ -17,6 +17,7 @@ from actors.rules.placing.copies import digest_with
 from actors.rules.placing.owners import session_key_of
 from actors.session.log.user_holds import UserHolds
 from actors.session.placing.gate import UserGate
+from actors.session.placing.placements import UserPlacements
 from actors.session.users import UserDeletion
 from runtime.stores.sql.placing import moving_store
 
@@ -95,6 +96,11 @@ def moves_share_a_user() -> AbstractContextManager[object]:
     return mock.patch.object(UserHolds, "hold_user", beside)
 
 
+def where_users_are_is_not_asked_again() -> AbstractContextManager[object]:
+    """A Session actor goes by what it knew of its users after a step that has failed, and was done."""
+    return mock.patch.object(UserPlacements, "forget")
+
+
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
     each.__name__: each
     for each in (
@@ -104,6 +110,7 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
         rows_are_only_counted,
         changes_go_past_holds,
         moves_share_a_user,
+        where_users_are_is_not_asked_again,
     )
 }
 """All of them, by name."""

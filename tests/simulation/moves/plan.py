@@ -25,6 +25,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         network: how long messages take.
         fault: how likely something goes wrong at each message of a move, when it is sent and when it was handled.
         late: how likely such a message is late by up to two minutes, longer than any hold.
+        is_unsure: stores may say for a while that they have failed in what they have done.
         spoil: how likely something else changes a row of the user, or the other store loses a part, in the midst of a move.
     """
 
@@ -36,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     network: Network
     fault: float
     late: float
+    is_unsure: bool
     spoil: float
 
 
@@ -52,5 +54,6 @@ def plan(seed: int) -> Plan:
         network=drawn_network(seed, chance),
         fault=0.0 if is_calm else chance.choice([0.01, 0.03, 0.06]),
         late=0.0 if is_calm else chance.choice([0.0, 0.01, 0.03]),
+        is_unsure=chance.randrange(3) == 0,
         spoil=0.0 if is_calm else chance.choice([0.0, 0.0, 0.1]),
     )

@@ -17,12 +17,13 @@ SEEDS = 120
 PART = 6
 
 FIRST = {
-    "users_leave_by_any_hold": 0,
+    "users_leave_by_any_hold": 11,
     "holds_are_released_by_anyone": 3,
-    "what_the_other_store_keeps_is_not_looked_at": 3,
+    "what_the_other_store_keeps_is_not_looked_at": 0,
     "rows_are_only_counted": 18,
-    "changes_go_past_holds": 1,
+    "changes_go_past_holds": 2,
     "moves_share_a_user": 0,
+    "where_users_are_is_not_asked_again": 24,
 }
 """Seeds that have found each defect."""
 
@@ -42,11 +43,11 @@ def test_a_seed_finds_a_defect(name: str) -> None:
 
 @pytest.mark.full
 def test_programs_and_session_actors_are_lost_stopped_and_replaced_in_the_midst_of_moves() -> None:
-    left = [play(plan(seed), seed) for seed in range(8)]
+    left = [play(plan(seed), seed) for seed in range(20)]
     assert sum(each.moved for each in left) > 30
     assert sum(each.talked for each in left) > 20
     fired = {what for each in left for what in each.fired}
-    assert fired >= {"kill sender", "freeze sender", "kill receiver", "kill another", "replace", "a part is lost"}
+    assert fired >= {"kill sender", "freeze sender", "kill receiver", "kill another", "replace", "store unsure", "a part is lost"}
 
 
 @pytest.mark.full

@@ -44,6 +44,10 @@ LATE_S = 120.0
 """The longest time that a message is late: twice as long as a hold lasts that is not renewed."""
 
 
+FAULTS = ("kill sender", "freeze sender", "freeze sender", "kill receiver", "kill another", "replace", "store unsure")
+"""What goes wrong, some more often than others; the last one in some simulations only."""
+
+
 class Mover(SimProcess):
     """A program that moves users. It may be lost, and stopped. `gone`: set when it is lost."""
 
@@ -154,7 +158,7 @@ class MovesWorld:
     def _go_wrong(self, sent: Sent) -> None:
         if self._chance.random() >= self._given.fault:
             return
-        what = self._chance.choice(["kill sender", "freeze sender", "freeze sender", "kill receiver", "kill another", "replace"])
+        what = self._chance.choice(FAULTS if self._given.is_unsure else FAULTS[:-1])
         receiver, sender = sent.receiver, sent.sender
         self.note(what)
         if what == "kill sender" and isinstance(sender, Mover):
@@ -166,6 +170,9 @@ class MovesWorld:
             self.kill(receiver)
         elif what == "kill another":
             self.kill(self._chance.choice(self._sessions))
+        elif what == "store unsure":
+            # Longer than calls are repeated: they fail, and were done.
+            self._chance.choice(self.disks).unsure_until_s = self.loop.time() + 2 * PATIENT_S
         elif what == "replace" and receiver in self._sessions and not receiver.is_dead:
             self._replace(receiver)
 
@@ -203,6 +210,8 @@ def _emptied(connection: Any) -> None:
     for table in reversed(schema.metadata.sorted_tables):
         if table is not schema.schema_version:
             connection.execute(delete(table))
+    # Sessions get the same numbers again.
+    connection.exec_driver_sql("DELETE FROM sqlite_sequence")
 
 
 def user_in(sent: Sent) -> str:
