@@ -72,6 +72,9 @@ class RayConnection:
             raise ClusterError(
                 "this process is a fork of one that uses Ray, and Ray cannot be used in it: start processes with 'spawn' instead"
             )
+        if self._address not in (None, LOCAL, "auto"):
+            # Also where the program has a Ray already, which is used then.
+            check_address(self._address)
         with self._lock:
             if not ray.is_initialized():
                 RayConnection._mode_before = os.environ.get(MODE)

@@ -270,5 +270,5 @@ def test_options_as_a_dictionary_may_have_a_budget() -> None:
         run_config_of({"budget": {"tokens": -5}})
     with pytest.raises(RequestError, match="Did you mean 'tokens'"):
         run_config_of({"budget": {"token": 5}})
-    with pytest.raises(ValueError, match="a Budget or None"):
+    with pytest.raises(ValueError, match="must be a Budget, such as"):
         RunConfig(budget=cast(Any, 5))
