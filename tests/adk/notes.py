@@ -10,14 +10,19 @@ import ray
 from runtime.settings import Settings
 
 
-def log() -> Path:
-    """A file for each process of the tests, whose namespace of Ray tells actors which it is."""
+def log(of: str = "") -> Path:
+    """A file for each process of the tests, whose namespace of Ray tells actors which it is.
+
+    Args:
+        of: a module whose Runtime lives longer than one test: its process may run tests of others meanwhile, which use the file
+            without a name.
+    """
     namespace = ray.get_runtime_context().namespace if ray.is_initialized() else Settings().namespace
-    return Path(os.environ["ADK_TEST_LOGS"]) / namespace
+    return Path(os.environ["ADK_TEST_LOGS"]) / f"{namespace}{of}"
 
 
-def noted(line: str) -> None:
-    with log().open("a") as file:
+def noted(line: str, of: str = "") -> None:
+    with log(of).open("a") as file:
         file.write(line + "\n")
 
 

@@ -20,6 +20,9 @@ from pydantic import BaseModel
 
 from tests.adk.notes import log, noted
 
+DRAWERS = ".drawers"
+"""Names the file of notes about drawers."""
+
 
 class Scripted(BaseLlm):  # type: ignore[misc]
     """A model without a network: its n-th step comes after the n-th tool response. It may show what it was sent.
@@ -164,7 +167,7 @@ class Drawer(BaseToolset):  # type: ignore[misc]
         llm_request.append_instructions(["There is a drawer."])
 
     async def close(self) -> None:
-        noted("drawer closed")
+        noted("drawer closed", DRAWERS)
 
 
 PETS = {

@@ -22,7 +22,8 @@ from tests.adk.notes import log
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = tmp_path_factory.mktemp("adk")
     with pytest.MonkeyPatch.context() as patch:
-        log().unlink(missing_ok=True)
+        for file in (log(), log(programs.DRAWERS)):
+            file.unlink(missing_ok=True)
         patch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
         if request.param == "ray":
             request.getfixturevalue("local_ray")
@@ -37,7 +38,7 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
             yield runtime
         if request.param == "local":
             # A process of Ray may be killed before it has closed anything.
-            assert log().read_text().count("drawer closed") == 3
+            assert log(programs.DRAWERS).read_text().count("drawer closed") == 3
 
 
 class Turn:
