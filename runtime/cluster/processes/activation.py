@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from actors.definitions.tree.process_groups import ProcessGroup, Replica
 from actors.errors import ActorLostError
+from actors.messages.codec import encode
+from actors.messages.protocol.base import Stop
 from actors.rules.capacity.process_choice import chosen, leaving
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import ProcessTable
@@ -23,6 +26,7 @@ class Activation:
         self._starter = starter
         self._spares = spares
         self._passivation = passivation
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def link(self, replica: Replica, group: ProcessGroup | None) -> HostedAgent:
         """The link to an agent: see `Pool.link`."""
@@ -71,7 +75,23 @@ class Activation:
         finally:
             self._spares.start_spares()
         table.add_apart(agent)
+        worker.on_unused = lambda: self._end_apart(agent)
         return agent
+
+    def _end_apart(self, agent: HostedAgent) -> None:
+        """Let an agent hand on what it has logged and measured, then end its process."""
+        agent.worker.on_unused = lambda: None
+        ending = asyncio.create_task(self._stop_apart(agent))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def _stop_apart(self, agent: HostedAgent) -> None:
+        try:
+            with suppress(ActorLostError, TimeoutError):
+                async with asyncio.timeout(self._table.limits.stop_timeout_s):
+                    await agent.send(encode(Stop()))
+        finally:
+            self._table.lose(agent.worker)
 
     async def _activate(self, replica: Replica, group: ProcessGroup | None) -> None:
         table = self._table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors import CallbackContext, Content, Event, LlmAgent, MemoryEntry, Part, load_memory
-from actors.errors import AgentFailedError, InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
+from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
 from actors.session.log.reader import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
@@ -208,5 +208,5 @@ def test_an_agent_remembers_its_session_when_it_is_done(deploy: Deploy) -> None:
 
 def test_an_agent_of_an_app_without_memory_cannot_remember(local: Deploy) -> None:
     lonely = root("hi", after_agent_callback=remember)
-    with local(lonely, memory_store=None) as rt, pytest.raises(AgentFailedError, match="NoMemoryError"):
+    with local(lonely, memory_store=None) as rt, pytest.raises(NoMemoryError, match="has no memory"):
         run_turn(rt, "hi")

@@ -244,7 +244,7 @@ def test_a_model_finds_tools_when_there_are_too_many_to_show_them(local: Deploy)
         assert found["tools"][0] == {"name": "tool_42", "description": "Add numbers of the kind 42."}
         assert added == {"result": "3"}
     shown = [[tool.name for tool in request.tools] for request in model.requests]
-    assert len(shown[0]) == 8
+    assert len(shown[0]) == 9
     # What it has called before stays in its sight.
     assert shown[2] == ["find_tools", "grow"]
     assert shown[3][:3] == ["find_tools", "grow", "tool_42"]

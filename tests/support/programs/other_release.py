@@ -50,6 +50,11 @@ def plain_ray() -> Iterator[dict[str, str]]:
                 process.stdout.read()
 
 
+def known_to_all(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the settings of tests that older releases do not know, and refuse."""
+    return {name: value for name, value in environment.items() if name != "RAYGROVE_RESULTS_WAIT_S"}
+
+
 class Release:
     """A copy of the packages in a folder. Processes of Ray import from the folder in which their program was started.
 
@@ -63,7 +68,7 @@ class Release:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
-        self.environment = dict(environment)
+        self.environment = known_to_all(environment)
 
     @classmethod
     def of_this(cls, folder: Path, mark: str, environment: Mapping[str, str]) -> Release:

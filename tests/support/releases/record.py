@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.programs.other_release import HOME, Release
+from tests.support.programs.other_release import HOME, Release, known_to_all
 
 RECORDED = HOME / "tests" / "unit" / "releases" / "recorded"
 WRITE = "import pathlib, sys; from tests.support.releases.samples import write; write(pathlib.Path(sys.argv[1]))"
@@ -24,7 +24,7 @@ def run_there(release: Release, code: str, folder: Path) -> str:
     there.mkdir(parents=True, exist_ok=True)
     for name in SHARED:
         (there / name).write_text(Path(__file__).with_name(name).read_text())
-    environment = {**os.environ, **release.environment, "PYTHONPATH": str(release.folder)}
+    environment = {**known_to_all(os.environ), **release.environment, "PYTHONPATH": str(release.folder)}
     command = [sys.executable, "-c", code, str(folder)]
     return subprocess.run(command, cwd=release.folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
