@@ -159,6 +159,17 @@ async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_sto
     assert (row.status, row.agent) == ("failed", "root")
 
 
+async def test_who_sends_it_again_meanwhile_hears_that_it_is_still_to_be_stored(hasty: SessionFixture) -> None:
+    await hasty.open()
+    hasty.store.away = True
+    for _ in range(2):
+        # Not a FencedError: the Runner that keeps the end would forget it.
+        with pytest.raises(StoreUnavailableError):
+            await hasty.close(outcome=FAILED)
+    hasty.store.away = False
+    await hasty.ref.stop()
+
+
 async def test_it_is_stored_at_the_latest_when_the_actor_stops(hasty: SessionFixture) -> None:
     await hasty.open()
     hasty.store.away = True
