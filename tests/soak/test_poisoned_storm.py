@@ -82,6 +82,8 @@ def killing(rt: Runtime) -> Iterator[Counter[str]]:
                 figures = rt.statistics()
                 agents = [each.pid for each in figures.agents.values()]
                 pids = {"agents": agents, "runner": [figures.runner.pid], "session": [figures.session.pid]}
+                # A process that does not answer has none: 0 would be that of all processes of this run.
+                pids = {name: [pid for pid in found if pid] for name, found in pids.items()}
                 who = chance.choice([name for name, found in pids.items() if found])
                 os.kill(chance.choice(pids[who]), signal.SIGKILL)
                 killed[who] += 1
