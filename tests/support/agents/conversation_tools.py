@@ -132,6 +132,11 @@ class Gate:
         while not self._came.exists():
             time.sleep(0.01)
 
+    def forget_callers(self) -> None:
+        """Have `wait_for_caller` wait for another one, such as that of a process that takes the place of one to be killed: until
+        that is gone, it would take what `open` writes."""
+        self._came.unlink()
+
     def tool(self) -> FunctionTool:
         return FunctionTool(self.wait)
 
