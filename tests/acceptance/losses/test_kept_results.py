@@ -71,7 +71,9 @@ def test_a_process_that_is_lost_beside_a_slow_call_repeats_no_payment(deploy: De
         until_paid(events)
         if deploy.engine == "ray":
             gate.wait_for_caller()
+            gate.forget_callers()
             os.kill(rt.statistics().agents["payer"].pid, signal.SIGKILL)
+            gate.wait_for_caller()
         gate.open()
         *_, last = events
         assert last.text == "done"
