@@ -17,7 +17,7 @@ from actors.messages.flow import CONTROLLER, Work
 from actors.messages.topology import CUSTOM, GRAPH, AgentNode
 from actors.refs.agent import AgentRef
 from actors.refs.session import SessionRef
-from actors.rules.recovery.suspects import MAX_ATTEMPTS, NEVER_LOST, is_given_up, is_suspect, waiting_run
+from actors.rules.recovery.suspects import NEVER_LOST, is_given_up, is_suspect, waiting_run
 from actors.rules.routing.branches import tool_root
 from actors.runner.dispatch.events import RunnerEvents
 from actors.runner.dispatch.isolation import Isolation
@@ -135,9 +135,7 @@ class Invoker:
             # As in most turns.
             return self._run_once(turn, run, order, alone=False)
         if is_given_up(run.key, progress.losses):
-            error = lost or ActorLostError(
-                f"agent {run.agent!r}", f"its process was lost {MAX_ATTEMPTS} times while it was alone there"
-            )
+            error = lost or ActorLostError(f"agent {run.agent!r}", "its process was lost too often while it was alone there")
             return self._events.fail(turn, run.agent, error, run.branch, run.node)
         if is_suspect(run.key, progress.losses, progress.under_way, (*order.node.tool_agents, *order.node.delegates)):
             return self._run_alone(turn, run, order, progress.losses)

@@ -160,7 +160,7 @@ class RunningTurn:
 
     @property
     def time_left_s(self) -> float | None:
-        """Seconds until it is cancelled, at most 0 when its time is over; None: it has no timeout."""
+        """Seconds until it is cancelled, 0 or less when its time is over; None: it has no timeout."""
         if self.progress is not None and self.progress.deadline_s:
             return self.progress.deadline_s - now_s()
         return self.config.timeout
