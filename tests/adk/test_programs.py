@@ -16,14 +16,14 @@ from actors import Content, Event, FunctionResponse, Part, RunConfig, Session
 from runtime import Runtime
 from tests.adk import programs
 from tests.adk.notes import log
+from tests.support.runtimes import Deploy
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])
 def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = tmp_path_factory.mktemp("adk")
     with pytest.MonkeyPatch.context() as patch:
-        for file in (log(), log(programs.DRAWERS)):
-            file.unlink(missing_ok=True)
+        log().unlink(missing_ok=True)
         patch.setenv("RAYGROVE_MAX_LIVE_AGENTS", "1")
         if request.param == "ray":
             request.getfixturevalue("local_ray")
@@ -36,9 +36,6 @@ def rt(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         )
         with runtime:
             yield runtime
-        if request.param == "local":
-            # A process of Ray may be killed before it has closed anything.
-            assert log(programs.DRAWERS).read_text().count("drawer closed") == 3
 
 
 class Turn:
@@ -123,6 +120,16 @@ def test_toolsets_are_asked_in_each_run_and_have_a_say_in_requests(rt: Runtime) 
     # A toolset whose server is away costs its tools only, as in ADK.
     assert Turn(rt, "drawer_tools: hi", session.session, state_delta={"broken": True}).texts == []
     assert "There is a drawer." in Turn(rt, "drawer_says: hi").last
+
+
+def test_toolsets_are_closed_when_their_runtime_ends(local: Deploy) -> None:
+    # Not on Ray, where a process may be killed before it has closed anything.
+    log(programs.DRAWERS).unlink(missing_ok=True)
+    with local(programs.root_agent) as runtime:
+        Turn(runtime, "drawer: hi")
+        assert not log(programs.DRAWERS).exists()
+        Turn(runtime, "drawer_says: hi")
+    assert log(programs.DRAWERS).read_text().splitlines() == ["drawer closed"] * 2
 
 
 def test_a_service_that_is_described_by_openapi_is_called(rt: Runtime) -> None:
