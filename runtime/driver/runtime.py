@@ -184,6 +184,22 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
         where = f" on the Ray at {self.address}" if self.address is not None else ""
         return f"Runtime({self.app_name!r}, {'started' if self._turns is not None else 'not started'}{where})"
 
+    def __reduce__(self) -> tuple[Callable[[str, str, str], Runtime], tuple[str, str, str]]:
+        """In another process, such as that of a Ray task, it is a Runtime that joins the deployment, not started yet.
+
+        Raises:
+            RuntimeClosedError: it is not started here, or is closed.
+            DefinitionError: its deployment is in this process, on the local engine.
+        """
+        self._open_turns()
+        settings = self._client.engine.settings
+        if self.address is None or settings is None:
+            raise DefinitionError(
+                f"the runtime of app {self.app_name!r} is on the local engine, in this process, and no other one can use it: "
+                "make one there, or start this one with engine='ray'"
+            )
+        return _joining, (self.app_name, self.address, settings.namespace)
+
     def start(self) -> Self:
         """Start the deployment, or join it.
 
@@ -379,6 +395,10 @@ class Runtime(UpgradeMethods, UpdateMethods, UsageMethods):
     def statistics(self) -> RuntimeStatistics:
         """The living actors of the deployment and their counts."""
         return self._client.run(read_statistics(self._client.engine))
+
+
+def _joining(app_name: str, address: str, namespace: str) -> Runtime:
+    return Runtime.connect(app_name, address=address, settings=Settings(namespace=namespace))
 
 
 def _engine(name: str, deployment: Deployment, address: str | None) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import raygrove
+import runtime.web
 from runtime import Runtime
 from runtime.frontends.loading.app import load_app
 from runtime.web import Principal, StaticTokens, app_for
@@ -33,6 +36,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         loaded = load_app("desk.py")
         with Deploy("local", tmp_path)(loaded.root, app_name=loaded.name) as rt:  # type: ignore[arg-type]
             yield rt
+
+
+def test_what_the_page_has_programs_call_can_be_imported() -> None:
+    called = set(re.findall(r"\b(\w+)\(…", PAGE.path.read_text()))
+    assert {"WebServer", "ConnectionLimits", "BodyLimits", "app_for"} <= called
+    assert called - {*runtime.web.__all__, *dir(raygrove)} == set()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

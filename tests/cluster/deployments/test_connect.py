@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from actors import LlmAgent, Part, RunConfig
 from actors.errors import (
@@ -171,3 +172,19 @@ def test_an_app_that_is_not_there_is_named_with_those_that_are(drivers: list[Run
         Runtime.connect("joined").start()
     with pytest.raises(DeploymentNotFoundError, match="No app is"):
         Runtime.connect("nobody", settings=Settings(namespace="nowhere")).start()
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_runtime_that_is_passed_to_a_task_joins_there(
+    local_ray: str, settings: Settings, tmp_path: Path, *, joined: bool
+) -> None:
+    @ray.remote(num_cpus=0)
+    def ask(rt: Runtime) -> str:
+        with rt:
+            return rt.run(user_id="ada", session_id="task", message="hi").result().text
+
+    root = LlmAgent(name="root", model=PatternModel([], default="hello"))
+    with Deploy("ray", tmp_path)(root, app_name="passed", settings=settings) as started, ExitStack() as stack:
+        passed = stack.enter_context(Runtime.connect("passed", settings=settings)) if joined else started
+        assert ray.get(ask.remote(passed)) == "hello"
+        assert [event.text for event in started.sessions.events("ada", "task")] == ["hi", "hello"]
