@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError
 
 from actors.actor import Actor
 from actors.interfaces.transport import EARLY_REPLY, EarlyReply, Link
@@ -25,6 +25,7 @@ from actors.messages.session import SessionKey
 from runtime.cluster.transport.link import delivered
 from tests.simulation.faults import CALM, Network
 from tests.simulation.virtual_loop import SimProcess, VirtualLoop, outside
+from tests.support.ray_errors import preempted
 
 RESTART_TIMEOUT_S = 60.0
 DETECTED_S = 0.02
@@ -183,6 +184,7 @@ class Wires:
         self._network = network
         self._random = random.Random(network.seed)
         self._cuts = random.Random(f"cuts {network.seed}")
+        self._notices = random.Random(f"notices {network.seed}")
         self._counts: Counter[str] = Counter()
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
@@ -284,7 +286,11 @@ class Wires:
         if sent.kind == "Invoke" and sent.receiver is not None:
             self.lost_runs[msgspec.msgpack.decode(sent.raw)["agent"]] += 1
         if not replied.done():
-            replied.set_exception(ActorUnavailableError("away", None) if can_restart else ActorDiedError())
+            replied.set_exception(self._absence() if can_restart else ActorDiedError())
+
+    def _absence(self) -> RayActorError:
+        """What Ray says of an actor that it starts again: that depends on whether the node was preempted."""
+        return self._notices.choice((ActorUnavailableError("away", None), preempted()))
 
     def died(self, process: HostProcess) -> None:
         """A process is gone: fail what it was asked and has not replied to. Of the replies on their way some get lost with it."""

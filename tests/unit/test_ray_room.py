@@ -87,3 +87,45 @@ def test_the_check_finds_them(texts: dict[str, str], complaint: str) -> None:
 )
 def test_the_check_does_not_complain_without_a_reason(texts: dict[str, str]) -> None:
     assert private_names_of_ray([source(path, text) for path, text in texts.items()]) == []
+
+
+ABSENCE = f"{RAY_ROOM}/absence.py"
+JUDGED = re.compile(r"RayActorError|ActorDiedError|ActorUnavailableError|(actor_)?preempted")
+"""What a module would have to name to say by itself whether an actor is away or gone."""
+
+EITHER_WAY = {"runtime/cluster/core/standby.py": "a lost process leads no more, whether Ray starts it again or not"}
+"""Modules that catch Ray's error of an actor that has not answered, and need not know whether that is away."""
+
+
+def judges_of_absence(given: Sequence[Source]) -> list[str]:
+    """Places that say by themselves whether an actor is away or gone, or catch Ray's error of such an actor and do not ask."""
+    found = []
+    for each in (each for each in given if str(each.path) != ABSENCE):
+        for node in each.nodes:
+            names: list[str] = []
+            if isinstance(node, ast.ImportFrom):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.Attribute):
+                names = [node.attr]
+            found += [f"{each.at(node.lineno)} uses {name}" for name in names if JUDGED.fullmatch(name)]  # type: ignore[attr-defined]
+        if "AbsentActorError" in each.text and "is_away(" not in each.text and str(each.path) not in EITHER_WAY:
+            found.append(f"{each.path} does not ask is_away")
+    return found
+
+
+def test_one_place_says_whether_an_actor_is_away_or_gone() -> None:
+    found = judges_of_absence(sources(*PACKAGES))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("from ray.exceptions import RayActorError", "a/x.py:1 uses RayActorError"),
+        ("import ray\ntry:\n    f()\nexcept ray.exceptions.ActorDiedError:\n    pass", "a/x.py:4 uses ActorDiedError"),
+        ("def f(error):\n    return error.preempted", "a/x.py:2 uses preempted"),
+        (f"from {ABSENCE[:-3].replace('/', '.')} import AbsentActorError", "a/x.py does not ask is_away"),
+    ],
+)
+def test_the_check_finds_other_judges(text: str, complaint: str) -> None:
+    assert judges_of_absence([source("a/x.py", text)]) == [complaint]

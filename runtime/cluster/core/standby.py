@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayError
 
 from actors.messages.event import now_s
 from actors.rules.recovery.backoff import Backoff
 from actors.rules.recovery.standby import SILENT_S, Other, StandbyStep, next_step, next_term
 from runtime.cluster.handle import Handle
+from runtime.cluster.ray.absence import AbsentActorError
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import Wires
@@ -116,7 +117,7 @@ class Standby:
                         return (Other.LEADS if standing.leads else Other.STANDS_BY), standing
         except TimeoutError:
             return Other.SILENT, None
-        except RayActorError:
+        except AbsentActorError:
             return Other.LOST, None
         finally:
             for each in asked:
@@ -143,7 +144,7 @@ class Standby:
         elif self._handle is not None:
             try:
                 await self._handle.watch.remote()
-            except RayActorError:
+            except AbsentActorError:
                 return Other.LOST, None
         return await self._ask()
 

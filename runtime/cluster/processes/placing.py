@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import ray
-from ray.exceptions import RayActorError
 
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
-from actors.errors import ActorLostError, PlacementError
+from actors.errors import PlacementError
 from actors.messages.json_types import JsonObject
 from actors.rules.capacity.placement import Needs, Node, refusal
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
-from runtime.cluster.transport.link import last_line
+from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, on_node
 from runtime.settings import Settings
 
@@ -109,15 +108,13 @@ async def start_placed(start: Callable[[], Handle], group: ProcessGroup, setting
     is_running = False
     try:
         async with asyncio.timeout(settings.placement_timeout_s):
-            await handle.__ray_ready__.remote()
+            await answered(handle.__ray_ready__.remote, f"agent {group.leader!r}", 0)
         is_running = True
     except TimeoutError:
         waited = f"within {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
         reason = refusal(asked, await asyncio.to_thread(nodes))
         sentence = f"{reason}; no other came {waited}" if reason is not None else f"and others did not leave it {waited}"
         raise PlacementError(group.leader, str(asked), sentence) from None
-    except RayActorError as error:
-        raise ActorLostError(f"agent {group.leader!r}", last_line(error)) from error
     finally:
         if not is_running:
             ray.kill(handle)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ClusterError
 from actors.interfaces.transport import Link
@@ -15,7 +15,7 @@ from runtime.cluster.handle import Handle
 from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import Prepared
 from runtime.cluster.processes.worker_process import Activated
-from runtime.cluster.transport.link import last_line
+from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.wires import ProcessLinks
 from runtime.transport.endpoint import Endpoint
 
@@ -84,9 +84,7 @@ class RayProcess:
     async def _reply(self, what: str, reply: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._start_timeout_s):
-                return await reply
-        except RayActorError as error:
-            raise ActorLostError(what, last_line(error)) from error
+                return await answered(lambda: reply, what, 0)
         except TimeoutError as error:
             raise ActorLostError(what, f"its process did not answer within {self._start_timeout_s} s") from error
         except RayTaskError as error:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from actors.errors import ActorLostError, ActorRestartsError, ClusterError
 from actors.interfaces.transport import EarlyReply
 from actors.rules.recovery.actor_outage import away_since_s
 from runtime.cluster.handle import Handle
+from runtime.cluster.ray.absence import AbsentActorError, is_away
 from runtime.transport.protocol.errors import HandlerFailedError
+
+T = TypeVar("T")
 
 RETRY_S = 0.05
 """Time between two attempts to reach an actor that is being restarted."""
@@ -89,11 +92,38 @@ async def delivered(
     """Try to deliver a message for as long as its actor may take to be restarted. Returns the reply.
 
     Args:
-        attempt: sends the message and awaits the reply; raises Ray's errors, ProcessReplacedError, ProcessUnreachableError or
-            HandlerFailedError.
-        name, restart_timeout_s: see RayLink.
+        attempt, name, restart_timeout_s, first: see `answered`; the attempt may raise HandlerFailedError as well.
         once: see RayLink.send, also for what it raises.
+    """
+    try:
+        return await answered(attempt, name, restart_timeout_s, once=once, first=first)
+    except RayTaskError as error:
+        raise ClusterError(f"{name} failed: {error.cause or error}") from error
+    except HandlerFailedError as error:
+        raise host_failed(name, error) from error
+
+
+async def answered(
+    attempt: Callable[[], Awaitable[T]],
+    name: str,
+    restart_timeout_s: float,
+    *,
+    once: bool = False,
+    first: Awaitable[T] | None = None,
+) -> T:
+    """Ask an actor for as long as it may take to be restarted. Returns its answer.
+
+    Args:
+        attempt: asks it, and awaits the answer; raises Ray's errors, ProcessReplacedError or ProcessUnreachableError.
+        name: the actor's, for error messages.
+        restart_timeout_s: how long Ray may take each time to restart the actor; 0: the first failure counts as its loss.
+        once: do not ask again when the actor is being restarted.
         first: an attempt that is under way.
+
+    Raises:
+        ActorLostError: the actor's process is gone, or was away for longer than `restart_timeout_s`.
+        ActorRestartsError: the actor is being restarted; only with `once`.
+        ray.exceptions.RayTaskError: its process has raised an error.
     """
     clock = asyncio.get_running_loop().time
     away_s: float | None = None
@@ -102,7 +132,9 @@ async def delivered(
         try:
             begun, first = first or attempt(), None
             return await begun
-        except (ActorUnavailableError, ProcessReplacedError) as error:
+        except (AbsentActorError, ProcessReplacedError) as error:
+            if isinstance(error, AbsentActorError) and not is_away(error):
+                raise ActorLostError(name, last_line(error)) from error
             now_s = clock()
             away_s = away_since_s(away_s, sent_s=sent_s, now_s=now_s)
             if now_s - away_s >= restart_timeout_s:
@@ -111,13 +143,9 @@ async def delivered(
                 raise ActorRestartsError(name, last_line(error)) from error
             # Ray does not notify when the actor runs again.
             await asyncio.sleep(RETRY_S)
-        except (RayActorError, ProcessUnreachableError) as error:
-            # What cannot be reached may be at work on the message, so that is not sent again.
+        except ProcessUnreachableError as error:
+            # It may be at work on the message, so that is not sent again.
             raise ActorLostError(name, last_line(error)) from error
-        except RayTaskError as error:
-            raise ClusterError(f"{name} failed: {error.cause or error}") from error
-        except HandlerFailedError as error:
-            raise host_failed(name, error) from error
 
 
 def host_failed(name: str, error: HandlerFailedError) -> ClusterError:

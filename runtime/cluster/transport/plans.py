@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError
 
-from actors.errors import ActorLostError
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import RETRY_S, last_line
+from runtime.cluster.ray.absence import AbsentActorError, is_away
+from runtime.cluster.transport.link import RETRY_S, answered
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.engine.flow_registry import FlowRegistry
 
@@ -82,13 +81,13 @@ class KeptPlans:
         """Call a method of a peer's host; None when the peer is gone."""
         give_up_s = time.monotonic() + self._peers.restart_timeout_s
         # A deployment that is being stopped has no peers any more.
-        with suppress(ValueError, RayActorError):
+        with suppress(ValueError, AbsentActorError):
             handle = get_actor(peer, self._peers.namespace)
             while True:
                 try:
                     return ray.get(getattr(handle, method).remote(*arguments))
-                except ActorUnavailableError:
-                    if time.monotonic() >= give_up_s:
+                except AbsentActorError as error:
+                    if not is_away(error) or time.monotonic() >= give_up_s:
                         raise
                     time.sleep(RETRY_S)
         return None
@@ -96,11 +95,4 @@ class KeptPlans:
 
 async def keep_plan(host: Handle, actor: str, name: str, plan: bytes, restart_timeout_s: float) -> None:
     """Have the host of an actor keep a flow, also when it is just being restarted. Raises ActorLostError."""
-    give_up_s = time.monotonic() + restart_timeout_s
-    while True:
-        try:
-            return await host.keep_plan.remote(name, plan)  # type: ignore[no-any-return]
-        except RayActorError as error:
-            if not isinstance(error, ActorUnavailableError) or time.monotonic() >= give_up_s:
-                raise ActorLostError(actor, last_line(error)) from error
-            await asyncio.sleep(RETRY_S)
+    await answered(lambda: host.keep_plan.remote(name, plan), actor, restart_timeout_s)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from actors.definitions.flows import FlowPlan
 from actors.errors import ActorLostError, ClusterError, FlowNotFoundError, RaygroveError
@@ -15,7 +15,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from actors.messages.protocol.mcp import McpServer
 from actors.refs.mcp import McpRef
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import last_line
+from runtime.cluster.transport.link import answered
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.flow_registry import FlowRegistry
@@ -39,10 +39,7 @@ class RemotePlans:
         """A definition. Raises FlowNotFoundError, ActorLostError."""
         known: FlowPlan | None = self._known.get(name)
         if known is None:
-            try:
-                pickled: bytes | None = await self._handle.plan.remote(name)
-            except RayActorError as error:
-                raise ActorLostError("the Runner", last_line(error)) from error
+            pickled: bytes | None = await answered(lambda: self._handle.plan.remote(name), "the Runner", 0)
             if pickled is None:
                 raise FlowNotFoundError(name)
             known = self._load(pickled)
@@ -67,10 +64,8 @@ class FoundMcpServers:
     async def find(self, server: McpServer) -> McpRef:
         """A client of a server's actor. Raises DefinitionError, ClusterError, ActorLostError."""
         try:
-            name: str = await self._runner.mcp_server.remote(encode(server))
+            name: str = await answered(lambda: self._runner.mcp_server.remote(encode(server)), "the Runner", 0)
             handle = await asyncio.to_thread(get_actor, name, self._settings.namespace)
-        except RayActorError as error:
-            raise ActorLostError("the Runner", last_line(error)) from error
         except RayTaskError as error:
             if isinstance(error.cause, RaygroveError):
                 raise error.cause from None

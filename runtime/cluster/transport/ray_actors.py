@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.errors import ActorLostError, ClusterError
+from actors.errors import ClusterError
 from runtime.cluster.handle import Handle
-from runtime.cluster.transport.link import RETRY_S, last_line
+from runtime.cluster.transport.link import answered
 
 T = TypeVar("T")
 
@@ -117,12 +118,7 @@ async def deployment_info(session: Handle) -> Any:
         ActorLostError: the actor is gone.
         ClusterError: it cannot tell.
     """
-    while True:
-        try:
-            return await session.deployment_info.remote()
-        except ActorUnavailableError:
-            await asyncio.sleep(RETRY_S)
-        except RayActorError as error:
-            raise ActorLostError("the Session actor", last_line(error)) from error
-        except RayTaskError as error:
-            raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error
+    try:
+        return await answered(session.deployment_info.remote, "the Session actor", math.inf)
+    except RayTaskError as error:
+        raise ClusterError(f"the deployment cannot be joined: {error.cause or error}") from error

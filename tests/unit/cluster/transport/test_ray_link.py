@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from actors.errors import ActorLostError, ActorRestartsError
 from runtime.cluster.transport.link import RayLink
+from tests.support.ray_errors import preempted
 from tests.support.virtual_time import run_in_virtual_time
 
 SOON_S = 2.0
@@ -23,9 +24,16 @@ class FlakyHandle:
     Args:
         kills: from when to when it is away, in seconds of the loop.
         works_s: how long a message lies with it before it replies.
+        says: makes Ray's error.
     """
 
-    def __init__(self, kills: Iterable[tuple[float, float]], works_s: float) -> None:
+    def __init__(
+        self,
+        kills: Iterable[tuple[float, float]],
+        works_s: float,
+        says: Callable[[], Exception] = lambda: ActorUnavailableError("it is away", None),
+    ) -> None:
+        self._says = says
         self._kills = list(kills)
         self._works_s = works_s
         self.receive = self
@@ -36,7 +44,7 @@ class FlakyHandle:
         for gone_s, back_s in self._kills:
             if began_s < back_s and gone_s < began_s + self._works_s:
                 await asyncio.sleep(max(0.0, gone_s - began_s) if gone_s > began_s else min(SOON_S, back_s - began_s))
-                raise ActorUnavailableError("it is away", None)
+                raise self._says()
         await asyncio.sleep(self._works_s)
         return raw
 
@@ -80,3 +88,19 @@ def test_without_patience_the_first_failure_is_the_loss() -> None:
 def test_a_message_that_may_be_sent_only_once_is_not_repeated() -> None:
     with pytest.raises(ActorRestartsError):
         send(FlakyHandle([(1, 3)], works_s=40), once=True)
+
+
+def test_an_actor_whose_node_was_preempted_is_waited_for_as_one_that_is_restarted() -> None:
+    reply, took_s = send(FlakyHandle([(1, 8)], works_s=4, says=preempted))
+    assert reply == b"hi"
+    assert took_s == pytest.approx(12, abs=2)
+
+
+def test_an_actor_that_was_preempted_and_is_not_restarted_is_lost_after_the_patience() -> None:
+    with pytest.raises(ActorLostError, match="the Runner"):
+        send(FlakyHandle([(1, 1000)], works_s=4, says=preempted))
+
+
+def test_an_actor_that_died_is_lost_at_once() -> None:
+    with pytest.raises(ActorLostError, match="the Runner"):
+        send(FlakyHandle([(1, 3)], works_s=4, says=ActorDiedError))
