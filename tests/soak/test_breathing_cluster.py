@@ -1,7 +1,7 @@
 """Ten minutes of a cluster whose nodes come, drain, are preempted and are lost, under turns and maps: nothing is lost or fails.
 
-`SOAK_SECONDS=120` takes two minutes instead, `SOAK_RATE=5` has five turns begin each second instead of 20, and another `SOAK_SEED`
-has other things happen to other nodes.
+`SOAK_SECONDS=120` takes two minutes instead, `SOAK_RATE=5` has five turns begin each second instead of 20, and with another
+`SOAK_SEED` other things happen to other nodes.
 """
 
 from __future__ import annotations
