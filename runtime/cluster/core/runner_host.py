@@ -20,6 +20,7 @@ from actors.messages.codec import encode
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
+from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core.core_host import RECOVERY, TURNS_FIRST_S, CoreHost
 from runtime.cluster.core.warm_spares import WarmSpares
 from runtime.cluster.handle import Handle
@@ -62,8 +63,11 @@ class RunnerHost(CoreHost):
     def __init__(self, namespace: str, *chunks: bytes) -> None:
         build, plans, peers, wires, logs, plan = from_chunks(chunks)
 
+        self._nodes = ClusterWatch()
+
         def build_runner() -> Actor:
-            self._runner, self._directory, self._mcp_servers, self._trees = build(self._wires, self._term, plan)
+            built = build(self._wires, self._nodes, self._term, plan)
+            self._runner, self._directory, self._mcp_servers, self._trees = built
             self._warm_spares = WarmSpares(self._directory, self._trees.has_later)
             return cast(Actor, self._runner)
 

@@ -15,6 +15,7 @@ from actors.rules.capacity.opening_window import least_opened
 from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
+from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.core.pairs import pairs_of
 from runtime.cluster.core.standby import StandbyPlan
 from runtime.cluster.deployment.kept_versions import KeptVersions
@@ -72,12 +73,13 @@ class RunnerSpec:
 
 
 def build_runner(
-    spec: RunnerSpec, wires: Wires, term: int = 0, standby: StandbyPlan | None = None
+    spec: RunnerSpec, wires: Wires, nodes: ClusterWatch, term: int = 0, standby: StandbyPlan | None = None
 ) -> tuple[Actor, RayDirectory, StartedMcpServers, RayTrees]:
     """Build a Runner.
 
     Args:
         wires: of its process.
+        nodes: observed for this process; the directory closes it.
         term: of a Runner that has a standby; 0 in the process that stands by.
         standby: where the Runner has one.
 
@@ -96,7 +98,7 @@ def build_runner(
         definitions, spec.tree.modules, core, wires, spec.artifact_store, partial(host_name, app_name), settings, spec.logs
     )
     servers = StartedMcpServers(app_name, settings, wires, spec.logs)
-    directory = RayDirectory(spec.tree, processes, settings, servers)
+    directory = RayDirectory(spec.tree, processes, settings, nodes, servers)
     trees = RayTrees(spec.kept, directory, definitions)
     metrics = RayMetrics(settings, app_name, spec.name)
     environment = RunnerEnvironment(

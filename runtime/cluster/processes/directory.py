@@ -8,11 +8,12 @@ from typing import Any
 from actors.definitions.tree.process_groups import Replica, replica_for
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages.session import SessionKey
+from actors.rules.capacity.nodes import cluster_size
 from actors.rules.capacity.process_choice import host_limit, memory_share
 from actors.rules.versions.marks import Marks
+from runtime.cluster.cluster_watch import ClusterWatch
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
-from runtime.cluster.processes.placing import cluster_size
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
@@ -27,6 +28,7 @@ class RayDirectory:
         tree: the agents.
         source: starts processes for them.
         settings: the deployment's.
+        nodes: of the cluster; it is closed with the directory.
         servers: the MCP servers of the agents, which end with them.
 
     Attributes:
@@ -35,13 +37,19 @@ class RayDirectory:
     """
 
     def __init__(
-        self, tree: PackedTree, source: ProcessSource, settings: Settings, servers: StartedMcpServers | None = None
+        self,
+        tree: PackedTree,
+        source: ProcessSource,
+        settings: Settings,
+        nodes: ClusterWatch,
+        servers: StartedMcpServers | None = None,
     ) -> None:
+        self._nodes = nodes
         self._servers = servers
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
         self._groups = tree.process_groups
         self._root = tree.definitions.topology.root.name
-        size = cluster_size()
+        size = cluster_size(nodes.now)
         self.limit = host_limit(settings.max_live_agents, *size, settings.runners)
         self._pool = Pool(
             source,
@@ -122,6 +130,7 @@ class RayDirectory:
 
     async def close(self) -> None:
         """Stop every agent's actor, and end the processes."""
+        self._nodes.close()
         await self._pool.close()
         if self._servers is not None:
             await self._servers.close()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import ray
 
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import PlacementError
-from actors.messages.json_types import JsonObject
-from actors.rules.capacity.placement import Needs, Node, refusal
+from actors.rules.capacity.nodes import Node
+from actors.rules.capacity.placement import Needs, refusal
+from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
 from runtime.cluster.transport.link import answered
@@ -41,16 +41,11 @@ def needs(placement: Placement) -> Needs:
     return Needs({name: number for name, number in asked.items() if number}, placement.label_selector)
 
 
-def nodes() -> list[Node]:
-    """The nodes that are alive, with all their resources."""
-    return [Node(each["NodeName"], each["Resources"], each["Labels"]) for each in _live_nodes()]
-
-
 def _free_nodes() -> list[Node]:
     """The nodes that are alive, with the resources of each that are free."""
-    living = _live_nodes()
-    free = free_resources({each["NodeID"]: each["Resources"] for each in living})
-    return [Node(each["NodeName"], free[each["NodeID"]], each["Labels"]) for each in living]
+    living = cluster_nodes()
+    free = free_resources({node.id: node.resources for node in living})
+    return [node._replace(resources=free[node.id]) for node in living]
 
 
 def away_from(node: str, resources: Mapping[str, float]) -> RayOptions:
@@ -60,34 +55,16 @@ def away_from(node: str, resources: Mapping[str, float]) -> RayOptions:
         node: the id of the node.
         resources: that the actor asks for.
     """
-    others = [each for each in _live_nodes() if each["NodeID"] != node]
-    fit = [each for each in others if all(each["Resources"].get(name, 0) >= much for name, much in resources.items())]
+    others = [each for each in cluster_nodes() if each.id != node and each.drain is None]
+    fit = [each for each in others if all(each.resources.get(name, 0) >= much for name, much in resources.items())]
     if not fit:
         return {}
-    return on_node(random.choice(fit)["NodeID"])
-
-
-def _live_nodes() -> list[JsonObject]:
-    found: list[JsonObject] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [each for each in found if each["Alive"]]
+    return on_node(random.choice(fit).id)
 
 
 async def is_free(group: ProcessGroup) -> bool:
     """Whether a node has free now what a process group asks for. Ray's figures may be a moment old."""
     return refusal(needs(group.placement), await asyncio.to_thread(_free_nodes)) is None
-
-
-class ClusterSize(NamedTuple):
-    """What all nodes have together: memory for processes, as their containers allow, without Ray's object stores; and cores."""
-
-    memory_bytes: float
-    cores: float
-
-
-def cluster_size() -> ClusterSize:
-    """The size of the cluster now."""
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return ClusterSize(resources.get("memory", 0.0), resources.get("CPU", 0.0))
 
 
 async def start_placed(start: Callable[[], Handle], group: ProcessGroup, settings: Settings) -> Handle:
@@ -101,7 +78,7 @@ async def start_placed(start: Callable[[], Handle], group: ProcessGroup, setting
         ActorLostError: the process was lost as soon as it ran.
     """
     asked = needs(group.placement)
-    if not settings.autoscaling and (reason := refusal(asked, await asyncio.to_thread(nodes))) is not None:
+    if not settings.autoscaling and (reason := refusal(asked, await asyncio.to_thread(cluster_nodes))) is not None:
         raise PlacementError(group.leader, str(asked), reason)
     # With autoscaling nothing is refused: a waiting process is what makes the autoscaler add a node.
     handle = await asyncio.to_thread(start)
@@ -112,7 +89,7 @@ async def start_placed(start: Callable[[], Handle], group: ProcessGroup, setting
         is_running = True
     except TimeoutError:
         waited = f"within {settings.placement_timeout_s:g} s (RAYGROVE_PLACEMENT_TIMEOUT_S)"
-        reason = refusal(asked, await asyncio.to_thread(nodes))
+        reason = refusal(asked, await asyncio.to_thread(cluster_nodes))
         sentence = f"{reason}; no other came {waited}" if reason is not None else f"and others did not leave it {waited}"
         raise PlacementError(group.leader, str(asked), sentence) from None
     finally:

@@ -33,6 +33,9 @@ _NODE = PrivateName(
 _INTERVAL = PrivateName(
     "ray._raylet", "Config.metrics_report_interval_ms", f"metrics are handed on as often as {METRICS_INTERVAL} says, or every 5 s"
 )
+_DRAINING = PrivateName(
+    "ray._private.state", "state.get_draining_nodes", "nodes that are about to leave are used until they have left"
+)
 _JOBS = PrivateName("ray._private.state", "jobs", "programs that were lost while they had joined a deployment are still told")
 
 
@@ -102,7 +105,21 @@ def living_programs() -> set[str] | None:
     return None
 
 
-def living_nodes() -> dict[str, str]:
-    """The IP addresses of the nodes that are alive, by their ids."""
+def living_nodes() -> list[dict[str, Any]]:
+    """Ray's records of the nodes that are alive.
+
+    Raises:
+        ConnectionError: this process is not connected with a Ray, or is no more. Ray itself would start one.
+    """
+    if not ray.is_initialized():
+        raise ConnectionError("this process is connected with no Ray, which could tell of nodes")
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return {node["NodeID"]: node["NodeManagerAddress"] for node in nodes if node["Alive"]}
+    return [node for node in nodes if node["Alive"]]
+
+
+def draining_nodes() -> Mapping[str, int]:
+    """When the nodes leave that have to, by their ids: in milliseconds since the epoch, 0 for one without a deadline."""
+    with _DRAINING.or_without():
+        deadlines: dict[str, int] = _DRAINING.find()()
+        return deadlines
+    return {}

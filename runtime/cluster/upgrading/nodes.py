@@ -7,8 +7,8 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.messages.operating.upgrades import NodeRelease
+from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.notices.release import Release, this_release
-from runtime.cluster.ray.nodes import living_nodes
 from runtime.cluster.transport.link import last_line
 from runtime.cluster.transport.ray_actors import start_task
 
@@ -19,8 +19,10 @@ ASK_S = 60.0
 def node_releases() -> list[NodeRelease]:
     """Ask a process on each node. It blocks its thread."""
     asked = {
-        address: start_task(_release_there, num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
-        for node, address in living_nodes().items()
+        node.address: start_task(
+            _release_there, num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)
+        )
+        for node in cluster_nodes()
     }
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_S)
     return [_answer(address, answer) for address, answer in sorted(asked.items())]
