@@ -9,6 +9,7 @@ import time
 from itertools import count
 
 import pytest
+import ray
 
 from actors.rules.capacity.nodes import ClusterSize, DrainNotice, Node, cluster_size
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes, cluster_nodes
@@ -93,7 +94,9 @@ async def test_at_rest_a_look_costs_next_to_nothing() -> None:
     assert (time.process_time() - began_s) / 1_000 < 0.01
 
 
-def test_without_ray_none_is_started() -> None:
+def test_a_process_that_is_not_connected_starts_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests of this process may have a Ray.
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConnectionError, match="connected with no Ray"):
         cluster_nodes()
 
