@@ -25,6 +25,7 @@ from actors.messages.config import Budget
 from actors.messages.limits import DEFAULT_LIMITS, KIB, Limits, ModelLimits
 from actors.messages.older import add_defaults
 from actors.messages.operating.usage import Price
+from actors.rules.capacity.process_choice import HOSTS_PER_CORE
 
 PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
@@ -99,6 +100,8 @@ class Settings(BaseSettings):
         direct_ports: the TCP ports on which processes listen for those of other nodes, such as "20000-20100"; None: any.
         placement_timeout_s: how long an agent that asks for resources may wait for them and for its process to start.
         autoscaling: the cluster adds nodes as needed. Without it, an agent that asks for what no node has fails at once.
+        host_cpus: CPUs that each process of agents claims of Ray, if its agents ask for no more: an autoscaler adds a node for a
+            process that fits on none. None: 0.25 with `autoscaling`, as there may be 4 processes for each core, else 0.
         store_timeout_s: how long a request waits for a store that is down, locked or full before it fails.
         log_to_driver: what agents log and print reaches the program that starts the deployment.
         log_level: from which level on agents log, such as "INFO"; None: the levels that the program's loggers have at the start.
@@ -158,6 +161,7 @@ class Settings(BaseSettings):
     direct_ports: str | None = None
     placement_timeout_s: float = Field(default=30.0, gt=0)
     autoscaling: bool = False
+    host_cpus: float | None = Field(default=None, ge=0)
     store_timeout_s: float = Field(default=30.0, gt=0)
     log_to_driver: bool = True
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None = None
@@ -284,6 +288,11 @@ class Settings(BaseSettings):
     def keep_requests_s(self) -> float | None:
         """The seconds for which records of requests are kept; None: as long as their session."""
         return self.record_requests_days * DAY_S if self.record_requests_days is not None else None
+
+    @property
+    def claimed_cpus(self) -> float:
+        """The CPUs that each process of agents claims of Ray at least."""
+        return self.host_cpus if self.host_cpus is not None else 1 / HOSTS_PER_CORE if self.autoscaling else 0.0
 
     @property
     def limits(self) -> Limits:

@@ -24,6 +24,7 @@ BY_ITSELF = {
     "log_level": "the program's",
     "log_dir": "beside Ray's logs",
     "direct_ports": "any",
+    "host_cpus": "0.25 with `autoscaling`, else 0",
 }
 """Settings without a default of their own: what stands in its place."""
 

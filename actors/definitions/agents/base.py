@@ -32,6 +32,10 @@ class Placement(ShownByChanges, BaseModel):
         label_selector: labels that the node must have, in Ray's syntax: `value`, `!value`, `in(a, b)` or `!in(a, b)` by name.
         replicas: number of actors that serve the agent, each in a process with these needs; default 1. A session always goes
             to the same one.
+        max_replicas: there may be so many when more runs of the agent are under way than its replicas are for; default None, for
+            as many as `replicas`. Each further one has a process of its own, and ends when it is idle. A session may go from
+            one to another between two runs.
+        runs_per_replica: how many runs one replica is for, where there may be more of them; default 100.
         colocate: "parent" puts the agent into its parent's process; no other field goes with it. Default None.
 
     Raises:
@@ -46,6 +50,8 @@ class Placement(ShownByChanges, BaseModel):
     resources: dict[str, float] = {}
     label_selector: dict[str, str] = {}
     replicas: int = Field(default=1, ge=1)
+    max_replicas: int | None = Field(default=None, ge=1)
+    runs_per_replica: int = Field(default=100, ge=1)
     colocate: Literal["parent"] | None = None
 
     def __init__(self, *unnamed: Never, **fields: object) -> None:
@@ -54,6 +60,11 @@ class Placement(ShownByChanges, BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise DefinitionError(_wrong("a Placement", error, type(self))) from error
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Take what was pickled, maybe by an older release: fields that it did not have are as by default."""
+        super().__setstate__(state)
+        add_defaults(self)
 
     @pydantic.model_validator(mode="after")
     def _goes_together(self) -> Placement:
@@ -65,7 +76,16 @@ class Placement(ShownByChanges, BaseModel):
                     f"colocate={self.colocate!r} does not go with {also}: an agent that lives in its parent's process has what "
                     f"that has. Give {also} to the parent, or leave colocate out"
                 )
+        if self.max_replicas is not None and self.max_replicas < self.replicas:
+            raise ValueError(
+                f"max_replicas={self.max_replicas} is less than replicas={self.replicas}: give the same number or a larger one"
+            )
         return self
+
+    @property
+    def most_replicas(self) -> int:
+        """The largest number of replicas."""
+        return self.max_replicas or self.replicas
 
     @property
     def asks(self) -> bool:

@@ -25,6 +25,10 @@ class ProcessGroup:
     leader: str
     placement: Placement
 
+    def has_own_process(self, replica: int) -> bool:
+        """True when a replica lives in a process that is started for it, and not in one of the pool."""
+        return self.placement.asks or replica >= self.placement.replicas
+
 
 class Replica(NamedTuple):
     """One of the actors that serve an agent, numbered from 0.

@@ -1,6 +1,7 @@
 """How agents share processes: which replica serves a session, where an agent moves in, which agents have to leave.
 
-- A session always goes to the same replica of an agent: in every process, after every restart, and with every Runner.
+- A session always goes to the same replica of an agent: in every process, after every restart, and with every Runner. Where
+  the number of replicas goes by load, see `replicas.py`.
 - While there are fewer processes than the limit, an agent gets one of its own, so a tree that fits has one for each agent.
 - A tree that does not fit is spread evenly. Its agents do not wait for a process that starts: they move in beside others, up to
   an even share, while further processes start. Once there are as many as the limit, an agent moves into the least used one.
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.messages.session import SessionKey
-from actors.rules.capacity.sharding import shard_of
+from actors.rules.capacity.replicas import replica_among
 
 LEAST_HOSTS = 8
 """Processes with agents that are always allowed, however few cores and however little memory there are."""
@@ -58,10 +59,7 @@ class HostLimit(NamedTuple):
 
 def replica_of(key: SessionKey, replicas: int) -> int:
     """The number of the replica that serves a session, from 0 and below `replicas`."""
-    if replicas == 1:
-        return 0
-    # Without a word of its own in the key, all sessions of one Runner would have the same replica where both numbers are equal.
-    return shard_of(SessionKey(f"replica\0{key.app}", key.user, key.session), replicas)
+    return replica_among(key, range(replicas))
 
 
 def least_used(loads: Sequence[Load]) -> int:

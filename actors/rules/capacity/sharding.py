@@ -6,6 +6,7 @@ and the heaviest serves it. With one shard more, or one fewer, only sessions of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from actors.messages.session import SessionKey, Shard
@@ -15,12 +16,17 @@ _WORD = (1 << 64) - 1
 
 def shard_of(key: SessionKey, shards: int) -> int:
     """The number of the shard that serves a session, below `shards`."""
-    if shards == 1:
-        return 0
+    return heaviest(key, range(shards))
+
+
+def heaviest(key: SessionKey, shards: Sequence[int]) -> int:
+    """The one of some shards that serves a session."""
+    if len(shards) == 1:
+        return shards[0]
     # No id has such a character in it, so no two keys have the same text.
     text = "\0".join((key.app, key.user, key.session)).encode("utf-8", "surrogatepass")
     name = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
-    return max(range(shards), key=lambda shard: _mixed(name + (shard + 1) * 0x9E3779B97F4A7C15))
+    return max(shards, key=lambda shard: _mixed(name + (shard + 1) * 0x9E3779B97F4A7C15))
 
 
 def _mixed(word: int) -> int:

@@ -24,7 +24,7 @@ from runtime.cluster.transport.hosts import PlanHost
 from runtime.cluster.transport.link import StandsByError
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
-from runtime.cluster.transport.ray_actors import current_actor, is_restarted
+from runtime.cluster.transport.ray_actors import current_actor, is_restarted, this_node
 from runtime.cluster.transport.wires import WATCHED, WireOptions
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.io.server_connection import Handler, QuickHandler
@@ -103,7 +103,7 @@ class CoreHost(PlanHost):
         endpoint = await self.endpoint()
         if is_for_other and self._standby is not None:
             self._standby.give_way()
-        return Standing(self._is_leading.is_set(), self._term, endpoint, str(ray.get_runtime_context().get_node_id()))
+        return Standing(self._is_leading.is_set(), self._term, endpoint, this_node())
 
     async def watch(self) -> None:
         """Reply nothing as long as this process lives."""

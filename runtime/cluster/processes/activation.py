@@ -62,7 +62,7 @@ class Activation:
     async def alone(self, replica: Replica, group: ProcessGroup | None) -> HostedAgent:
         """The link to an agent in a process of its own, which ends with the reply to the first message: see `Pool.link`."""
         table = self._table
-        if group is not None and group.placement.asks:
+        if group is not None and group.has_own_process(replica.replica):
             worker = self._starter.start(group)
         else:
             worker = self._spares.take_process(replica.mark)
@@ -97,8 +97,9 @@ class Activation:
         table = self._table
         leader = replica if group is None else Replica(group.leader, replica.replica, replica.mark)
         while True:
+            has_room = self._spares.is_ready(leader.mark) or await self._starter.has_room()
             before = set(table.workers)
-            worker, slots = self._choose(leader, group)
+            worker, slots = self._choose(leader, group, has_room=has_room)
             worker.arriving.append(leader)
             try:
                 agent = await self._move_in(worker, replica, leader, slots)
@@ -125,22 +126,26 @@ class Activation:
         worker.pid, worker.memory_bytes = await process.activate(slot, replica.definition, leaving)
         return HostedAgent(replica, leader, worker, slot, process.link(replica.definition, slot))
 
-    def _choose(self, leader: Replica, group: ProcessGroup | None) -> tuple[WorkerProcess, Sequence[int]]:
-        """A process for an agent, and the slots of the agents that leave it for that."""
+    def _choose(self, leader: Replica, group: ProcessGroup | None, *, has_room: bool) -> tuple[WorkerProcess, Sequence[int]]:
+        """A process for an agent, and the slots of the agents that leave it for that.
+
+        Args:
+            has_room: a further process would start at once.
+        """
         table = self._table
         table.has_versions = table.has_versions or bool(leader.mark)
         worker = table.worker_of(leader)
         if worker is not None:
             return worker, ()
-        if group is not None and group.placement.asks:
-            return self._starter.start(group), ()
+        if group is not None and group.has_own_process(leader.replica):
+            return self._starter.start(group, is_further=leader.replica >= group.placement.replicas), ()
         all_in_use, limits = table.in_use(), table.limits
         in_use = [each for each in all_in_use if each.takes(leader.mark)]
         loads = [worker.load(table.wanted, leader, limits.memory_share) for worker in in_use]
         index = chosen(
             loads,
             # Each mark gets one process at least.
-            limit=max(1, limits.max_processes - (len(all_in_use) - len(in_use))),
+            limit=max(1, (limits.max_processes if has_room else len(all_in_use)) - (len(all_in_use) - len(in_use))),
             agents=limits.agents,
             is_ready=self._spares.is_ready(leader.mark),
             may_join=limits.spares > 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from actors.definitions.tree.process_groups import Replica, replica_for
+from actors.definitions.tree.process_groups import Replica
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages.session import SessionKey
 from actors.rules.capacity.nodes import cluster_size
@@ -60,12 +60,14 @@ class RayDirectory:
                 idle_timeout_s=settings.idle_timeout_s,
                 stop_timeout_s=settings.stop_timeout_s,
                 memory_share=memory_share(size.memory_bytes / settings.runners, self.limit.hosts) if size.memory_bytes else 0,
+                claims=settings.claimed_cpus > 0,
             ),
         )
 
     def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
-        return self._pool.link(replica_for(self._groups, agent, key), self._groups.get(agent), alone=alone)
+        group = self._groups.get(agent)
+        return self._pool.link(self._pool.serving(agent, group, key), group, alone=alone)
 
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
         """A directory of the agents of a later version.
@@ -147,8 +149,9 @@ class _OfVersion:
 
     def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session: see RayDirectory."""
-        replica = replica_for(self._groups, agent, key, self._marks.get(agent, ""))
-        return self._pool.link(replica, self._groups.get(agent), alone=alone)
+        group = self._groups.get(agent)
+        replica = self._pool.serving(agent, group, key, self._marks.get(agent, ""))
+        return self._pool.link(replica, group, alone=alone)
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer."""

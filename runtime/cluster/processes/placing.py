@@ -21,9 +21,9 @@ from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, on_node
 from runtime.settings import Settings
 
 
-def ray_options(placement: Placement) -> RayOptions:
-    """A placement as options of a Ray actor."""
-    options: RayOptions = {**SPREAD, "num_cpus": placement.num_cpus}
+def ray_options(placement: Placement, host_cpus: float = 0) -> RayOptions:
+    """A placement as options of a Ray actor, which claims `host_cpus` at least."""
+    options = claim(max(placement.num_cpus, host_cpus))
     if placement.num_gpus:
         options["num_gpus"] = placement.num_gpus
     if placement.memory is not None:
@@ -35,15 +35,22 @@ def ray_options(placement: Placement) -> RayOptions:
     return options
 
 
-def needs(placement: Placement) -> Needs:
-    """The resources and labels that a placement asks for."""
-    asked = {"CPU": placement.num_cpus, "GPU": placement.num_gpus, "memory": placement.memory or 0, **placement.resources}
+def claim(cpus: float) -> RayOptions:
+    """Options of a Ray actor that claims CPUs, on different nodes as far as possible."""
+    # An autoscaler that knows no memory of its nodes adds none for a byte of it.
+    return {"scheduling_strategy": "SPREAD", "num_cpus": cpus} if cpus else {**SPREAD, "num_cpus": 0}
+
+
+def needs(placement: Placement, host_cpus: float = 0) -> Needs:
+    """The resources and labels that a process for a placement asks for."""
+    cpus = max(placement.num_cpus, host_cpus)
+    asked = {"CPU": cpus, "GPU": placement.num_gpus, "memory": placement.memory or 0, **placement.resources}
     return Needs({name: number for name, number in asked.items() if number}, placement.label_selector)
 
 
-def _free_nodes() -> list[Node]:
-    """The nodes that are alive, with the resources of each that are free."""
-    living = cluster_nodes()
+def _free_nodes(only: str | None) -> list[Node]:
+    """The nodes that are alive, or the one with that id, with the resources of each that are free."""
+    living = [node for node in cluster_nodes() if only in (None, node.id) and node.drain is None]
     free = free_resources({node.id: node.resources for node in living})
     return [node._replace(resources=free[node.id]) for node in living]
 
@@ -62,9 +69,13 @@ def away_from(node: str, resources: Mapping[str, float]) -> RayOptions:
     return on_node(random.choice(fit).id)
 
 
-async def is_free(group: ProcessGroup) -> bool:
-    """Whether a node has free now what a process group asks for. Ray's figures may be a moment old."""
-    return refusal(needs(group.placement), await asyncio.to_thread(_free_nodes)) is None
+async def is_free(asked: Needs, node: str | None = None) -> bool:
+    """Whether a node has free now what a process asks for. Ray's figures may be a moment old.
+
+    Args:
+        node: the id of the only one that counts; None: any.
+    """
+    return refusal(asked, await asyncio.to_thread(_free_nodes, node)) is None
 
 
 async def start_placed(start: Callable[[], Handle], group: ProcessGroup, settings: Settings) -> Handle:
@@ -77,7 +88,7 @@ async def start_placed(start: Callable[[], Handle], group: ProcessGroup, setting
         PlacementError: no node can ever have the resources; or other processes have held them for too long.
         ActorLostError: the process was lost as soon as it ran.
     """
-    asked = needs(group.placement)
+    asked = needs(group.placement, settings.claimed_cpus)
     if not settings.autoscaling and (reason := refusal(asked, await asyncio.to_thread(cluster_nodes))) is not None:
         raise PlacementError(group.leader, str(asked), reason)
     # With autoscaling nothing is refused: a waiting process is what makes the autoscaler add a node.

@@ -17,9 +17,12 @@ from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
+from actors.messages.session import SessionKey
+from actors.rules.capacity.process_choice import replica_of
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import PoolLimits, ProcessTable
+from runtime.cluster.processes.scaling import ScaledReplicas
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.starting import ProcessStarter
 from runtime.cluster.processes.worker_process import HostedAgent, ProcessSource
@@ -39,6 +42,7 @@ class Pool:
         self._spares = SpareProcesses(self._table, starter)
         self._passivation = Passivation(self._table, self._spares)
         self._activation = Activation(self._table, starter, self._spares, self._passivation)
+        self._scaled = ScaledReplicas(self._table, self._activation)
 
     def link(
         self, replica: Replica, group: ProcessGroup | None = None, *, alone: bool = False
@@ -55,6 +59,14 @@ class Pool:
             ClusterError: its definition cannot be loaded.
         """
         return self._activation.alone(replica, group) if alone else self._activation.link(replica, group)
+
+    def serving(self, agent: str, group: ProcessGroup | None, key: SessionKey, mark: str = "") -> Replica:
+        """The replica of an agent that serves a session: always the same, where their number does not go by load."""
+        if group is None:
+            return Replica(agent, 0, mark)
+        if group.placement.most_replicas == group.placement.replicas:
+            return Replica(agent, replica_of(key, group.placement.replicas), mark)
+        return self._scaled.serving(agent, group, key, mark)
 
     def start_spares(self, most: int | None = None) -> None:
         """Begin to start the spare processes that are missing, and end those that are too many: see SpareProcesses."""
@@ -120,7 +132,7 @@ class Pool:
         """Stop every agent, and end all processes."""
         table = self._table
         table.is_open = False
-        background = (self._spares.starting, self._passivation.watching, *table.activating.values())
+        background = (self._spares.starting, self._passivation.watching, *self._scaled.starting, *table.activating.values())
         tasks = [task for task in background if task is not None]
         for task in tasks:
             task.cancel()

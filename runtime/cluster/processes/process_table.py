@@ -39,6 +39,7 @@ class PoolLimits:
         stop_timeout_s: how long an agent may take to stop when the pool closes.
         memory_share: bytes that a process may use before its idle agents leave; 0: as many as it likes.
         spare_delay_s: the pause between an activation and the start of a spare.
+        claims: processes claim resources, so that a node with one is not given back, and there may be no room for another one.
     """
 
     max_processes: int
@@ -48,6 +49,7 @@ class PoolLimits:
     stop_timeout_s: float
     memory_share: int = 0
     spare_delay_s: float = SPARE_DELAY_S
+    claims: bool = False
 
 
 class ProcessTable:
@@ -101,6 +103,19 @@ class ProcessTable:
     def worker_of(self, leader: Replica) -> WorkerProcess | None:
         """The process of the agents with that leader."""
         return next((worker for worker in self.workers if worker.holds(leader)), None)
+
+    def runs_by_replica(self, leader: str, mark: str) -> dict[int, int]:
+        """The runs under way in the process of each replica that lives, of a leader and of agents beside it."""
+        runs: dict[int, int] = {}
+        for agent in self.agents.values():
+            if agent.leader.agent == leader and agent.leader.mark == mark:
+                number = agent.leader.replica
+                runs[number] = runs.get(number, 0) + agent.in_use
+        return runs
+
+    def waiting(self, leader: str, mark: str) -> int:
+        """The number of callers that wait until a replica of an agent lives."""
+        return sum(count for replica, count in self.wanted.items() if replica.agent == leader and replica.mark == mark)
 
     def in_use(self) -> list[WorkerProcess]:
         """Processes for any agent that are not empty."""

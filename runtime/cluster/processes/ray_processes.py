@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
+from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
@@ -15,10 +16,10 @@ from runtime.cluster.handle import Handle
 from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
-from runtime.cluster.processes.placing import is_free, ray_options, start_placed
+from runtime.cluster.processes.placing import claim, is_free, needs, ray_options, start_placed
 from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport.clients import CoreHandles
-from runtime.cluster.transport.ray_actors import SPREAD, start_actor
+from runtime.cluster.transport.ray_actors import RayOptions, only_on, start_actor, this_node
 from runtime.cluster.transport.wires import Wires
 from runtime.observability.logs.options import LogOptions
 from runtime.settings import Settings
@@ -61,8 +62,11 @@ class RayProcesses:
         self._prefix = uuid.uuid4().hex[:8]
         self._numbers = count(1)
 
-    async def start(self, group: ProcessGroup | None) -> RayProcess:
+    async def start(self, group: ProcessGroup | None, *, is_spare: bool = False) -> RayProcess:
         """Start a process for a group, or with None one in which any agent can live.
+
+        Args:
+            is_spare: no agent waits for it. Where processes claim CPUs it starts on the Runner's node, which is used anyway.
 
         Raises:
             ActorLostError: the process was lost as soon as it was started.
@@ -85,9 +89,10 @@ class RayProcesses:
         try:
             if group is None:
                 # Starting a named actor waits for Ray's control service, so it is done in a thread.
-                handle = await asyncio.to_thread(begin, **SPREAD)
+                handle = await asyncio.to_thread(begin, **self._options(is_spare=is_spare))
             else:
-                handle = await start_placed(partial(begin, **ray_options(group.placement)), group, settings)
+                options = ray_options(group.placement, settings.claimed_cpus)
+                handle = await start_placed(partial(begin, **options), group, settings)
         except RaygroveError:
             raise
         except Exception as error:
@@ -97,6 +102,11 @@ class RayProcesses:
             name, handle, self._wires.peer(handle, name), self._definitions, self._modules, settings.start_timeout_s
         )
 
-    async def is_free(self, group: ProcessGroup) -> bool:
-        """Whether some node has free now what a group asks for."""
-        return await is_free(group)
+    async def is_free(self, group: ProcessGroup | None, *, is_spare: bool = False) -> bool:
+        """Whether a node on which such a process may start has free now what it claims."""
+        placement = group.placement if group is not None else Placement()
+        return await is_free(needs(placement, self._settings.claimed_cpus), this_node() if is_spare else None)
+
+    def _options(self, *, is_spare: bool) -> RayOptions:
+        cpus = self._settings.claimed_cpus
+        return {**claim(cpus), **only_on(this_node())} if cpus and is_spare else claim(cpus)

@@ -82,7 +82,9 @@ class SpareProcesses:
         if worker.is_empty and not worker.is_over:
             worker.is_ready = worker.process() is not None
             is_of_version = self._table.has_versions and worker.mark is not None
-            if worker.is_own or worker.is_worn or is_of_version or not worker.is_ready or self._missing() < 0:
+            # A node is given back when no process is left on it; spares stand ready on the Runner's.
+            is_elsewhere = self._table.limits.claims
+            if worker.is_own or worker.is_worn or is_of_version or is_elsewhere or not worker.is_ready or self._missing() < 0:
                 self._table.end_process(worker)
 
     async def _start_missing(self, delay_s: float) -> None:
@@ -95,7 +97,9 @@ class SpareProcesses:
             delay_s = table.limits.spare_delay_s
             if self._missing() <= 0:
                 return
-            worker = self._starter.start(None)
+            worker = await self._starter.start_spare()
+            if worker is None:
+                return
             try:
                 worker.pid = await (await self._starter.started(worker)).prepare()
             except ActorLostError:

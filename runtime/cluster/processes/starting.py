@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.interfaces.deployment_events import tell_event
@@ -28,23 +30,41 @@ class ProcessStarter:
         self._source = source
         self._table = table
 
-    def start(self, group: ProcessGroup | None) -> WorkerProcess:
-        """Begin to start a process for a group, or with None one for any agent."""
+    def start(self, group: ProcessGroup | None, *, is_further: bool = False) -> WorkerProcess:
+        """Begin to start a process for a group, or with None one for any agent.
+
+        Args:
+            is_further: of a replica beyond those that the agent always has, which waits for a node until there is room.
+        """
 
         async def start() -> AgentProcess:
-            if group is not None and not await self._source.is_free(group):
+            if worker.makes_room and not await self._source.is_free(group):
                 worker.lacks_resources = True
                 self._make_room()
             return await self._source.start(group)
 
-        worker = WorkerProcess(asyncio.create_task(start()), is_own=group is not None)
+        worker = self._add(start(), is_own=group is not None, makes_room=group is not None and not is_further)
+        return worker
+
+    async def start_spare(self) -> WorkerProcess | None:
+        """Begin to start a process for which no agent waits; None if there is no room for one."""
+        if self._table.limits.claims and not await self._source.is_free(None, is_spare=True):
+            return None
+        return self._add(self._source.start(None, is_spare=True), is_own=False, makes_room=False)
+
+    async def has_room(self) -> bool:
+        """Whether a further process for any agent would start at once."""
+        return not self._table.limits.claims or await self._source.is_free(None)
+
+    def _add(self, start: Coroutine[Any, Any, AgentProcess], *, is_own: bool, makes_room: bool) -> WorkerProcess:
+        worker = WorkerProcess(asyncio.create_task(start), is_own=is_own, makes_room=makes_room)
         self._table.workers.append(worker)
         worker.started.add_done_callback(_tell_started)
         return worker
 
     async def started(self, worker: WorkerProcess) -> AgentProcess:
         """The process, as soon as it runs. Raises as `ProcessSource.start`."""
-        while worker.is_own and not worker.started.done():
+        while worker.makes_room and not worker.started.done():
             await asyncio.wait({worker.started}, timeout=MAKE_ROOM_S if worker.lacks_resources else SLOW_START_S)
             if not worker.started.done():
                 self._make_room()

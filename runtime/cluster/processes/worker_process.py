@@ -77,8 +77,11 @@ class AgentProcess(Protocol):
 class ProcessSource(Protocol):
     """Starts processes for a pool."""
 
-    async def start(self, group: ProcessGroup | None) -> AgentProcess:
+    async def start(self, group: ProcessGroup | None, *, is_spare: bool = False) -> AgentProcess:
         """Start a process for a group, or with None one in which any agent can live.
+
+        Args:
+            is_spare: no agent waits for it. Where processes claim resources it starts on the node of this process.
 
         Raises:
             ActorLostError: the process was lost as soon as it was started.
@@ -86,8 +89,8 @@ class ProcessSource(Protocol):
         """
         ...
 
-    def is_free(self, group: ProcessGroup) -> Awaitable[bool]:
-        """Whether some node has free now what the group asks for."""
+    def is_free(self, group: ProcessGroup | None, *, is_spare: bool = False) -> Awaitable[bool]:
+        """Whether a node on which such a process may start has free now what it claims."""
         ...
 
 
@@ -145,6 +148,7 @@ class WorkerProcess:
     Attributes:
         started: gives the process once it runs.
         is_own: started for one process group, which asks for something that other processes do not have.
+        makes_room: idle processes may be ended, so that it gets what they hold.
         lacks_resources: what its group asks for was not free.
         agents: the agents that live in it.
         arriving: the leaders of agents that are being activated in it.
@@ -159,9 +163,10 @@ class WorkerProcess:
         memory_bytes: what it used at the last activation.
     """
 
-    def __init__(self, started: asyncio.Task[AgentProcess], *, is_own: bool) -> None:
+    def __init__(self, started: asyncio.Task[AgentProcess], *, is_own: bool, makes_room: bool = False) -> None:
         self.started = started
         self.is_own = is_own
+        self.makes_room = makes_room
         self.lacks_resources = False
         self.agents: dict[Replica, HostedAgent] = {}
         self.arriving: list[Replica] = []

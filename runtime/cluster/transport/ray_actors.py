@@ -37,6 +37,20 @@ def on_node(node: str) -> RayOptions:
     return {**SPREAD, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
 
+def this_node() -> str:
+    """The id of the node of this process."""
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def only_on(node: str) -> RayOptions:
+    """Options that start an actor on a node and on no other.
+
+    Args:
+        node: its id.
+    """
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+
+
 def start_actor(host: type[Any], name: str, namespace: str, max_concurrency: int, *args: Any, **resources: Any) -> Handle:
     """Start a Ray actor.
 

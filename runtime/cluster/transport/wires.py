@@ -20,6 +20,7 @@ from runtime.cluster.handle import Handle
 from runtime.cluster.transport.link import RayLink
 from runtime.cluster.transport.pair import Pair, PairPeer, PairRayLink
 from runtime.cluster.transport.peer import DirectLink, Peer
+from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
@@ -71,7 +72,7 @@ class Wires:
         self._connections: Channels | None = None
         if options.transport == "direct":
             tls = ray_tls()
-            self._connections = Channels(options.secret, _node(), tls.client if tls is not None else None, direct)
+            self._connections = Channels(options.secret, this_node(), tls.client if tls is not None else None, direct)
 
     def link(self, handle: Handle, name: str, restart_timeout_s: float = 0.0) -> Link:
         """A link to the only actor in a process: see RayLink."""
@@ -193,7 +194,7 @@ class Listener:
             self._server = Server(
                 self._handler,
                 self._options.secret,
-                _node(),
+                this_node(),
                 _folder(),
                 host,
                 self._options.ports,
@@ -220,7 +221,3 @@ def _folder() -> Path | None:
     except OSError as error:
         _log.warning("no folder for Unix sockets can be made, and messages of this node's processes go over TCP: %s", error)
         return None
-
-
-def _node() -> str:
-    return str(ray.get_runtime_context().get_node_id())

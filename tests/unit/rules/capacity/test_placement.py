@@ -106,6 +106,7 @@ def test_who_has_no_parent_cannot_live_with_it() -> None:
         ({"colocate": "parent", "label_selector": {"zone": "eu"}}, ["does not go with label_selector"]),
         ({"colocate": "sibling"}, ["colocate", "parent"]),
         ({"replicas": 0}, ["replicas", "greater than or equal to 1"]),
+        ({"replicas": 3, "max_replicas": 2}, ["max_replicas=2 is less than replicas=3", "a larger one"]),
         ({"gpus": 1}, ["gpus"]),
     ],
 )

@@ -1,0 +1,94 @@
+"""Gives agents replicas by the runs that they have under way: starts further ones, and says which one serves a session.
+
+Those that are needed no more get no sessions, and so end as all agents do that are idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.errors import RaygroveError
+from actors.messages.session import SessionKey
+from actors.rules.capacity.replicas import Scale, ScaleLimits, replica_among, scaled, serving
+from runtime.cluster.processes.activation import Activation
+from runtime.cluster.processes.process_table import ProcessTable
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.1
+"""Runs under way are counted no more often than this."""
+
+RETRY_S = 2.0
+"""Time after a further replica could not be started, until that is tried again."""
+
+
+class ScaledReplicas:
+    """The replicas of all agents whose number of them goes by load.
+
+    Attributes:
+        starting: tasks that start further replicas.
+    """
+
+    def __init__(self, table: ProcessTable, activation: Activation) -> None:
+        self._table = table
+        self._activation = activation
+        self._agents: dict[tuple[str, str], _Scaled] = {}
+        self.starting: set[asyncio.Task[None]] = set()
+
+    def serving(self, agent: str, group: ProcessGroup, key: SessionKey, mark: str) -> Replica:
+        """The replica of an agent that serves a session now.
+
+        Args:
+            mark: see Replica.
+        """
+        led = self._agents.get((group.leader, mark))
+        if led is None:
+            led = self._agents[group.leader, mark] = _Scaled(group, mark, self._table.limits.idle_timeout_s)
+        now_s = time.monotonic()
+        if now_s >= led.look_s:
+            self._look(led, now_s)
+        return Replica(agent, replica_among(key, led.serving), mark)
+
+    def _look(self, led: _Scaled, now_s: float) -> None:
+        led.look_s = now_s + LOOK_S
+        runs = self._table.runs_by_replica(led.group.leader, led.mark)
+        # Our own tasks wait as well.
+        waiting = self._table.waiting(led.group.leader, led.mark) - len(led.starting)
+        led.scale = scaled(led.scale, led.limits, runs=sum(runs.values()) + waiting, now_s=now_s)
+        led.serving = serving(led.scale, led.limits, runs)
+        for number in range(led.limits.least, led.scale.replicas):
+            if number not in runs and number not in led.starting and now_s >= led.retry_s:
+                led.starting.add(number)
+                task = asyncio.create_task(self._start(led, number))
+                self.starting.add(task)
+                task.add_done_callback(self.starting.discard)
+
+    async def _start(self, led: _Scaled, number: int) -> None:
+        replica = Replica(led.group.leader, number, led.mark)
+        try:
+            await self._activation.link(replica, led.group)
+        except RaygroveError as error:
+            # Sessions go to those that live meanwhile.
+            logger.debug("replica %s could not be started: %s", replica, error)
+            led.retry_s = time.monotonic() + RETRY_S
+        finally:
+            led.starting.discard(number)
+            led.look_s = 0.0
+
+
+class _Scaled:
+    """What is known of the replicas of one agent, and of those that share its processes."""
+
+    def __init__(self, group: ProcessGroup, mark: str, idle_timeout_s: float) -> None:
+        placement = group.placement
+        self.group = group
+        self.mark = mark
+        self.limits = ScaleLimits(placement.replicas, placement.most_replicas, placement.runs_per_replica, idle_timeout_s)
+        self.scale = Scale(placement.replicas, 0.0)
+        self.serving: tuple[int, ...] = tuple(range(placement.replicas))
+        self.starting: set[int] = set()
+        self.look_s = 0.0
+        self.retry_s = 0.0

@@ -1,0 +1,114 @@
+"""Agents whose number of replicas goes by load, and pools whose processes claim resources of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.definitions.agents import Placement
+from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.errors import ClusterError
+from actors.messages.session import SessionKey
+from runtime.cluster.processes.pool import Pool
+from tests.support.fixtures.pool_fixture import FakeCluster
+from tests.unit.cluster.test_process_pool import HI, say, until
+
+BUSY = ProcessGroup("busy", Placement(max_replicas=3, runs_per_replica=2))
+
+
+def serving(pool: Pool, session: int) -> Replica:
+    """The replica of the busy agent that serves a session."""
+    return pool.serving("busy", BUSY, SessionKey("app", "ada", f"s{session}"))
+
+
+async def ask(pool: Pool, session: int) -> None:
+    await (await pool.link(serving(pool, session), BUSY)).send(HI)
+
+
+def living(pool: Pool) -> list[int]:
+    return sorted(replica.replica for replica, _ in pool.live())
+
+
+def used_by(pool: Pool) -> set[int]:
+    """The replicas that serve any of many sessions."""
+    return {serving(pool, session).replica for session in range(50)}
+
+
+async def test_a_busy_agent_gets_replicas_and_those_that_are_needed_no_more_end() -> None:
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(idle_timeout_s=0.3)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask(pool, 0))
+        await until(lambda: cluster.runs() == 1)
+        assert used_by(pool) == {0}
+        for session in range(5):
+            group.create_task(ask(pool, session))
+        # More than its two replicas are for, and fewer than five would be for.
+        await until(lambda: used_by(pool) == {0, 1, 2})
+        assert cluster.agents_by_process() == [["busy"]] * 3
+        cluster.gate.set()
+    await until(lambda: used_by(pool) == {0})
+    await until(lambda: living(pool) in ([], [0]))
+    assert len(cluster.processes) <= 1
+    await pool.close()
+
+
+async def test_a_session_is_served_by_replicas_that_live_while_another_one_cannot_be_started() -> None:
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask(pool, 0))
+        await until(lambda: cluster.runs() == 1)
+        cluster.start_error = ClusterError("there is no room")
+        for session in range(9):
+            group.create_task(ask(pool, session))
+        await until(lambda: used_by(pool) == {0} and cluster.runs() == 10)
+        cluster.gate.set()
+    assert living(pool) == [0]
+    await pool.close()
+
+
+async def test_closing_ends_replicas_that_wait_for_a_node() -> None:
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool()
+    runs = [asyncio.create_task(ask(pool, session)) for session in range(4)]
+    await until(lambda: cluster.runs() == 4)
+    cluster.room.clear()
+    await until(lambda: len(pool.live()) == 1 and used_by(pool) == {0})
+    cluster.gate.set()
+    await asyncio.gather(*runs)
+    closing = asyncio.create_task(pool.close())
+    cluster.room.set()
+    await closing
+    assert not cluster.processes
+
+
+async def test_an_agent_joins_others_while_there_is_no_room_for_the_process_that_it_would_claim() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=8, claims=True)
+    assert await say(pool, "a") == "a"
+    cluster.room.clear()
+    assert [await say(pool, agent) for agent in "bc"] == ["b", "c"]
+    assert cluster.agents_by_process() == [["a", "b", "c"]]
+    cluster.room.set()
+    assert await say(pool, "d") == "d"
+    assert cluster.agents_by_process() == [["a", "b", "c"], ["d"]]
+    await pool.close()
+
+
+async def test_no_spare_waits_for_a_node_and_none_is_made_of_a_process_that_claims_one() -> None:
+    cluster = FakeCluster()
+    pool = cluster.pool(max_processes=8, spares=1, claims=True)
+    pool.start_spares()
+    await pool.spares_started()
+    assert len(cluster.processes) == 1
+    cluster.room.clear()
+    agent = await pool.link(Replica("a"))
+    await pool.spares_started()
+    assert cluster.agents_by_process() == [["a"]]
+    agent.used_s -= 600
+    pool.passivate_idle()
+    assert not cluster.processes
+    await pool.close()
