@@ -124,7 +124,7 @@ class Settings(BaseSettings):
         model_limits: rate limits of models, by their names or by patterns such as `gemini-*`; in the environment as JSON.
         prices: what tokens of models cost, by names or patterns as in `model_limits`; in the environment as JSON. All have one
             currency.
-        max_cache_bytes: memory of an actor for copies of what the store has, see Limits.
+        max_cache_bytes: memory on a node for copies of what the store has, see Limits.
         max_listed_targets: agents that a model is given by name as transfer targets, see Limits.
         max_listed_tools: tools of toolsets that a model is shown, see Limits.
         max_waiting_turns, max_waiting_user_turns, max_waiting_session_turns, max_waiting_bytes, max_waiting_user_bytes:

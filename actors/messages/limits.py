@@ -30,9 +30,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             What has ended and is not stored runs again after a loss. Default 0.1; 0: each is stored when it ends.
         empty_answer_retries: how often a model is asked again that says nothing, or calls a tool in a form that its service
             cannot read. Default 1.
-        max_cache_bytes: memory of each cache of what can be read from the store again: of the Session actor for sessions, of
-            all agents of a process together for their views of them, which have a quarter more for agents that are new to a
-            long session. Entries in use count too, but are never evicted. Default 64 MiB.
+        max_cache_bytes: memory on a node for what can be read from the store again, of all the deployment's processes there
+            together: what Session actors know of sessions, and what agents do. One of them may take what the others leave, and
+            at least an even share; entries in use count too, but are never evicted. Default 256 MiB.
         max_listed_targets: transfer targets that are listed in a model's instruction; an agent with more targets gets a tool to
             find them. Default 64.
         max_listed_tools: tools of searchable toolsets that a model is shown; an agent with more gets a tool to find them. Default
@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_result_bytes: int = 256 * KIB
     results_wait_s: float = 0.1
     empty_answer_retries: int = 1
-    max_cache_bytes: int = 64 * MIB
+    max_cache_bytes: int = 256 * MIB
     max_listed_targets: int = 64
     max_listed_tools: int = 64
     max_waiting_turns: int = 50_000

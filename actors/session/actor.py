@@ -20,6 +20,7 @@ from actors.actor import Actor, Handler, QuickHandler
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD, Shard
 from actors.rules.accounting.tallies import Tallies
+from actors.rules.capacity.cache_share import Cache
 from actors.session.admission import Admission
 from actors.session.archiving import Archiving
 from actors.session.batches.keeping import KeptBatches
@@ -76,6 +77,9 @@ class SessionActor(Actor):
         environment: what it works with.
         name: for messages and statistics.
         shard: the sessions that it serves; other Session actors serve the others, over the same store.
+
+    Attributes:
+        cache: what it keeps of sessions.
     """
 
     def __init__(self, environment: SessionEnvironment, name: str = "session", shard: Shard = ONLY_SHARD) -> None:
@@ -100,6 +104,7 @@ class SessionActor(Actor):
         self._subscriptions = subscriptions = Subscriptions(
             self._queries.turn_page, clock, POLL_S if environment.looks_again else None
         )
+        self.cache: Cache = logs.cache
         self._tallies = tallies = Tallies()
         writer, admission = (
             LogWriter(logs, subscriptions, counts, tallies),

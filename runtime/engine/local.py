@@ -11,6 +11,7 @@ from functools import partial
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
+from actors.agent.views.session_views import ViewMemory
 from actors.definitions.flows import FlowPlan
 from actors.errors import DefinitionError
 from actors.interfaces.clock import WallClock
@@ -92,6 +93,9 @@ class LocalEngine:
         self._watch: ProcessWatch | None = None
         self._telemetry: Telemetry = NO_TELEMETRY
         self._limiter_client: LimiterClient | None = None
+        self._places = session_places(len(deployment.stores), self.settings.session_shards)
+        # Of each Session actor, and of the agents of each Runner.
+        self._cache_bytes = self.settings.max_cache_bytes // (len(self._places) + self.settings.runners)
         self._mcp_servers = LocalMcpServers(LocalLink)
         self._mcp = McpServers(self._mcp_servers.find)
         self._events = EventRing()
@@ -117,8 +121,7 @@ class LocalEngine:
         if settings.model_limits:
             self.limiter = LimiterRef(LocalLink(LimiterActor(settings.model_limits, user_weights=settings.user_weights)))
             self._limiter_client = LimiterClient(self.limiter, settings.model_limits)
-        places = session_places(len(self._deployment.stores), settings.session_shards)
-        self.session = stores_client([self._create_session(place) for place in places], len(self._deployment.stores))
+        self.session = stores_client([self._create_session(place) for place in self._places], len(self._deployment.stores))
         self.runner = runner_client([self._create_runner(shard) for shard in all_shards(settings.runners)])
         try:
             await self.session.open_store()
@@ -153,6 +156,7 @@ class LocalEngine:
             looks_again=self.loop_clock is None,
         )
         actor = SessionActor(environment, place.name, place.shard)
+        actor.cache.max_bytes = self._cache_bytes
         return SessionRef(LocalLink(actor), settings.max_message_bytes)
 
     def _peers(self, place: SessionActorPlace) -> FindPeers | None:
@@ -195,6 +199,7 @@ class LocalEngine:
             self._plans.find,
             limiter=self._limiter_client,
             mcp=self._mcp,
+            views=ViewMemory(self._cache_bytes),
             threads_left=self._threads_left,
             process=OwnProcess(),
             clock=self.loop_clock or WallClock(),

@@ -125,8 +125,8 @@ def _on_cores(cluster: Cluster, cores: int, database_cores: int) -> Cluster:
 
 
 def _caches_mb(cluster: Cluster) -> float:
-    """Copies of what the store has, at most: Session actors and agents keep them."""
-    return (cluster.shards + cluster.agents) * DEFAULT_LIMITS.max_cache_bytes / 1e6
+    """Copies of what the store has, at most: the processes of a node share the memory for them."""
+    return cluster.nodes * DEFAULT_LIMITS.max_cache_bytes / 1e6
 
 
 def _sizes_table(rows: Sequence[Size]) -> list[str]:

@@ -18,9 +18,6 @@ EVENT_OVERHEAD = 500
 MIN_EVENTS = 32
 """A shorter log is compiled by every agent: most sessions have one agent, or few, and are short when these come."""
 
-SHARE = 4
-"""One part in so many of the memory for views is had beside it for these logs."""
-
 IDLE_S = 60.0
 """A log in which no new agent has spoken for so long is evicted when another one is used."""
 
@@ -53,15 +50,20 @@ class FirstSights:
     """The logs that the agents of a process have compiled for each other: the one that was used least recently goes first.
 
     Args:
-        max_bytes: of all views of the process.
+        max_bytes: of them all.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._cache: CacheEviction[SightKey] = CacheEviction(max_bytes // SHARE, IDLE_S)
+        self._cache: CacheEviction[SightKey] = CacheEviction(max_bytes, IDLE_S)
         self._kept: dict[SightKey, FirstSight] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @property
+    def cache(self) -> CacheEviction[SightKey]:
+        """It decides which of them are kept."""
+        return self._cache
 
     def find(self, key: SightKey) -> FirstSight | None:
         """The log that an agent may begin with that has not spoken."""

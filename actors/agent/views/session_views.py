@@ -6,6 +6,7 @@ from actors.agent.views.first_sights import FirstSights, SightKey, Sights
 from actors.agent.views.session_view import AgentView, MakeHistory
 from actors.definitions.tree.spec import AgentSpec
 from actors.messages import protocol as p
+from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD, CacheEviction
 from actors.rules.compaction.triggers import CompactionLedger
@@ -20,27 +21,49 @@ IDLE_S = 600.0
 TOOL_SHARE = 16
 """One part in so many of the cache is for views of tool branches: most of these are used once."""
 
+SIGHT_SHARE = 5
+"""One part in so many is for logs that agents have compiled for each other."""
+
 ViewKey = tuple[SessionKey, str | None, bool]
 """What a view is of: a session, seen from a branch, for work on tasks or not."""
 
 
 class ViewMemory:
-    """The memory for the views of all agents in a process: the view that was used least recently goes first, whose it may be."""
+    """The memory for the views of all agents in a process: the view that was used least recently goes first, whose it may be.
 
-    def __init__(self) -> None:
-        self._of_turns: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
-        self._of_tools: CacheEviction[tuple[SessionViews, ViewKey]] | None = None
-        self._sights: FirstSights | None = None
+    Args:
+        max_bytes: of all that they know of sessions.
 
-    def sights(self, max_bytes: int) -> FirstSights:
-        """The logs that the agents of the process have compiled for those that come after them."""
-        if self._sights is None:
-            self._sights = FirstSights(max_bytes)
-        return self._sights
+    Attributes:
+        sights: the logs that the agents of the process have compiled for those that come after them.
+    """
 
-    def use(self, owner: SessionViews, key: ViewKey, weight: int, max_bytes: int, now_s: float) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_LIMITS.max_cache_bytes) -> None:
+        self._of_turns: CacheEviction[tuple[SessionViews, ViewKey]] = CacheEviction(0, IDLE_S)
+        self._of_tools: CacheEviction[tuple[SessionViews, ViewKey]] = CacheEviction(0, IDLE_S)
+        self.sights = FirstSights(0)
+        self.max_bytes = max_bytes
+
+    @property
+    def max_bytes(self) -> int:
+        """Of all that the agents know of sessions."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._of_tools.max_bytes = max_bytes // TOOL_SHARE
+        self.sights.cache.max_bytes = max_bytes // SIGHT_SHARE
+        self._of_turns.max_bytes = max_bytes - self._of_tools.max_bytes - self.sights.cache.max_bytes
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes they take."""
+        return self._of_turns.weight + self._of_tools.weight + self.sights.cache.weight
+
+    def use(self, owner: SessionViews, key: ViewKey, weight: int, now_s: float) -> None:
         """Note that an agent has used a view, and evict others to make room."""
-        cache, used = self._cache(key, max_bytes), (owner, key)
+        cache, used = self._cache(key), (owner, key)
         cache.use(used, weight, now_s)
         if not cache.is_due(now_s):
             return
@@ -53,15 +76,9 @@ class ViewMemory:
 
     def drop_view(self, owner: SessionViews, key: ViewKey) -> None:
         """Note that an agent has given up a view."""
-        for cache in (self._of_turns, self._of_tools):
-            if cache is not None:
-                cache.drop_key((owner, key))
+        self._cache(key).drop_key((owner, key))
 
-    def _cache(self, key: ViewKey, max_bytes: int) -> CacheEviction[tuple[SessionViews, ViewKey]]:
-        if self._of_turns is None or self._of_tools is None:
-            # All agents of a deployment have the same limits, and come after the process.
-            self._of_turns = CacheEviction(max_bytes, IDLE_S)
-            self._of_tools = CacheEviction(max_bytes // TOOL_SHARE, IDLE_S)
+    def _cache(self, key: ViewKey) -> CacheEviction[tuple[SessionViews, ViewKey]]:
         branch = key[1]
         return self._of_turns if branch is None or tool_root(branch) is None else self._of_tools
 
@@ -99,8 +116,7 @@ class SessionViews:
             latest_only = message.work is None and getattr(self._spec.definition, "include_contents", "") == "none"
             sights = None
             if message.work is None and tool_root(message.branch) is None:
-                of_process = self._memory.sights(self._spec.limits.max_cache_bytes)
-                sights = Sights(of_process, SightKey(message.turn.key, message.branch, latest_only))
+                sights = Sights(self._memory.sights, SightKey(message.turn.key, message.branch, latest_only))
             view = AgentView(self._spec.name, message.branch, compiled, latest_only=latest_only, sights=sights)
             self._views[key] = view
             if tool_root(message.branch) is not None:
@@ -121,7 +137,7 @@ class SessionViews:
         view.end_run(message.turn)
         weight = view.weight
         self._weights[key] = weight + OVERHEAD
-        self._memory.use(self, key, weight, self._spec.limits.max_cache_bytes, now_s)
+        self._memory.use(self, key, weight, now_s)
 
     def drop_view(self, key: ViewKey) -> None:
         """Drop a view."""

@@ -29,7 +29,7 @@ class CacheEviction(Generic[K]):
     """Decides which entries of a cache go. It knows keys and weights only; the cache itself removes what this names.
 
     Args:
-        max_bytes: of all entries together.
+        max_bytes: of all entries together; it may be changed at any time.
         idle_s: seconds without use after which an entry goes, however light it is.
 
     Attributes:
@@ -37,7 +37,7 @@ class CacheEviction(Generic[K]):
     """
 
     def __init__(self, max_bytes: int, idle_s: float) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._idle_s = idle_s
         self._entries: OrderedDict[K, _Entry] = OrderedDict()
         self._uses_to_rest = 0
@@ -81,7 +81,7 @@ class CacheEviction(Generic[K]):
 
     def is_due(self, now_s: float) -> bool:
         """True when there are entries that have to go."""
-        if self.weight > self._max_bytes and self._uses_to_rest <= 0:
+        if self.weight > self.max_bytes and self._uses_to_rest <= 0:
             return bool(self._entries)
         if now_s < self._idle_from_s or not self._entries:
             return False

@@ -12,6 +12,7 @@ from actors.messages.json_types import JsonMapping
 from actors.messages.limits import DEFAULT_LIMITS
 from actors.messages.session import SessionKey
 from actors.refs.keyed_locks import KeyedLocks
+from actors.rules.capacity.cache_share import Cache
 from actors.rules.capacity.eviction import CacheEviction
 from actors.rules.checks import state as scopes
 from actors.session.log.commits import LogCommits
@@ -77,6 +78,11 @@ class SessionLogs:
         self.on_reload: Callable[[SessionLog], None] = lambda _: None
         self._reads = SessionReads(access, reader, shared)
         self.comparison = LogComparison(access, reader, shared, self._logs, self._creating)
+
+    @property
+    def cache(self) -> Cache:
+        """It decides which logs stay in memory."""
+        return self._eviction
 
     @property
     def counts(self) -> dict[str, int]:

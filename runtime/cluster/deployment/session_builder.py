@@ -24,6 +24,7 @@ from runtime.cluster.transport.pair import Pair
 from runtime.cluster.transport.ray_actors import get_actor, is_restarted
 from runtime.cluster.transport.wires import Wires
 from runtime.engine.placing.actors import SessionActorPlace, session_names
+from runtime.engine.process.node_caches import share_node
 from runtime.engine.store_urls import open_memory_store, open_session_store
 from runtime.observability.metrics.figures import of_counts
 from runtime.settings import Settings
@@ -104,6 +105,7 @@ def build_session(spec: SessionSpec, wires: Wires, stands_by: bool = False) -> t
         is_successor=stands_by or is_restarted(),
     )
     session = SessionActor(environment, spec.name, spec.place.shard)
+    share_node(wires.options.secret, spec.settings.max_cache_bytes, session.cache)
     metrics = RayMetrics(spec.settings, spec.app_name, spec.name)
     metrics.start(lambda: of_counts("session", session.figures().counts))
     return session, spec.rehearse, spec.kept

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from actors.agent.environment import AgentEnvironment
 from actors.agent.rate_limited_model import LimiterClient
+from actors.agent.views.session_views import ViewMemory
 from actors.interfaces.stores import ArtifactStore
 from actors.refs.mcp import McpServers
 from actors.refs.runner import RunnerRef
@@ -18,6 +19,7 @@ from runtime.cluster.tool_tasks import ToolTasks
 from runtime.cluster.transport.clients import CoreHandles, limiter_ref, session_ref
 from runtime.cluster.transport.proxies import FoundMcpServers, RemotePlans
 from runtime.cluster.transport.wires import Wires
+from runtime.engine.process.node_caches import share_node
 from runtime.engine.process.variables import set_variables
 from runtime.engine.store_urls import open_artifact_store
 from runtime.models.pool import ModelPool
@@ -59,6 +61,8 @@ def build_environment(
     async def hand_on() -> None:
         await asyncio.gather(asyncio.to_thread(logs.hand_on), telemetry.flush())
 
+    views = ViewMemory(settings.max_cache_bytes)
+    share_node(wires.options.secret, settings.max_cache_bytes, views)
     limiter: LimiterClient | None = None
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
@@ -72,6 +76,7 @@ def build_environment(
         offload=ToolTasks(log_options, runner, settings.variables),
         mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
         limiter=limiter,
+        views=views,
         threads_left=threads_left,
         process=OwnProcess(this_address()),
         log_file=logs.path,

@@ -32,7 +32,7 @@ MAX_TRIED = 100
 
 def socket_name(boot: bytes) -> str:
     """The name of the socket of a process."""
-    return f"{_machine()}{boot.hex()[:BOOT_DIGITS]}.sock"
+    return f"{this_machine()}{boot.hex()[:BOOT_DIGITS]}.sock"
 
 
 def remove_stale(own: Path) -> None:
@@ -44,7 +44,7 @@ def remove_stale(own: Path) -> None:
     with suppress(OSError):
         if _is_held(own) is not True:
             return
-        form = re.compile(rf"{_machine()}[0-9a-f]{{{BOOT_DIGITS}}}\.sock")
+        form = re.compile(rf"{this_machine()}[0-9a-f]{{{BOOT_DIGITS}}}\.sock")
         with os.scandir(own.parent) as entries:
             listed = (entry.name for entry in islice(entries, MAX_LISTED))
             names = [name for name in listed if name != own.name and form.fullmatch(name)]
@@ -65,5 +65,6 @@ def _is_held(path: Path) -> bool | None:
     return None
 
 
-def _machine() -> str:
+def this_machine() -> str:
+    """Letters that tell this machine from others, at the beginning of the names of files that processes of this one make."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.agent.views.first_sights import MIN_EVENTS, SHARE, FirstSight, FirstSights, SightKey
+from actors.agent.views.first_sights import MIN_EVENTS, FirstSight, FirstSights, SightKey
 from actors.messages.session import SessionKey
 from actors.rules.capacity.eviction import OVERHEAD
 from actors.rules.prompt.history import History
@@ -37,7 +37,7 @@ async def test_a_short_log_is_not_kept() -> None:
 
 @pytest.mark.parametrize(("rooms", "kept"), [(2, [1, 2]), (3, [0, 1, 2]), (0, [2])])
 async def test_the_log_used_least_recently_goes_first_and_the_latest_stays(rooms: int, kept: list[int]) -> None:
-    sights = FirstSights((OVERHEAD + 100) * rooms * SHARE)
+    sights = FirstSights((OVERHEAD + 100) * rooms)
     keys = [KEY._replace(branch=str(number)) for number in range(3)]
     for key in keys:
         sights.keep(key, sight(100))
