@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors import AgentTool, BaseAgent, LlmAgent, ParallelAgent, ToolContext
+from actors.interfaces.model import Model
 from actors.testing import PatternModel
 
 MESSAGES = ("Hello there", "My bill is wrong", "And the invoice of May?", "Back to the desk", "Ask the expert", "Look around")
@@ -17,8 +18,12 @@ def look_up(number: int, tool_context: ToolContext) -> dict[str, int]:
     return {"number": number, "amount": 42}
 
 
-def soak_tree() -> BaseAgent:
-    """The root; `billing` keeps the conversation until it is sent back, `around` is a workflow."""
+def soak_tree(expert_model: Model | None = None) -> BaseAgent:
+    """The root; `billing` keeps the conversation until it is sent back, `around` is a workflow.
+
+    Args:
+        expert_model: the model of the agent that others ask; None: one by patterns.
+    """
     look = {"call": "look_up", "args": {"number": 7}}
     billing = LlmAgent(
         name="billing",
@@ -27,7 +32,7 @@ def soak_tree() -> BaseAgent:
     )
     watchers = [LlmAgent(name=name, model=PatternModel([], default="Nothing to be seen. " * 8)) for name in ("left", "right")]
     around = ParallelAgent(name="around", sub_agents=watchers)
-    expert = LlmAgent(name="expert", model=PatternModel([], default="It depends. " * 8))
+    expert = LlmAgent(name="expert", model=expert_model or PatternModel([], default="It depends. " * 8))
     ask = {"call": "expert", "args": {"request": "What do you think?"}}
     patterns: list[tuple[str, Any]] = [("tool:expert", "The expert is not sure."), ("expert", ask)]
     patterns += [("around", {"transfer": "around"}), ("bill|invoice", {"transfer": "billing"})]

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,17 @@ _LIBC = ctypes.CDLL(None)
 
 HAS_HELD = hasattr(_LIBC, "mallinfo2")
 """True where the C library says what it has given out: mallinfo(3). glibc does from 2.33 on."""
+
+
+RAY_PROGRAMS = {
+    "raylet": "/raylet/raylet",
+    "control service": "/gcs/gcs_server",
+    "log monitor": "/_private/log_monitor.py",
+    "dashboard's agent": "ray::DashboardAgent",
+    "environments' agent": "ray::RuntimeEnvAgent",
+    "worker_forks": "/worker_forks.py",
+}
+"""Processes of a Ray beside its workers, and how the names of their programs end."""
 
 
 class _Mallinfo(ctypes.Structure):
@@ -95,9 +107,44 @@ async def pids_of(rt: Runtime) -> dict[str, int]:
     return {"driver": own} | {who: pid for who, pid in actors.items() if pid != own}
 
 
+def ray_pids() -> dict[str, int]:
+    """The processes of a local Ray that this process has started, by their programs, without the workers."""
+    found: dict[str, int] = {}
+    parents = {os.getpid()}
+    # A parent has the lower number unless the numbers have begun anew: once more sees to that.
+    for pid in sorted(int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()) * 2:
+        with suppress(OSError, IndexError):
+            if int((Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1]) not in parents:
+                continue
+            parents.add(pid)
+            words = (Path("/proc") / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if name := next((name for name, part in RAY_PROGRAMS.items() if any(word.endswith(part) for word in words)), ""):
+                found[name] = pid
+    return found
+
+
 async def sample(rt: Runtime, turns: int) -> Sample:
     """Look at every process of a deployment."""
-    return Sample(turns, {who: use_of(pid) for who, pid in sorted((await pids_of(rt)).items())})
+    uses: dict[str, Use] = {}
+    for who, pid in sorted((await pids_of(rt)).items()):
+        # One that was killed meanwhile is in the next sample, and one that does not answer has no number.
+        with suppress(OSError):
+            if pid:
+                uses[who] = use_of(pid)
+    return Sample(turns, uses)
+
+
+def by_kind(seen: Sample, others: Mapping[str, int]) -> Sample:
+    """The same, with the most that any process of agents uses in the place of each of them, and the use of other processes."""
+    agents = [use for name, use in seen.of.items() if name.startswith("agent ")]
+    of = {name: use for name, use in seen.of.items() if not name.startswith("agent ")}
+    if agents:
+        most = (max(getattr(use, name) for use in agents) for name in Use.__struct_fields__)
+        of["an agents' process"] = Use(*most)
+    for name, pid in others.items():
+        with suppress(OSError):
+            of[name] = use_of(pid)
+    return Sample(seen.turns, of)
 
 
 def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
@@ -110,6 +157,22 @@ def grown(samples: Sequence[Sample], since: int, until: int) -> dict[str, int]:
     after = [each for each in samples if each.turns >= until]
     names = set.intersection(*(set(each.of) for each in (*before, *after)))
     return {name: _mean(after, name) - _mean(before, name) for name in sorted(names)}
+
+
+def halves(samples: Sequence[Sample]) -> tuple[Sample, Sample]:
+    """The medians of what each process uses, in the second and in the last quarter: the first one warms up."""
+    quarter = len(samples) // 4
+    return _median(samples[quarter : 2 * quarter]), _median(samples[-quarter:])
+
+
+def _median(samples: Sequence[Sample]) -> Sample:
+    names = sorted(set().union(*(each.of for each in samples)))
+    uses = {name: [each.of[name] for each in samples if name in each.of] for name in names}
+    fields = Use.__struct_fields__
+    return Sample(
+        samples[-1].turns,
+        {name: Use(*(sorted(getattr(use, field) for use in of)[len(of) // 2] for field in fields)) for name, of in uses.items()},
+    )
 
 
 def _mean(samples: Sequence[Sample], name: str) -> int:
