@@ -294,7 +294,8 @@ class AgentActor(Actor):
         """Figures of what was done, of the views, and of the process's threads."""
         environment = self._environment
         views = {"views": len(self._views), "bytes_of_views": self._views.weight}
-        counts = {**self._counts, "running": len(self._runs), **views, "threads_left": environment.threads_left()}
+        process = {"threads_left": environment.threads_left(), "calls_waiting": environment.calls_waiting()}
+        counts = {**self._counts, "running": len(self._runs), **views, **process}
         log_file = environment.log_file(self._spec.name)
         node, memory_bytes = environment.process()
         return p.Statistics(

@@ -51,6 +51,7 @@ class AgentEnvironment:
         views: the memory for what the agents know of sessions.
         toolsets: those that the agents use.
         threads_left: returns how many threads of this process are left behind in code that has not come back.
+        calls_waiting: returns how many calls of models in this process have no connection to their service yet.
         process: where this process is and what it has: the address of its machine, and bytes of memory.
         log_file: gives the file in which this process logs what an agent says; "" for none.
         hand_on_logs: waits a moment, until what agents have logged and printed, and telemetry, has left the process.
@@ -69,6 +70,7 @@ class AgentEnvironment:
     views: ViewMemory = field(default_factory=ViewMemory)
     toolsets: OpenToolsets = field(default_factory=OpenToolsets)
     threads_left: Callable[[], int] = int
+    calls_waiting: Callable[[], int] = int
     process: Callable[[], tuple[str, int]] = unknown_process
     log_file: Callable[[str], str] = no_file
     hand_on_logs: Callable[[], Awaitable[None]] = no_logs

@@ -201,6 +201,7 @@ class LocalEngine:
             mcp=self._mcp,
             views=ViewMemory(self._cache_bytes),
             threads_left=self._threads_left,
+            calls_waiting=self._models.waiting,
             process=OwnProcess(),
             clock=self.loop_clock or WallClock(),
             telemetry=self._telemetry,

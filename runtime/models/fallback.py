@@ -84,6 +84,11 @@ class FallbackModel:
                 await close()
 
     @property
+    def waiting(self) -> int:
+        """The number of calls of the running event loop that have no connection yet."""
+        return sum(getattr(model, "waiting", 0) for model in self._models)
+
+    @property
     def sdks(self) -> tuple[str, ...]:
         """The modules that its models load."""
         return tuple(dict.fromkeys(sdk for model in self._models for sdk in registry.sdks(model)))

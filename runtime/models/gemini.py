@@ -17,9 +17,12 @@ from runtime.models import credentials
 from runtime.models.gemini_calls import call_service
 from runtime.models.gemini_errors import own_gemini_error
 from runtime.models.service import ServiceModel, plain_url, without_user
+from runtime.models.wire.call_options import call_options, server_timeout
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+
+_BASE_URL = "https://generativelanguage.googleapis.com"
 
 
 class Gemini(ServiceModel["Client"]):
@@ -75,7 +78,11 @@ class Gemini(ServiceModel["Client"]):
 
         try:
             arguments = credentials.client_arguments(self._api_key, os.environ)
-            return Client(**arguments, http_options=self._http_options(is_vertex=bool(arguments.get("vertexai"))))
+            is_vertex = bool(arguments.get("vertexai"))
+            options = self._http_options(is_vertex=is_vertex)
+            url = options.base_url or self._given_url(is_vertex=is_vertex) or _BASE_URL
+            options.aiohttp_client = self.connections(url).session
+            return Client(**arguments, http_options=options)
         except (ValueError, GoogleAuthError) as error:
             raise ModelConfigurationError(self.model, f"{error} ({credentials.HOW_TO_GIVE})") from error
 
@@ -95,7 +102,8 @@ class Gemini(ServiceModel["Client"]):
 
         model = request.model or self.model
         config = generate_config(request, model=model, vertex=client.vertexai)
-        async with aclosing(call_service(client, model, config, stream)) as chunks:
+        timeout_s = call_options(request.config).timeout_s or self.timeout_s
+        async with aclosing(call_service(client, model, config, stream, timeout_s)) as chunks:
             async for chunk in chunks:
                 yield from_response(chunk, is_whole=not stream)
 
@@ -112,8 +120,7 @@ class Gemini(ServiceModel["Client"]):
         bare, user = without_user(self._given_url(is_vertex=is_vertex))
         return types.HttpOptions(
             base_url=bare if user else self._base_url,
-            headers=user or None,
-            timeout=None if self.timeout_s is None else round(self.timeout_s * 1000),
+            headers={**user, **server_timeout(self.timeout_s)},
             retry_options=types.HttpRetryOptions(attempts=1),  # None lets the SDK repeat once by itself, after 1-10 s
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,29 +15,50 @@ _STAND_IN = "."
 
 
 async def call_service(
-    client: Client, model: str, config: Any, stream: bool
+    client: Client, model: str, config: Any, stream: bool, timeout_s: float | None
 ) -> AsyncGenerator[types.GenerateContentResponse, None]:
     """Call the service once, without retries; without `stream` the response comes as one chunk.
 
     Args:
         config: see `generate_config`.
+        timeout_s: a service that says nothing for so long is lost; None: it may.
+
+    Raises:
+        TimeoutError: it is lost.
     """
     from google.genai.errors import UnknownApiResponseError
 
     models = client.aio.models
     try:
         if not stream:
-            yield await models.generate_content(model=model, contents=_STAND_IN, config=config)
+            async with _silence_ends(timeout_s):
+                answer = await models.generate_content(model=model, contents=_STAND_IN, config=config)
+            yield answer
             return
-        chunks = await models.generate_content_stream(model=model, contents=_STAND_IN, config=config)
+        async with _silence_ends(timeout_s):
+            chunks = await models.generate_content_stream(model=model, contents=_STAND_IN, config=config)
         try:
-            async for chunk in chunks:
+            while True:
+                async with _silence_ends(timeout_s):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
                 yield chunk
         except GeneratorExit:
             await _abandon(chunks)
             raise
     except (AttributeError, TypeError) as error:  # what the client raises on JSON of another shape
         raise UnknownApiResponseError(f"JSON of an unknown shape ({error})") from error
+
+
+@asynccontextmanager
+async def _silence_ends(timeout_s: float | None) -> AsyncIterator[None]:
+    """Raise TimeoutError after some seconds. The SDK's own limit is one for a whole stream."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as error:
+        raise TimeoutError(f"nothing came for {timeout_s:g} s") from error
 
 
 async def _abandon(chunks: AsyncIterator[Any]) -> None:

@@ -26,6 +26,7 @@ from actors.messages.event import Usage
 from actors.messages.json_types import JsonObject
 from actors.messages.llm.model import FunctionDeclaration, LlmRequest, LlmResponse
 from runtime.models.streaming import with_error_code
+from runtime.models.wire.call_options import call_options, server_timeout
 from runtime.models.wire.conversation import NUDGE
 from runtime.models.wire.signatures import is_foreign_to_gemini
 
@@ -190,7 +191,8 @@ def generate_config(request: LlmRequest, *, model: str, vertex: bool) -> dict[st
     body = {**(options.extra_body or {}), "contents": list(_wire_contents(request.contents, model, vertex))}
     if tools := [*_wire_tools(given.pop("tools", None) or ()), *_declared(request.tools)]:
         body["tools"] = tools
-    return {**given, "http_options": options.model_copy(update={"extra_body": body})}
+    headers = {**server_timeout(call_options(request.config).timeout_s), **(options.headers or {})}
+    return {**given, "http_options": options.model_copy(update={"extra_body": body, "headers": headers, "timeout": None})}
 
 
 def _settings_of(request: LlmRequest) -> JsonObject:

@@ -23,9 +23,16 @@ class ModelPool:
             self._by_name[model] = registry.resolve(agent, model)
         return self._by_name[model]
 
+    def waiting(self) -> int:
+        """The number of calls of this event loop that have no connection yet. Models that do not say are left out."""
+        return sum(getattr(model, "waiting", 0) for model in self._all())
+
     async def aclose(self) -> None:
         """Close the connections of this event loop over which no call is under way."""
-        for model in (*self._by_name.values(), *self._objects.values()):
+        for model in self._all():
             close: Callable[[], Awaitable[None]] | None = getattr(model, "close_idle", None)
             if close is not None:
                 await close()
+
+    def _all(self) -> tuple[Model, ...]:
+        return (*self._by_name.values(), *self._objects.values())

@@ -12,11 +12,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from copy import copy
 from functools import partial
 from importlib.util import find_spec
 from itertools import count
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -28,8 +29,14 @@ from runtime.models.attempt import Attempt
 from runtime.models.failures import in_words, own_error
 from runtime.models.retries import RetryPolicy
 
+if TYPE_CHECKING:
+    from runtime.models.http.connections import ModelConnections
+
 Client = TypeVar("Client")
 Self = TypeVar("Self", bound="ServiceModel[Any]")
+
+_opened_for: ContextVar[asyncio.AbstractEventLoop] = ContextVar("raygrove_opened_for")
+"""The event loop for which a client is made, in the thread that makes it."""
 
 
 class ServiceModel(ABC, Generic[Client]):
@@ -92,6 +99,23 @@ class ServiceModel(ABC, Generic[Client]):
         Raises:
             ValueError: what the client is given is wrong; it becomes a ModelConfigurationError.
         """
+
+    def connections(self, url: str) -> ModelConnections:
+        """Connections to a URL by aiohttp, for the client that `connect` is about to make. They are closed with it.
+
+        Calls that wait for one are counted: see `waiting`.
+        """
+        from runtime.models.http.connections import ModelConnections
+
+        loop = _opened_for.get()
+        connections = self._connections[loop].http = ModelConnections(url, loop)
+        return connections
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls of the running event loop that have no connection yet, as far as `connections` makes them."""
+        connection = self._connections.get(asyncio.get_running_loop())
+        return connection.http.waiting if connection is not None and connection.http is not None else 0
 
     @abstractmethod
     def call(self, client: Client, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
@@ -161,6 +185,8 @@ class ServiceModel(ABC, Generic[Client]):
         connection = self._connections.pop(asyncio.get_running_loop(), None)
         if connection is not None and connection.client is not None:
             await self.disconnect(connection.client)
+            if connection.http is not None:
+                await connection.http.aclose()
 
     async def close_idle(self) -> None:
         """Close the client of the running event loop unless a call is under way."""
@@ -225,6 +251,7 @@ class ServiceModel(ABC, Generic[Client]):
             if connection.client is None:
                 if (missing := self.missing_configuration()) is not None:
                     raise ModelConfigurationError(model, missing)
+                _opened_for.set(asyncio.get_running_loop())
                 # In a thread: loading an SDK and its certificates takes 0.6 s, and other agents of this process go on.
                 connection.client = await asyncio.to_thread(self._new_client, model)
         return connection.client
@@ -237,17 +264,18 @@ class ServiceModel(ABC, Generic[Client]):
 
 
 class _Connection(Generic[Client]):
-    """The client of one event loop, the lock under which it is made, and how many calls it is used by."""
+    """The client of one event loop, its connections, the lock under which it is made, and how many calls it is used by."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
+        self.http: ModelConnections | None = None
 
 
-def without_user(url: str | None) -> tuple[str | None, dict[str, str]]:
+def without_user(url: str) -> tuple[str, dict[str, str]]:
     """A URL without its user and password, and the header that says them instead: clients write URLs into the log."""
-    parts = urlsplit(url or "")
+    parts = urlsplit(url)
     if parts.username is None and parts.password is None:
         return url, {}
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"

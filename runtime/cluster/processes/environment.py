@@ -66,18 +66,20 @@ def build_environment(
     limiter: LimiterClient | None = None
     if core.limiter is not None:
         limiter = LimiterClient(limiter_ref(wires, core.limiter, restart_timeout_s), settings.model_limits)
+    models = ModelPool()
     return AgentEnvironment(
         session_ref(wires, core, restart_timeout_s),
         # A lost Runner takes the runs that it asked for with it, so this link does not wait for its restart.
         RunnerRef(wires.link(runner, "the Runner")),
         open_artifact_store(artifact_store),
-        ModelPool().resolve,
+        models.resolve,
         RemotePlans(runner, unpickle).find,
         offload=ToolTasks(log_options, runner, settings.variables),
         mcp=McpServers(FoundMcpServers(runner, wires, settings).find),
         limiter=limiter,
         views=views,
         threads_left=threads_left,
+        calls_waiting=models.waiting,
         process=OwnProcess(this_address()),
         log_file=logs.path,
         hand_on_logs=hand_on,

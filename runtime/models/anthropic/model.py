@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 _PREFIX = "anthropic/"
+_BASE_URL = "https://api.anthropic.com"
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -90,15 +91,18 @@ class AnthropicModel(ServiceModel["AsyncAnthropic"]):
 
     def connect(self) -> AsyncAnthropic:
         """Make a client. It never repeats calls by itself."""
-        from anthropic import AsyncAnthropic
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        base_url, user = without_user(self._base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+        from runtime.models.http.transport import over_aiohttp
+
+        base_url, user = without_user(self._base_url or os.environ.get("ANTHROPIC_BASE_URL") or _BASE_URL)
         client = AsyncAnthropic(
             api_key=self.key(),
             base_url=base_url,
             max_retries=0,
             timeout=self.timeout_s,
             default_headers={**user, **self._headers},
+            http_client=over_aiohttp(DefaultAsyncHttpxClient, self.connections(base_url)),
         )
         _ = client.messages  # its modules load when it is first looked at
         return client

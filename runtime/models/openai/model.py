@@ -14,7 +14,7 @@ from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.failures import in_words, own_error, service_error, shortened
 from runtime.models.openai.answers import OpenAIAnswers
 from runtime.models.openai.messages import request_body
-from runtime.models.openai.services import OTHER, service_of
+from runtime.models.openai.services import OTHER, SERVICES, service_of
 from runtime.models.service import ServiceModel, without_user
 from runtime.models.wire.call_options import call_options
 
@@ -66,15 +66,19 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
 
     def connect(self) -> AsyncOpenAI:
         """Make a client. It never repeats calls by itself."""
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        base_url, user = without_user(self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url)
+        from runtime.models.http.transport import over_aiohttp
+
+        given = self._base_url or os.environ.get(self._service.url_variable) or self._service.base_url
+        base_url, user = without_user(given or SERVICES["openai"].base_url)
         client = AsyncOpenAI(
             api_key=self.key() or "none",  # the client wants one, also where the service does not
             base_url=base_url,
             max_retries=0,
             timeout=self.timeout_s,
             default_headers={**user, **self._headers},
+            http_client=over_aiohttp(DefaultAsyncHttpxClient, self.connections(base_url)),
         )
         _ = client.chat.completions  # its modules load when it is first looked at
         return client

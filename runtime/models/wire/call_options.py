@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from actors.messages.json_types import JsonObject
@@ -19,6 +21,11 @@ class CallOptions(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     body: JsonObject
     timeout_s: float | None = None
+
+
+def server_timeout(timeout_s: float | None) -> dict[str, str]:
+    """The header that says a time limit to Google's services. As the SDK's own option it would bound whole streams, too."""
+    return {} if timeout_s is None else {"X-Server-Timeout": str(math.ceil(timeout_s))}
 
 
 def call_options(config: JsonObject) -> CallOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -198,7 +199,7 @@ async def test_closing_a_stream_frees_its_connection(serve: Serve, make: Make) -
     async with aclosing(make(server).generate(HELLO, stream=True)) as responses:
         async for _ in responses:
             break
-    server.abandoned.result(5)
+    await asyncio.wrap_future(server.abandoned)
 
 
 async def test_a_schema_binds_the_answer_or_stands_in_the_instruction(serve: Serve, make: Make) -> None:

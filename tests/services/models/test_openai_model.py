@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -152,7 +153,7 @@ async def test_closing_a_stream_frees_its_connection(serve: Serve, make: Make) -
     async with aclosing(make(server).generate(HELLO, stream=True)) as responses:
         async for _ in responses:
             break
-    server.abandoned.result(5)
+    await asyncio.wrap_future(server.abandoned)
 
 
 def one_chunk(**delta: Any) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from functools import cache
 from importlib.util import find_spec
 
@@ -16,8 +17,10 @@ def share_commands() -> None:
 
 
 def share_certificates() -> None:
-    """Have clients of models' services read the certificates of this machine once."""
+    """Have clients of models' services read the certificates of this machine, or those of a file, once."""
     # The environment of google-adk has no httpx2.
     if find_spec("httpcore2") is not None:
         names = vars(importlib.import_module("httpcore2"))
-        names["default_ssl_context"] = cache(names["default_ssl_context"])
+        make = names["default_ssl_context"]
+        made = cache(lambda _, **options: make(**options))
+        names["default_ssl_context"] = lambda **options: made(os.environ.get("SSL_CERT_FILE"), **options)

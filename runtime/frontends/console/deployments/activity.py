@@ -72,6 +72,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         lost: processes that were lost: of agents since the Runners were started, and of the Session actors and Runners.
         tokens: that models were given and have answered, since the Session actors were started.
         budget_refusals: how often budgets have refused a call, since then.
+        calls_waiting: calls of models that have no connection to their service yet.
         draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
@@ -83,6 +84,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lost: int
     tokens: int
     budget_refusals: int
+    calls_waiting: int
     draining: bool
     actors: Sequence[ActorRow]
 
@@ -91,8 +93,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         agents = sum(row.kind == "agent" for row in self.actors)
         counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
         refused = (f"refused by budgets {self.budget_refusals}",) if self.budget_refusals else ()
+        waiting = (f"calls without a connection {self.calls_waiting}",) if self.calls_waiting else ()
         note = ("draining",) if self.draining else ()
-        return self.name, *counts, f"tokens {self.tokens:,}", *refused, f"up {duration(self.age_s)}", *note
+        return self.name, *counts, f"tokens {self.tokens:,}", *refused, *waiting, f"up {duration(self.age_s)}", *note
 
 
 class DeploymentWatch:
@@ -139,6 +142,7 @@ class DeploymentWatch:
             lost=seen.runner.counts.get("lost", 0) + sum(row.restarts for row in core),
             tokens=sum(seen.session.counts.get(name, 0) for name in ("input_tokens", "output_tokens", "reasoning_tokens")),
             budget_refusals=seen.session.counts.get("budget_refusals", 0),
+            calls_waiting=sum({each.pid: each.counts.get("calls_waiting", 0) for each in seen.runner.agents}.values()),
             draining=seen.runner.counts["draining"] > 0,
             actors=[*core, *agents],
         )

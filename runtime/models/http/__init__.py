@@ -1,0 +1,1 @@
+"""HTTP for the clients of models' services."""
