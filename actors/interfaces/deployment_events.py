@@ -17,6 +17,7 @@ EventKind = Literal[
     "process lost",
     "process replaced",
     "actor replaced",
+    "node drains",
     "version changed",
     "store away",
     "store back",
@@ -25,7 +26,7 @@ EventKind = Literal[
     "overload",
     "budget",
 ]
-"""What an event is about: processes of agents, a Session actor or Runner, versions, the store, messages, overload, or budgets."""
+"""What an event is about: processes, nodes, versions, the store, messages, overload, or budgets."""
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 """All of them."""

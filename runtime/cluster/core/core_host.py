@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import count
 
 import ray
+from ray.exceptions import RayError
 
 from actors.actor import Actor
 from actors.errors import ClusterError
@@ -18,13 +19,14 @@ from actors.messages.codec import encode
 from actors.messages.operating.versions import VersionRecord
 from actors.messages.protocol.base import UseVersions
 from actors.rules.recovery.backoff import Backoff
+from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.core.standby import Standby, StandbyPlan, term_now
 from runtime.cluster.handle import Handle
 from runtime.cluster.transport.hosts import PlanHost
 from runtime.cluster.transport.link import StandsByError
 from runtime.cluster.transport.pair import Standing
 from runtime.cluster.transport.plans import KeptPlans
-from runtime.cluster.transport.ray_actors import current_actor, is_restarted, this_node
+from runtime.cluster.transport.ray_actors import current_actor, get_actor, is_restarted, this_node
 from runtime.cluster.transport.wires import WATCHED, WireOptions
 from runtime.observability.logs.options import LogOptions
 from runtime.transport.io.server_connection import Handler, QuickHandler
@@ -36,6 +38,9 @@ TURNS_FIRST_S = 1.0
 """How long a process that takes the place of a lost one does nothing else than to have turns go on: what else it does takes it,
 and others, time that they wait for."""
 
+LAST_S = 1.0
+"""How long a process may take to keep the events of one that leaves its node, before another one is asked."""
+
 
 class CoreHost(PlanHost):
     """The process of an actor that may have a standby: one of two processes, of which one leads and is the actor.
@@ -46,6 +51,9 @@ class CoreHost(PlanHost):
         plan: who the other process is; None: the actor has no standby.
         namespace: its own.
     """
+
+    _bound_to = ""
+    """What may be on its node only, so that the process stays there."""
 
     def __init__(
         self,
@@ -62,6 +70,7 @@ class CoreHost(PlanHost):
         self._standing_by: asyncio.Task[None] | None = None
         self._standby: Standby | None = None
         self._has_retired = False
+        self._is_ready = False
         self._stands_by_first = plan is not None and (is_restarted() or not plan.is_first)
         self._term = 0
         if not self._stands_by_first:
@@ -105,6 +114,29 @@ class CoreHost(PlanHost):
             self._standby.give_way()
         return Standing(self._is_leading.is_set(), self._term, endpoint, this_node())
 
+    async def whereabouts(self) -> Whereabouts:
+        """Where this process is, and whether others have to wait for it, or it for them."""
+        return Whereabouts(this_node(), self._is_leading.is_set(), self._is_ready, self._bound_to)
+
+    async def leave(self, node: str) -> None:
+        """Hand on the events that are kept here, and end this process, if it is on a node that is about to end."""
+        if self._has_retired or node != this_node():
+            return
+        await self._hand_on_events()
+        await super().leave(node)
+
+    async def _hand_on_events(self) -> None:
+        if self._logs is not None:
+            await asyncio.to_thread(self._logs.hand_on)
+        peers = self.plans.peers
+        for name in peers.names:
+            # One that is being started does not answer.
+            with suppress(RayError, ValueError, TimeoutError):
+                async with asyncio.timeout(LAST_S):
+                    keeper = await asyncio.to_thread(get_actor, name, peers.namespace)
+                    await keeper.keep_events.remote(self._hub.events())
+                    return
+
     async def watch(self) -> None:
         """Reply nothing as long as this process lives."""
         await asyncio.Event().wait()
@@ -131,7 +163,7 @@ class CoreHost(PlanHost):
         with suppress(ClusterError):
             # Senders would wait for it. They hear why it cannot.
             await self.endpoint()
-        self._standby = Standby(self._plan, self._wires, self._prepare)
+        self._standby = Standby(self._plan, self._wires, self._prepared)
         self._term = await self._standby.until_it_leads()
         self._standby = None
         tell_event("actor replaced", "the process of %s was lost, and its standby has taken its place", self._name)
@@ -143,6 +175,11 @@ class CoreHost(PlanHost):
         Raises what the reading of the record raises.
         """
         await self._actor.receive(encode(UseVersions(record=await newest)))
+
+    async def _prepared(self) -> list[int]:
+        pids = await self._prepare()
+        self._is_ready = True
+        return pids
 
     async def _prepare(self) -> list[int]:
         """Make ready what the place of the process that leads needs. Returns the ids of the processes that stand by."""

@@ -67,7 +67,7 @@ class RunnerHost(CoreHost):
 
         def build_runner() -> Actor:
             built = build(self._wires, self._nodes, self._term, plan)
-            self._runner, self._directory, self._mcp_servers, self._trees = built
+            self._runner, self._directory, self._mcp_servers, self._trees, self._departures = built
             self._warm_spares = WarmSpares(self._directory, self._trees.has_later)
             return cast(Actor, self._runner)
 
@@ -90,6 +90,7 @@ class RunnerHost(CoreHost):
         # The first message to a Runner that was started or restarted. Plugins and artifact stores are foreign code, too.
         _use_threads()
         self._directory.start_spares()
+        self._see_nodes_end()
 
     async def replace_process(self, name: str, why: str) -> None:
         """Replace a process of agents at its own request."""
@@ -119,6 +120,7 @@ class RunnerHost(CoreHost):
         recovering = asyncio.create_task(self._recover_here())
         try:
             await asyncio.wait((recovering,), timeout=TURNS_FIRST_S)
+            self._see_nodes_end()
             await _surely(self._use_versions(self._trees.newest_record()))
             await asyncio.sleep(TURNS_FIRST_S)
             self._directory.start_spares()
@@ -126,6 +128,10 @@ class RunnerHost(CoreHost):
             await recovering
         finally:
             recovering.cancel()
+
+    def _see_nodes_end(self) -> None:
+        if self._departures is not None and self._is_leading.is_set():
+            self._departures.begin()
 
     async def _prepare(self) -> list[int]:
         self._directory.start_spares(READY)

@@ -23,12 +23,12 @@ class SessionHost(CoreHost):
 
     Args:
         namespace: its own.
-        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, of the Runners as PlanPeers, and of its
-            StandbyPlan or None.
+        chunks: of what builds the actor, of the DeploymentInfo for drivers that join, of the Runners as PlanPeers, of its
+            StandbyPlan or None, and of what its node alone may have.
     """
 
     def __init__(self, namespace: str, *chunks: bytes) -> None:
-        build, self._deployment_info, peers, plan = from_chunks(chunks)
+        build, self._deployment_info, peers, plan, self._bound_to = from_chunks(chunks)
         info = self._deployment_info
 
         def build_session() -> Actor:

@@ -224,7 +224,9 @@ class RayEngine(DeployedEngine):
         app = deployment.app_name
         runners = self._peers(*actor_names(app, "runner", settings.runners), *runner_standbys(app, settings))
         standby = _standby_of(apart, session_standbys(app, settings, len(deployment.stores)))
-        content = (partial(build_session, spec), info, runners, self._standby_plan(spec.name, standby, is_first=is_first))
+        plan = self._standby_plan(spec.name, standby, is_first=is_first)
+        bound_to = "" if is_seen_by_all_nodes(stores[0]) else "its store"
+        content = (partial(build_session, spec), info, runners, plan, bound_to)
         return self._starter.start(
             SessionHost,
             spec.name if is_first else standby,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.rules.capacity.sharding import all_shards, shard_name
+from actors.rules.recovery.leaving import CoreProcess
 from runtime.settings import Settings
 
 
@@ -34,3 +35,17 @@ def limiter_name(app_name: str) -> str:
 def host_name(app_name: str, number: str) -> str:
     """`<app>/host/<number>`, a process in which agents live."""
     return f"{app_name}/host/{number}"
+
+
+def core_processes(app_name: str, settings: Settings, stores: int) -> list[CoreProcess]:
+    """The processes of a deployment with so many stores that it cannot be without, by their names."""
+    sessions = actor_names(app_name, "session", stores * settings.session_shards)
+    runners = actor_names(app_name, "runner", settings.runners)
+    limiters = [limiter_name(app_name)] if settings.model_limits else []
+    kinds = [(sessions, sessions), (session_standbys(app_name, settings, stores), sessions)]
+    kinds += [(runners, runners), (runner_standbys(app_name, settings), runners), (limiters, limiters)]
+    return [
+        CoreProcess(name, actor, is_session=actors is sessions)
+        for names, actors in kinds
+        for name, actor in zip(names, actors, strict=False)
+    ]

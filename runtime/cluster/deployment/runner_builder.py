@@ -16,10 +16,11 @@ from actors.rules.capacity.sharding import shard_name
 from actors.runner.actor import RunnerActor
 from actors.runner.environment import RunnerEnvironment
 from runtime.cluster.cluster_watch import ClusterWatch
+from runtime.cluster.core.departures import Departures
 from runtime.cluster.core.pairs import pairs_of
 from runtime.cluster.core.standby import StandbyPlan
 from runtime.cluster.deployment.kept_versions import KeptVersions
-from runtime.cluster.deployment.names import actor_name, host_name, limiter_name, session_standbys
+from runtime.cluster.deployment.names import actor_name, core_processes, host_name, limiter_name, session_standbys
 from runtime.cluster.deployment.tree_versions import RayTrees
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.packing.importing import unpickle
@@ -74,7 +75,7 @@ class RunnerSpec:
 
 def build_runner(
     spec: RunnerSpec, wires: Wires, nodes: ClusterWatch, term: int = 0, standby: StandbyPlan | None = None
-) -> tuple[Actor, RayDirectory, StartedMcpServers, RayTrees]:
+) -> tuple[Actor, RayDirectory, StartedMcpServers, RayTrees, Departures | None]:
     """Build a Runner.
 
     Args:
@@ -84,7 +85,8 @@ def build_runner(
         standby: where the Runner has one.
 
     Returns:
-        The Runner, the directory of its agents' processes, the MCP servers of its agents, and later versions of its tree.
+        The Runner, the directory of its agents' processes, the MCP servers of its agents, later versions of its tree, and of the
+        first Runner what has processes leave nodes that are about to end.
     """
     settings, app_name = spec.settings, spec.app_name
     sessions = [
@@ -122,7 +124,8 @@ def build_runner(
     )
     runner = RunnerActor(environment, spec.name, app_name, spec.shard)
     metrics.start(lambda: of_counts("runner", runner.figures().counts))
-    return runner, directory, servers, trees
+    departures = Departures(core_processes(app_name, settings, spec.stores), settings, nodes) if spec.shard.index == 0 else None
+    return runner, directory, servers, trees, departures
 
 
 def _leave() -> None:

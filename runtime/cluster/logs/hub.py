@@ -49,6 +49,10 @@ class LogHub:
         """Keep events of the deployment: see LogWay."""
         self._events.add_lines(decode_lines(batch))
 
+    def add_events(self, events: Sequence[DeploymentEvent]) -> None:
+        """Keep events that the hub of another process has kept."""
+        self._events.add(events)
+
     def events(self) -> Sequence[DeploymentEvent]:
         """The newest events, in the order in which they came."""
         return self._events.all()

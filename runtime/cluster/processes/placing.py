@@ -48,8 +48,8 @@ def needs(placement: Placement, host_cpus: float = 0) -> Needs:
     return Needs({name: number for name, number in asked.items() if number}, placement.label_selector)
 
 
-def _free_nodes(only: str | None) -> list[Node]:
-    """The nodes that are alive, or the one with that id, with the resources of each that are free."""
+def free_nodes(only: str | None = None) -> list[Node]:
+    """The nodes that are alive and stay, or the one with that id, with the resources of each that are free."""
     living = [node for node in cluster_nodes() if only in (None, node.id) and node.drain is None]
     free = free_resources({node.id: node.resources for node in living})
     return [node._replace(resources=free[node.id]) for node in living]
@@ -75,7 +75,7 @@ async def is_free(asked: Needs, node: str | None = None) -> bool:
     Args:
         node: the id of the only one that counts; None: any.
     """
-    return refusal(asked, await asyncio.to_thread(_free_nodes, node)) is None
+    return refusal(asked, await asyncio.to_thread(free_nodes, node)) is None
 
 
 async def start_placed(start: Callable[[], Handle], group: ProcessGroup, settings: Settings) -> Handle:

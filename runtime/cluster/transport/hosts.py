@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 
 from actors.actor import Actor
@@ -10,11 +12,13 @@ from actors.interfaces.deployment_events import DeploymentEvent, tell_event
 from actors.interfaces.model import Responses, SharedModel
 from actors.messages.codec import decode, encode
 from actors.messages.llm.model import LlmRequest
+from actors.rules.recovery.leaving import Whereabouts
 from runtime.cluster.handle import Handle
 from runtime.cluster.logs.hub import LogHub, LogPage
 from runtime.cluster.logs.process import ProcessLogs, ToRunner
 from runtime.cluster.packing.chunks import from_chunks
 from runtime.cluster.transport.plans import KeptPlans
+from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.wires import Listener, WireOptions, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.observability.logs.options import LogOptions
@@ -39,8 +43,7 @@ class RayActorHost:
 
     def __init__(self, build: Callable[[], Actor], wires: WireOptions, logs: LogOptions | None = None, role: str = "") -> None:
         self._hub = LogHub()
-        if logs is not None:
-            ProcessLogs(logs, role, self._hub)
+        self._logs = ProcessLogs(logs, role, self._hub) if logs is not None else None
         self._wires = Wires(wires, self._direct)
         self._actor = build()
         self._name = self._actor.name
@@ -68,6 +71,24 @@ class RayActorHost:
     async def put_events(self, batch: bytes) -> None:
         """Take events that another process tells: see LogHub.put_events."""
         self._hub.put_events(batch)
+
+    async def whereabouts(self) -> Whereabouts:
+        """Where this process is, and whether others have to wait for it, or it for them."""
+        return Whereabouts(this_node())
+
+    async def leave(self, node: str) -> None:
+        """End this process if it is on a node that is about to end: Ray starts it again on another one.
+
+        Args:
+            node: its id. A process that was started in place of the one that is meant is elsewhere.
+        """
+        if node == this_node():
+            print("this process leaves its node, which drains", file=sys.__stderr__, flush=True)
+            os._exit(1)
+
+    async def keep_events(self, events: Sequence[DeploymentEvent]) -> None:
+        """Keep the events of a process that ends."""
+        self._hub.add_events(events)
 
     async def deployment_events(self) -> Sequence[DeploymentEvent]:
         """The events that are kept here."""

@@ -44,6 +44,11 @@ class KeptPlans:
         self._plans: FlowRegistry[bytes] = FlowRegistry(permanent)
         self._peers = peers
 
+    @property
+    def peers(self) -> PlanPeers:
+        """The actors of the other kind."""
+        return self._peers
+
     def add(self, name: str, plan: bytes) -> None:
         """Keep a flow."""
         self._plans.add(name, plan)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from actors.interfaces.deployment_events import KIND, LOGGER, MAX_KEPT, DeploymentEvent
 from actors.interfaces.run_facts import NO_RUN
+from actors.rules.delivery.times import by_time
 from runtime.observability.logs.lines import Line, line_of
 from runtime.observability.logs.unseen import UnseenHandler
 
@@ -40,6 +41,12 @@ class EventRing:
         """Add the events among some lines."""
         with self._lock:
             self._events.extend(event for line in lines if (event := event_of(line)) is not None)
+
+    def add(self, events: Iterable[DeploymentEvent]) -> None:
+        """Add events that another process has kept, in their order."""
+        with self._lock:
+            told = [(0, each) for each in self._events] + [(1, each) for each in events]
+            self._events = deque((each for _, each in by_time(told, lambda one: one[1].at_s, lambda one: one[0])), MAX_KEPT)
 
     def all(self) -> Sequence[DeploymentEvent]:
         """The events that are kept, in the order in which they came."""

@@ -73,6 +73,7 @@ def test_one_that_takes_a_place_starts_no_processes_until_the_turns_that_go_on_h
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     parts = {
         "_actor": SimpleNamespace(receive=receive),
+        "_departures": None,
         "_directory": SimpleNamespace(start_spares=lambda: note("spares")),
         "_is_leading": asyncio.Event(),
         "_term": 3,

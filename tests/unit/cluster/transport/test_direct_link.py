@@ -186,7 +186,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 async def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
-    monkeypatch.setattr(wires, "_node", lambda: NODE)
+    monkeypatch.setattr(wires, "this_node", lambda: NODE)
     network = Network(tmp_path)
     yield network
     await network.close()

@@ -55,7 +55,7 @@ class Method:
 @pytest.fixture
 def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> WireOptions:
     """Of a deployment on one node."""
-    monkeypatch.setattr(wires, "_node", lambda: "here")
+    monkeypatch.setattr(wires, "this_node", lambda: "here")
     monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.1")
     transport: Transport = request.param
     return WireOptions(transport, b"s" * 32)

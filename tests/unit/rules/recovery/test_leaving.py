@@ -1,0 +1,107 @@
+"""Which processes leave nodes that are about to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.rules.recovery.leaving import LAST_S, CoreProcess, leaving
+
+NOW_S = 1_000.0
+SOON: Mapping[str, float | None] = {"n1": NOW_S + LAST_S - 1}
+LATER: Mapping[str, float | None] = {"n1": NOW_S + LAST_S + 60}
+
+
+def session(node: str = "n1", **rest: Any) -> CoreProcess:
+    return CoreProcess("session", "session", is_session=True, node=node, leads=True)._replace(**rest)
+
+
+def runner(node: str = "n1", **rest: Any) -> CoreProcess:
+    return CoreProcess("runner", "runner", is_session=False, node=node, leads=True)._replace(**rest)
+
+
+def standby(of: CoreProcess, node: str, *, is_ready: bool = True) -> CoreProcess:
+    return of._replace(name=f"{of.name}-standby", node=node, leads=False, is_ready=is_ready)
+
+
+def left(*processes: CoreProcess, ends_s: Mapping[str, float | None] | None = None, has_room: bool = True) -> set[str]:
+    return leaving(processes, LATER if ends_s is None else ends_s, has_room=has_room, now_s=NOW_S)
+
+
+def test_the_runner_leaves_when_the_session_actor_has_left() -> None:
+    assert left(session(), runner()) == {"session"}
+    assert left(session(node="", leads=False), runner()) == set()
+    assert left(session(node="n2"), runner()) == {"runner"}
+
+
+def test_those_that_are_elsewhere_stay() -> None:
+    assert left(session("n2"), runner("n2")) == set()
+
+
+@pytest.mark.parametrize("ends_s", [LATER, SOON])
+def test_nothing_leaves_while_no_other_node_has_room(ends_s: Mapping[str, float | None]) -> None:
+    assert left(session(), runner(), ends_s=ends_s, has_room=False) == set()
+
+
+def test_a_session_actor_stays_with_the_file_of_its_store_and_the_runner_does_not_wait_for_it() -> None:
+    assert left(session(bound_to="sqlite:///a.db"), runner()) == {"runner"}
+    assert left(session(bound_to="sqlite:///a.db"), ends_s=SOON) == set()
+
+
+def test_what_leads_waits_for_a_standby_that_is_ready_elsewhere() -> None:
+    assert left(session(), standby(session(), "n1")) == {"session-standby"}
+    assert left(session(), standby(session(), "", is_ready=False)) == set()
+    assert left(session(), standby(session(), "n2", is_ready=False)) == set()
+    assert left(session(), standby(session(), "n2")) == {"session"}
+
+
+def test_shortly_before_the_end_nothing_is_waited_for() -> None:
+    assert left(session(), standby(session(), "n2", is_ready=False), runner(), ends_s=SOON) == {"session", "runner"}
+
+
+def test_a_node_without_a_deadline_is_never_late() -> None:
+    assert left(session(), standby(session(), ""), runner(), ends_s={"n1": None}) == set()
+
+
+NODES = ("n1", "n2", "n3")
+placed = st.sampled_from(NODES)
+
+
+@given(
+    st.lists(st.tuples(placed, placed, st.booleans()), min_size=1, max_size=3),
+    st.lists(st.tuples(placed, placed, st.booleans()), min_size=1, max_size=3),
+    st.integers(1, 5),
+)
+def test_all_leave_one_process_of_an_actor_at_a_time(
+    sessions: Sequence[tuple[str, str, bool]], runners: Sequence[tuple[str, str, bool]], starts_in: int
+) -> None:
+    """Nodes n1 and n2 end without a deadline; a process that left is there again, on n3, so many looks later."""
+    processes: dict[str, CoreProcess] = {}
+    for kind, given_ones in (("session", sessions), ("runner", runners)):
+        for number, (first, second, has_standby) in enumerate(given_ones):
+            leader = CoreProcess(f"{kind}-{number}", f"{kind}-{number}", is_session=kind == "session", node=first, leads=True)
+            processes[leader.name] = leader
+            if has_standby:
+                processes[f"{leader.name}-standby"] = standby(leader, second)
+    back: dict[str, int] = {}
+    for look in range(100):
+        for name in [name for name, at in back.items() if at == look]:
+            del back[name]
+            alone = not any(each.leads for each in processes.values() if each.actor == processes[name].actor)
+            processes[name] = processes[name]._replace(node="n3", leads=alone, is_ready=True)
+        leave = leaving(list(processes.values()), {"n1": None, "n2": None}, has_room=True, now_s=NOW_S)
+        for name in leave:
+            was = processes[name]
+            others = [each for each in processes.values() if each.actor == was.actor and each.name != name]
+            assert all(each.node and each.name not in leave for each in others)
+            if was.leads and not was.is_session:
+                assert all(each.node == "n3" for each in processes.values() if each.is_session and each.leads)
+            processes[name] = was._replace(node="", leads=False, is_ready=False)
+            if was.leads and others:
+                processes[others[0].name] = others[0]._replace(leads=True)
+            back[name] = look + starts_in
+    assert {each.node for each in processes.values()} == {"n3"}
