@@ -43,9 +43,13 @@ GIVING_WAY = {"RAY_worker_niceness": "5"}
 much to do; but by Ray's own 15 agents have a thirtieth of a core beside any program that computes, and turns take ten times as
 long."""
 
+FEW_OPEN = {"RAY_LOG_MONITOR_MAX_OPEN_FILES": "32"}
+"""How many files Ray's log monitor opens before it closes those that nothing was written to, of ended workers for example: by
+default 200. It opens two for each worker."""
+
 _METHODS = {
     name: PrivateName("ray._private.node", f"Node.{name}", "a local Ray starts as Ray has it, with more processes")
-    for name in ("start_monitor", "start_api_server", "start_raylet")
+    for name in ("start_monitor", "start_api_server", "start_raylet", "start_log_monitor")
 }
 _NODE = PrivateName("ray._private.node", "Node", _METHODS["start_raylet"].lost)
 _START = PrivateName("ray._private.services", "start_ray_process", "each worker of a local Ray imports all that it needs itself")
@@ -123,7 +127,12 @@ def start_forks(node: Any, start_process: Callable[..., Any], imported: Sequence
         (raylet,) = node.all_processes[RAYLET]
         # The environment that the raylet gives its workers: among others, Ray gives only its own processes another allocator.
         command = ["env", "-u", "LD_PRELOAD", "SPT_NOENV=1", sys.executable, worker_forks.__file__]
-        arguments = [worker_start.folder_of_forks(node.raylet_socket_name), str(raylet.process.pid), *imported]
+        arguments = [
+            worker_start.folder_of_forks(node.raylet_socket_name),
+            str(raylet.process.pid),
+            node.get_logs_dir_path(),
+            *imported,
+        ]
         with open(os.path.join(node.get_logs_dir_path(), "forks.log"), "a", opener=opener) as log:
             started = start_process(
                 command + arguments,
@@ -144,10 +153,26 @@ def wait_until_registered(node: Any) -> None:
             time.sleep(LOOK_S)
 
 
+def _frugal_log_monitor(start_log_monitor: Callable[..., None], imported: Sequence[str]) -> Callable[..., None]:
+    """A replacement of `Node.start_log_monitor`: the same, with fewer files that are open at once."""
+
+    def start(node: Any, *arguments: object, **options: object) -> None:
+        variables = {name: value for name, value in FEW_OPEN.items() if name not in os.environ}
+        os.environ.update(variables)
+        try:
+            start_log_monitor(node, *arguments, **options)
+        finally:
+            for name in variables:
+                del os.environ[name]
+
+    return start
+
+
 _REPLACEMENTS: dict[str, Callable[[Callable[..., None], Sequence[str]], Callable[..., None]]] = {
     "start_monitor": lambda *_: _start_no_autoscaler,
     "start_api_server": lambda *_: _start_no_server,
     "start_raylet": _light_raylet,
+    "start_log_monitor": _frugal_log_monitor,
 }
 
 

@@ -169,17 +169,20 @@ def _without_job(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     return {name: value for name, value in environment.items() if name != os.fsencode(JOB)}
 
 
-def serve(asked: int, raylet: int, environment: Mapping[bytes, bytes]) -> WorkerFork | None:
-    """Start workers.
+def serve(asked: int, raylet: int, logs: str, environment: Mapping[bytes, bytes]) -> WorkerFork | None:
+    """Start workers. Each time the files beside Ray's logs go that are of workers which ended long ago.
 
     Args:
         asked: where process IDs come.
         raylet: becomes readable when the raylet ends.
+        logs: the folder of Ray's logs.
         environment: that this program was started with.
 
     Returns:
         In a fork, what it is to become. In this program None, when the raylet has ended.
     """
+    from runtime.cluster.ray.local.ended_workers import remove_files
+
     # As much as is read at once may end within a process ID.
     rest = b""
     while True:
@@ -192,6 +195,7 @@ def serve(asked: int, raylet: int, environment: Mapping[bytes, bytes]) -> Worker
             try:
                 if (fork := start(int(each), environment)) is not None:
                     return fork
+                remove_files(logs)
             except (OSError, ValueError) as error:
                 print(f"no worker for process {each!r}: {error!r}", flush=True)
 
@@ -261,8 +265,9 @@ def prepare(*imported: str) -> None:
 
 
 def main() -> None:
-    """Start workers for a raylet. The arguments: this program's folder, the raylet's process ID, and what else to import."""
-    folder, process_id, *imported = sys.argv[1:]
+    """Start workers for a raylet. The arguments: this program's folder, the raylet's process ID, the folder of Ray's logs, and
+    what else to import."""
+    folder, process_id, logs, *imported = sys.argv[1:]
     # Imported is what any program of this interpreter would find.
     del sys.path[0]
     environment = environment_of("self")
@@ -278,7 +283,7 @@ def main() -> None:
     asked = os.open(path, os.O_RDWR)
     raylet = os.pidfd_open(int(process_id))
     prepare(*imported)
-    fork = serve(asked, raylet, environment)
+    fork = serve(asked, raylet, logs, environment)
     for each in (lives, end_of_life, asked, raylet):
         os.close(each)
     if fork is not None:

@@ -27,7 +27,7 @@ from runtime.cluster.ray.local import worker_start
 from runtime.cluster.ray.local.local_ray import light_ray, wait_until_registered
 from runtime.settings import Settings
 
-METHODS = ("start_monitor", "start_api_server", "start_raylet")
+METHODS = ("start_monitor", "start_api_server", "start_raylet", "start_log_monitor")
 
 
 def test_ray_has_its_own_methods_again_when_it_is_started() -> None:
@@ -124,7 +124,7 @@ def test_workers_have_the_driver_of_postgresql_where_sessions_are_stored_there(
     with pytest.raises(ClusterError, match="all that is started"):
         rt.start()
     (command,) = commands
-    assert command[command.index(str(os.getpid())) + 1 :] == imported
+    assert command[command.index(str(os.getpid())) + 1 :] == [str(tmp_path), *imported]
 
 
 @pytest.mark.parametrize(

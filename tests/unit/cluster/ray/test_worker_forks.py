@@ -22,6 +22,7 @@ import ray
 from actors import LlmAgent
 from actors.testing import PatternModel
 from runtime.cluster.ray.local import worker_forks, worker_start
+from runtime.cluster.ray.local.ended_workers import FOLDERS, KEPT
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 from tests.support.machine.other_user import NEEDS_ROOT, USER, folder_of_all, program, run_as_other
@@ -133,7 +134,7 @@ def forks_in(folder: Path, *program_command: str, imported: Sequence[str] = ()) 
     raylet_socket = str(folder / "raylet")
     path = worker_start.folder_of_forks(raylet_socket)
     program = subprocess.Popen(
-        [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid), *imported],
+        [sys.executable, *(program_command or [worker_forks.__file__]), path, str(raylet.pid), str(folder / "logs"), *imported],
         env=environment({}),
     )
     (folder / "worker.py").write_text(WORKER)
@@ -187,6 +188,39 @@ def test_a_worker_with_another_environment_has_a_python_of_its_own(forks: Forks,
     arguments = f"{forks.worker} --language=PYTHON --raylet-name={forks.raylet_socket} y {variables.get('ANY')}"
     assert started.stdout == f"alone {arguments} ['0', '1', '2', '3']\n"
     assert how(forks.start()) == FORKED
+
+
+def test_of_workers_that_have_ended_the_files_of_the_latest_stay(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    folders = [logs, *(logs / name for name in FOLDERS if name)]
+    for folder in folders:
+        folder.mkdir()
+
+    def files_of(process: int, changed_s: float) -> list[Path]:
+        """The files of a worker, as Ray and we name them."""
+        worker = f"{process:056x}"
+        names = [f"worker-{worker}-01000000-{process}.out", f"worker-{worker}-ffffffff-{process}.err", "support.pay%2Fer"]
+        made = [logs / names[0], logs / "old" / names[1], logs / f"python-core-worker-{worker}_{process}.log"]
+        made += [
+            logs / "events" / f"event_CORE_WORKER_{process}.log",
+            logs / "export_events" / f"event_EXPORT_TASK_{process}.log",
+        ]
+        made += [logs / "raygrove" / f"{names[2]}.{process}.log", logs / "raygrove" / f"support.runner.{process}.log.1"]
+        for path in made:
+            path.touch()
+            os.utime(path, (changed_s, changed_s))
+        return made
+
+    # No process has a number above that: the kernel's own limit.
+    long_ago = [files_of(2**22 + number, number) for number in range(KEPT + 3)]
+    stay = [logs / name for name in ("raylet.out", "gcs_server.err", "log_monitor.log", "runtime_env_setup-01000000.log")]
+    for path in stay:
+        path.touch()
+    stay += [*files_of(os.getpid(), 0.0), *(path for files in long_ago[3:] for path in files)]
+    with forks_in(tmp_path) as forks:
+        assert how(forks.start()) == FORKED
+        until(lambda: not any(path.exists() for files in long_ago[:3] for path in files))
+    assert {path for folder in folders for path in folder.iterdir() if path.is_file()} == set(stay)
 
 
 def test_a_worker_with_a_runtime_environment_has_a_python_of_its_own(forks: Forks) -> None:
@@ -264,7 +298,7 @@ def test_many_shells_at_once_are_each_known_by_their_whole_process_id(monkeypatc
     monkeypatch.setattr(worker_forks, "start", start)
     # More than is read at once.
     assert os.write(asking, b"".join(b"%d\n" % each for each in named)) > select.PIPE_BUF
-    assert worker_forks.serve(asked, raylet, {}) is None
+    assert worker_forks.serve(asked, raylet, os.devnull, {}) is None
     assert found == named
     for each in (asked, asking, raylet):
         os.close(each)
