@@ -27,6 +27,9 @@ from actors.messages.older import add_defaults
 from actors.messages.operating.usage import Price
 from actors.rules.capacity.process_choice import HOSTS_PER_CORE
 
+HEAD = "node:__internal_head__"
+"""A resource of Ray's head node, of which there is 1."""
+
 PREFIX = "RAYGROVE_"
 """How the names of settings begin in the environment."""
 
@@ -110,7 +113,8 @@ class Settings(BaseSettings):
             OpenTelemetry in place. None: where the variables `OTEL_EXPORTER_OTLP_…` ask for an SDK, we do.
         ray_metrics: figures and durations go to Ray's own metrics as well, on nodes that have `ray[default]`.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
-        core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are.
+        core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are. If
+            it is empty, with `autoscaling` they are placed on the head, since no other node is sure to stay.
         local_ray: how a Ray starts that the Runtime starts itself: "light", with fewer processes, and workers that are forked
             and so share memory; or "plain", as Ray has it, and as on every cluster.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
@@ -288,6 +292,11 @@ class Settings(BaseSettings):
     def keep_requests_s(self) -> float | None:
         """The seconds for which records of requests are kept; None: as long as their session."""
         return self.record_requests_days * DAY_S if self.record_requests_days is not None else None
+
+    @property
+    def core_claims(self) -> dict[str, float]:
+        """Resources that the Session actor and the Runner take each: `core_resources`, or if that is empty where they stay."""
+        return self.core_resources or ({HEAD: 0.001} if self.autoscaling else {})
 
     @property
     def claimed_cpus(self) -> float:

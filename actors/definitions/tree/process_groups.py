@@ -30,6 +30,21 @@ class ProcessGroup:
         return self.placement.asks or replica >= self.placement.replicas
 
 
+SCALED = Placement(max_replicas=64)
+"""Of an agent that asks for nothing, where its processes may have nodes added."""
+
+
+def scaled_group(group: ProcessGroup | None, agent: str) -> ProcessGroup:
+    """The group of an agent where agents that ask for nothing get replicas when they are busy.
+
+    Args:
+        group: its group otherwise; None if it can live in any process.
+    """
+    if group is None:
+        return ProcessGroup(agent, SCALED)
+    return ProcessGroup(group.leader, SCALED) if group.placement.is_default else group
+
+
 class Replica(NamedTuple):
     """One of the actors that serve an agent, numbered from 0.
 

@@ -54,8 +54,8 @@ class ActorStarter:
         deployment, settings = self._deployment, self._deployment.settings
         chunks = to_chunks(refusal, content, must_last=deployment.detached, variables=settings.variables)
         options: RayOptions = {"max_restarts": restarts}
-        if settings.core_resources:
-            options["resources"] = settings.core_resources
+        if settings.core_claims:
+            options["resources"] = settings.core_claims
         if placed is not None or shard.of > 1:
             options |= placed or SPREAD
         if deployment.detached:

@@ -278,7 +278,7 @@ class RayEngine(DeployedEngine):
     def _away_from(self, host: Handle) -> RayOptions:
         """Where the standby of an actor is started: on another node, where there is one."""
         node = self._node_of(host)
-        return away_from(node, self._settings.core_resources) if node else {}
+        return away_from(node, self._settings.core_claims) if node else {}
 
     def _beside(self, host: Handle) -> RayOptions:
         """Where it is started when the store may be a file that no other node has: on the same node."""

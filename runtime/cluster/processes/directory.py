@@ -66,8 +66,7 @@ class RayDirectory:
 
     def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
-        group = self._groups.get(agent)
-        return self._pool.link(self._pool.serving(agent, group, key), group, alone=alone)
+        return self._pool.link_for(agent, self._groups.get(agent), key, alone=alone)
 
     def of_version(self, tree: PackedTree, marks: Marks) -> AgentDirectory:
         """A directory of the agents of a later version.
@@ -149,9 +148,7 @@ class _OfVersion:
 
     def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session: see RayDirectory."""
-        group = self._groups.get(agent)
-        replica = self._pool.serving(agent, group, key, self._marks.get(agent, ""))
-        return self._pool.link(replica, group, alone=alone)
+        return self._pool.link_for(agent, self._groups.get(agent), key, self._marks.get(agent, ""), alone=alone)
 
     def drop_link(self, agent: str, link: Link) -> None:
         """End the process of an agent that is dead or does not answer."""

@@ -81,8 +81,8 @@ class StartedMcpServers:
         content = (partial(McpActor, server, name), self._wires.options, self._logs, f"mcp-{server.name}")
         chunks = to_chunks(f"MCP server {server.name!r} cannot travel to its actor", content, variables=settings.variables)
         options: RayOptions = {"max_restarts": -1}
-        if settings.core_resources:
-            options["resources"] = settings.core_resources
+        if settings.core_claims:
+            options["resources"] = settings.core_claims
         # Another Runner may be the first.
         with suppress(ValueError):
             self._own[server.name] = start_actor(

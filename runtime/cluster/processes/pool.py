@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.definitions.tree.process_groups import ProcessGroup, Replica, scaled_group
 from actors.errors import ActorLostError
 from actors.interfaces.transport import Link
 from actors.messages.codec import encode
@@ -42,7 +42,7 @@ class Pool:
         self._spares = SpareProcesses(self._table, starter)
         self._passivation = Passivation(self._table, self._spares)
         self._activation = Activation(self._table, starter, self._spares, self._passivation)
-        self._scaled = ScaledReplicas(self._table, self._activation)
+        self._scaled = ScaledReplicas(self._table, self._activation, self._spares)
 
     def link(
         self, replica: Replica, group: ProcessGroup | None = None, *, alone: bool = False
@@ -59,6 +59,14 @@ class Pool:
             ClusterError: its definition cannot be loaded.
         """
         return self._activation.alone(replica, group) if alone else self._activation.link(replica, group)
+
+    def link_for(
+        self, agent: str, group: ProcessGroup | None, key: SessionKey, mark: str = "", *, alone: bool = False
+    ) -> Coroutine[Any, Any, HostedAgent]:
+        """The link to the replica of an agent that serves a session: see `link`."""
+        if self._table.limits.claims:
+            group = scaled_group(group, agent)
+        return self.link(self.serving(agent, group, key, mark), group, alone=alone)
 
     def serving(self, agent: str, group: ProcessGroup | None, key: SessionKey, mark: str = "") -> Replica:
         """The replica of an agent that serves a session: always the same, where their number does not go by load."""

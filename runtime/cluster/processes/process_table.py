@@ -104,18 +104,19 @@ class ProcessTable:
         """The process of the agents with that leader."""
         return next((worker for worker in self.workers if worker.holds(leader)), None)
 
-    def runs_by_replica(self, leader: str, mark: str) -> dict[int, int]:
-        """The runs under way in the process of each replica that lives, of a leader and of agents beside it."""
-        runs: dict[int, int] = {}
-        for agent in self.agents.values():
-            if agent.leader.agent == leader and agent.leader.mark == mark:
-                number = agent.leader.replica
-                runs[number] = runs.get(number, 0) + agent.in_use
-        return runs
+    def runs_by_replica(self, leader: str, mark: str, most: int) -> dict[int, int]:
+        """The runs under way of each replica of an agent that lives, by its number, which is below `most`."""
+        replicas = ((number, self.agents.get(Replica(leader, number, mark))) for number in range(most))
+        return {number: agent.in_use for number, agent in replicas if agent is not None}
 
     def waiting(self, leader: str, mark: str) -> int:
         """The number of callers that wait until a replica of an agent lives."""
         return sum(count for replica, count in self.wanted.items() if replica.agent == leader and replica.mark == mark)
+
+    def runs(self, most: int) -> int:
+        """The runs under way in processes for any agent, `most` of each agent at most: for more it gets replicas of its own."""
+        agents = (agent for worker in self.workers if not worker.is_own for agent in worker.agents.values())
+        return sum(min(agent.in_use, most) for agent in agents)
 
     def in_use(self) -> list[WorkerProcess]:
         """Processes for any agent that are not empty."""

@@ -1,6 +1,7 @@
 """Gives agents replicas by the runs that they have under way: starts further ones, and says which one serves a session.
 
-Those that are needed no more get no sessions, and so end as all agents do that are idle.
+Those that are needed no more get no sessions, and so end as all agents do that are idle. Where processes claim resources, the
+runs of all agents that share processes have further ones started as well: these are what has an autoscaler add nodes.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ import asyncio
 import logging
 import time
 
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.definitions.tree.process_groups import SCALED, ProcessGroup, Replica
 from actors.errors import RaygroveError
 from actors.messages.session import SessionKey
 from actors.rules.capacity.replicas import Scale, ScaleLimits, replica_among, scaled, serving
 from runtime.cluster.processes.activation import Activation
 from runtime.cluster.processes.process_table import ProcessTable
+from runtime.cluster.processes.spares import SpareProcesses
 
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1
 """Runs under way are counted no more often than this."""
+
+LOOK_AT_ALL_S = 1.0
+"""The runs of all agents are counted no more often than this."""
+
+MOST_PROCESSES = 1_000
+"""Processes that may be wanted of an autoscaler, whose own bounds are lower."""
 
 RETRY_S = 2.0
 """Time after a further replica could not be started, until that is tried again."""
@@ -32,9 +40,13 @@ class ScaledReplicas:
         starting: tasks that start further replicas.
     """
 
-    def __init__(self, table: ProcessTable, activation: Activation) -> None:
+    def __init__(self, table: ProcessTable, activation: Activation, spares: SpareProcesses) -> None:
         self._table = table
         self._activation = activation
+        self._spares = spares
+        self._all_limits = ScaleLimits(0, MOST_PROCESSES, SCALED.runs_per_replica, table.limits.idle_timeout_s)
+        self._all = Scale(0, 0.0)
+        self._all_look_s = 0.0
         self._agents: dict[tuple[str, str], _Scaled] = {}
         self.starting: set[asyncio.Task[None]] = set()
 
@@ -54,7 +66,9 @@ class ScaledReplicas:
 
     def _look(self, led: _Scaled, now_s: float) -> None:
         led.look_s = now_s + LOOK_S
-        runs = self._table.runs_by_replica(led.group.leader, led.mark)
+        if self._table.limits.claims and now_s >= self._all_look_s:
+            self._look_at_all(now_s)
+        runs = self._table.runs_by_replica(led.group.leader, led.mark, led.limits.most)
         # Our own tasks wait as well.
         waiting = self._table.waiting(led.group.leader, led.mark) - len(led.starting)
         led.scale = scaled(led.scale, led.limits, runs=sum(runs.values()) + waiting, now_s=now_s)
@@ -65,6 +79,11 @@ class ScaledReplicas:
                 task = asyncio.create_task(self._start(led, number))
                 self.starting.add(task)
                 task.add_done_callback(self.starting.discard)
+
+    def _look_at_all(self, now_s: float) -> None:
+        self._all_look_s = now_s + LOOK_AT_ALL_S
+        self._all = scaled(self._all, self._all_limits, runs=self._table.runs(SCALED.runs_per_replica), now_s=now_s)
+        self._spares.start_further(max(0, self._all.replicas - len(self._table.in_use())))
 
     async def _start(self, led: _Scaled, number: int) -> None:
         replica = Replica(led.group.leader, number, led.mark)

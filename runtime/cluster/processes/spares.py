@@ -29,6 +29,7 @@ class SpareProcesses:
         self._starter = starter
         self.starting: asyncio.Task[None] | None = None
         self._most: int | None = None
+        self._further = 0
 
     def is_ready(self, mark: str = "") -> bool:
         """Whether an empty process is prepared, for agents with that mark."""
@@ -54,6 +55,13 @@ class SpareProcesses:
             table.end_process(worker)
         if self._missing() > 0 and (self.starting is None or self.starting.done()):
             self.starting = asyncio.create_task(self._start_missing(0.0 if at_once else self._table.limits.spare_delay_s))
+
+    def start_further(self, number: int) -> None:
+        """Have so many processes more than spares, since those with agents are busy. They wait for nodes to be added."""
+        if number == self._further == 0:
+            return
+        self._further = number
+        self.start_spares(most=self._most)
 
     async def load(self, agent: str) -> None:
         """Have the prepared spares load the code of an agent of the first version. They take agents of no other one then."""
@@ -98,6 +106,8 @@ class SpareProcesses:
             if self._missing() <= 0:
                 return
             worker = await self._starter.start_spare()
+            if worker is None and self._further:
+                worker = self._starter.start(None)
             if worker is None:
                 return
             try:
@@ -119,4 +129,4 @@ class SpareProcesses:
         limits, in_use = self._table.limits, self._table.in_use()
         without = limits.agents - sum(len(worker.agents) for worker in in_use)
         most = limits.spares if self._most is None else min(self._most, limits.spares)
-        return spares_wanted(most, without=without, room=limits.max_processes - len(in_use))
+        return spares_wanted(most, without=without, room=limits.max_processes - len(in_use)) + self._further

@@ -13,9 +13,9 @@ def test_a_busy_agent_gets_nodes_and_they_are_given_back() -> None:
     with open_folder() as folder:
         told, log = run_program("nodes.autoscaled", folder, timeout_s=300)
     assert told == [
-        "nodes at rest 1",
+        "nodes for one turn 1",
         "nodes under load 4",
         "each node has half of its share at least True",
-        "nodes at rest 1",
-        "nodes at rest 1",
+        "nodes at rest 0",
+        "nodes for one turn 1",
     ], log

@@ -47,6 +47,7 @@ def autoscaled_ray(folder: Path, *, cpus: int, least: int, most: int, idle_s: fl
     """
     variables = {"RAY_CLOUD_INSTANCE_ID": HEAD, "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD, "RAY_FAKE_CLUSTER": "1"}
     os.environ |= {**variables, "RAY_enable_autoscaler_v2": "1", "AUTOSCALER_UPDATE_INTERVAL_S": str(UPDATE_S)}
+    import ray
     from ray.cluster_utils import Cluster
     from ray.util import get_node_ip_address
 
@@ -69,6 +70,7 @@ def autoscaled_ray(folder: Path, *, cpus: int, least: int, most: int, idle_s: fl
     try:
         yield address
     finally:
+        ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
         # The autoscaler has started them, and is gone.
         _end_raylets(address)

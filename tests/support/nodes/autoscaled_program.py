@@ -6,7 +6,6 @@ Run by test_autoscaling.py in a process of its own, since Ray reads its variable
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections import Counter
@@ -35,8 +34,7 @@ class Worker(CustomAgent):
 
 def main(folder: Path) -> None:
     """Print how the nodes come, are used, and go."""
-    with autoscaled_ray(folder, cpus=CPUS, least=1, most=NODES, idle_s=3) as address:
-        os.environ["RAY_ADDRESS"] = address
+    with autoscaled_ray(folder, cpus=CPUS, least=0, most=NODES, idle_s=3) as address:
         run_on(address, folder)
 
 
@@ -47,6 +45,13 @@ def run_on(address: str, folder: Path) -> None:
     from runtime import Runtime
     from runtime.settings import Settings
 
+    @ray.remote(num_cpus=CPUS)
+    class Holder:
+        """Keeps a node."""
+
+        def is_there(self) -> bool:
+            return True
+
     began_s = time.monotonic()
 
     def say(*words: object) -> None:
@@ -56,8 +61,12 @@ def run_on(address: str, folder: Path) -> None:
         # The head does no work.
         return sum(each["Alive"] for each in ray.nodes()) - 1  # type: ignore[no-untyped-call]
 
+    ray.init(address, log_to_driver=False)
+    holders = [Holder.remote() for _ in range(2)]  # type: ignore[attr-defined]
+    ray.get([holder.is_there.remote() for holder in holders])
+    say(nodes(), "nodes are there for others")
     placement = Placement(num_cpus=1, max_replicas=CPUS * NODES, runs_per_replica=AT_ONCE // (CPUS * NODES))
-    settings = Settings(autoscaling=True, idle_timeout_s=3, log_to_driver=False)
+    settings = Settings(autoscaling=True, idle_timeout_s=3, placement_timeout_s=60, log_to_driver=False)
     worker = Worker(name="worker", placement=placement)
     with Runtime(
         worker,
@@ -67,9 +76,12 @@ def run_on(address: str, folder: Path) -> None:
         session_store=f"sqlite:///{folder}/sessions.db",
         artifact_store=f"file://{folder}/artifacts",
     ) as rt:
-        until(lambda: nodes() == 1)
+        for holder in holders:
+            ray.kill(holder)
+        until(lambda: nodes() == 0)
+        say("no node is left")
         say("the first answer comes from", rt.run(user_id="ada", session_id="first", message="go").result().text)
-        print("RESULT nodes at rest", nodes())
+        print("RESULT nodes for one turn", nodes())
         began_s = time.monotonic()
         seen: Counter[str] = Counter()
         busy: Counter[str] = Counter()
@@ -91,11 +103,11 @@ def run_on(address: str, folder: Path) -> None:
         print("RESULT each node has half of its share at least", least > 0.5)
         say(rt.statistics().runner.counts)
         began_s = time.monotonic()
-        until(lambda: nodes() == 1)
+        until(lambda: nodes() == 0)
         say("the nodes are given back")
         print("RESULT nodes at rest", nodes())
         say("the next answer comes from", rt.run(user_id="ada", session_id="first", message="go").result().text)
-        print("RESULT nodes at rest", nodes())
+        print("RESULT nodes for one turn", nodes())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.definitions.agents import Placement
-from actors.definitions.tree.process_groups import ProcessGroup, Replica
+from actors.definitions.tree.process_groups import SCALED, ProcessGroup, Replica, scaled_group
 from actors.errors import ClusterError
 from actors.messages.session import SessionKey
 from runtime.cluster.processes.pool import Pool
@@ -95,6 +95,46 @@ async def test_an_agent_joins_others_while_there_is_no_room_for_the_process_that
     cluster.room.set()
     assert await say(pool, "d") == "d"
     assert cluster.agents_by_process() == [["a", "b", "c"], ["d"]]
+    await pool.close()
+
+
+async def ask_any(pool: Pool, agent: str, session: int) -> None:
+    """Run an agent that asks for nothing."""
+    await (await pool.link_for(agent, None, SessionKey("app", "ada", f"s{session}"))).send(HI)
+
+
+async def test_an_agent_that_asks_for_nothing_gets_replicas_where_processes_claim_resources() -> None:
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=8, claims=True)
+    async with asyncio.TaskGroup() as group:
+        for session in range(SCALED.runs_per_replica + 1):
+            group.create_task(ask_any(pool, "a", session))
+        await until(lambda: cluster.runs() == SCALED.runs_per_replica + 1)
+
+        await until(lambda: pool.serving("a", scaled_group(None, "a"), SessionKey("app", "ada", "s")) and living(pool) == [0, 1])
+        cluster.gate.set()
+    await pool.close()
+
+
+async def test_many_agents_that_are_busy_together_want_a_process_that_no_turn_waits_for() -> None:
+    cluster = FakeCluster()
+    cluster.gate = asyncio.Event()
+    pool = cluster.pool(max_processes=1, claims=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask_any(pool, "a0", 0))
+        await until(lambda: cluster.runs() == 1)
+        cluster.room.clear()
+        for session in range(SCALED.runs_per_replica):
+            group.create_task(ask_any(pool, f"a{session % 4}", session))
+        await until(lambda: cluster.runs() == SCALED.runs_per_replica + 1)
+
+        # The runs of all are counted once in a second.
+        await until(lambda: pool.serving("a0", scaled_group(None, "a0"), SessionKey("app", "ada", "s")) and cluster.waiting > 0)
+        assert (pool.counts()["hosts"], len(cluster.processes)) == (1, 1)
+        cluster.room.set()
+        await until(lambda: pool.counts()["spares"] == 1)
+        cluster.gate.set()
     await pool.close()
 
 
