@@ -114,7 +114,12 @@ class Settings(BaseSettings):
         ray_metrics: figures and durations go to Ray's own metrics as well, on nodes that have `ray[default]`.
         log_dir: the folder of log files, on each node; None: a folder beside Ray's logs.
         core_resources: amounts of Ray resources that the Session actor and the Runner take each, to be placed where those are. If
-            it is empty, with `autoscaling` they are placed on the head, since no other node is sure to stay.
+            it is empty, and `core_label_selector` too, with `autoscaling` they are placed on the head, since no other node is
+            sure to stay.
+        core_label_selector: labels that their nodes have, in Ray's syntax, such as `{"role": "core"}`.
+        agent_resources: amounts of Ray resources that each process for any agent takes, to be placed where those are.
+        agent_label_selector: labels that its node has. Without both, nodes without CPUs have such processes only where no other
+            node is.
         local_ray: how a Ray starts that the Runtime starts itself: "light", with fewer processes, and workers that are forked
             and so share memory; or "plain", as Ray has it, and as on every cluster.
         num_cpus: logical CPUs of a local Ray that the Runtime starts; None lets Ray count.
@@ -174,6 +179,9 @@ class Settings(BaseSettings):
     telemetry: str | None = None
     ray_metrics: bool = True
     core_resources: dict[str, float] = {}
+    core_label_selector: dict[str, str] = {}
+    agent_resources: dict[str, float] = {}
+    agent_label_selector: dict[str, str] = {}
     local_ray: Literal["light", "plain"] = "light"
     num_cpus: int | None = Field(default=None, gt=0)
     record_requests: float = Field(default=0.0, ge=0, le=1)
@@ -295,8 +303,9 @@ class Settings(BaseSettings):
 
     @property
     def core_claims(self) -> dict[str, float]:
-        """Resources that the Session actor and the Runner take each: `core_resources`, or if that is empty where they stay."""
-        return self.core_resources or ({HEAD: 0.001} if self.autoscaling else {})
+        """Resources that the Session actor and the Runner take each: those that are set, or if none are, where they stay."""
+        is_free = not self.core_resources and not self.core_label_selector
+        return {HEAD: 0.001} if is_free and self.autoscaling else self.core_resources
 
     @property
     def claimed_cpus(self) -> float:
@@ -350,6 +359,9 @@ def _no_json(error: SettingsError) -> str:
 
 _JSON_EXAMPLES = {
     "core_resources": '{"core": 1}',
+    "core_label_selector": '{"role": "core"}',
+    "agent_resources": '{"agents": 1}',
+    "agent_label_selector": '{"role": "agents"}',
     "model_limits": '{"gemini-*": {"max_concurrency": 8}}',
     "user_weights": '{"batch-*": 1, "desk": 4}',
     "prices": '{"gemini-*": {"input": 0.5, "output": 3}}',

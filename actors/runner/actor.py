@@ -142,7 +142,7 @@ class RunnerActor(Actor):
         """The figures of the Runner alone, which ask no other process."""
         now = {"running": len(self._table), "waiting": self._admission.waiting, "draining": int(self._drain.is_on)}
         counts = {**self._counts, **now, **self._directory.counts()}
-        most, why = self._host_limit or (0, "")
+        most, why = self._host_limit() if self._host_limit is not None else (0, "")
         if why:
             counts["max_hosts"] = most
         return p.Statistics(

@@ -64,7 +64,7 @@ class RunnerEnvironment:
         plugins: the deployment's; the Runner calls their hooks around turns.
         limits: how large an event may be, and how much may wait.
         store_timeout_s: how long the artifact store may take for one artifact.
-        host_limit: how many processes with agents there may be; None without a limit.
+        host_limit: gives how many processes with agents there may be now; None without a limit.
         telemetry: learns of turns and runs.
         topology: the tree, where it is in the process already; None: the Session actor is asked for it.
         version: the name of the tree with which the deployment was started.
@@ -85,7 +85,7 @@ class RunnerEnvironment:
     plugins: Sequence[Plugin] = ()
     limits: Limits = DEFAULT_LIMITS
     store_timeout_s: float = 30.0
-    host_limit: HostLimit | None = None
+    host_limit: Callable[[], HostLimit] | None = None
     telemetry: Telemetry = NO_TELEMETRY
     topology: Topology | None = None
     version: str = ""

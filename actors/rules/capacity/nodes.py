@@ -49,6 +49,6 @@ class ClusterSize(NamedTuple):
 
 
 def cluster_size(nodes: Iterable[Node]) -> ClusterSize:
-    """The size of a cluster, without the nodes that are about to leave."""
-    staying = [node for node in nodes if node.drain is None]
-    return ClusterSize(sum(node.resources.get("memory", 0.0) for node in staying), sum(node.cpus for node in staying))
+    """The size of these nodes."""
+    counted = list(nodes)
+    return ClusterSize(sum(node.resources.get("memory", 0.0) for node in counted), sum(node.cpus for node in counted))

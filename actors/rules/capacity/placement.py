@@ -40,6 +40,11 @@ def refusal(needs: Needs, nodes: Sequence[Node]) -> str | None:
     return f"and {which}, {nearest.name}, has {' and '.join(lacking)}{hint and '.' + hint}"
 
 
+def fits(needs: Needs, node: Node) -> bool:
+    """True when a node has all that is asked for, in total."""
+    return not _lacking(needs, node)
+
+
 def _lacking(needs: Needs, node: Node) -> list[str]:
     """For each need that a node does not meet, in words, what it has instead."""
     resources = [

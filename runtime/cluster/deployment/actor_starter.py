@@ -6,6 +6,7 @@ from actors.errors import DeploymentExistsError
 from actors.messages.session import ONLY_SHARD, Shard
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
+from runtime.cluster.processes.placing import core_options
 from runtime.cluster.transport.ray_actors import SPREAD, RayOptions, start_actor
 from runtime.engine.deployment import Deployment
 
@@ -53,9 +54,7 @@ class ActorStarter:
         """
         deployment, settings = self._deployment, self._deployment.settings
         chunks = to_chunks(refusal, content, must_last=deployment.detached, variables=settings.variables)
-        options: RayOptions = {"max_restarts": restarts}
-        if settings.core_claims:
-            options["resources"] = settings.core_claims
+        options: RayOptions = {"max_restarts": restarts, **core_options(settings)}
         if placed is not None or shard.of > 1:
             options |= placed or SPREAD
         if deployment.detached:

@@ -35,7 +35,7 @@ from runtime.cluster.notices.spoken import protocol_of
 from runtime.cluster.packing.chunks import pickled
 from runtime.cluster.packing.definitions import PackedDefinitions, PackedTree, pack_tree
 from runtime.cluster.packing.versions import PackedVersion, packed_tree, pickled_plans
-from runtime.cluster.processes.placing import away_from
+from runtime.cluster.processes.placing import away_from, core_needs
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.hosts import LimiterHost
 from runtime.cluster.transport.pair import Standing
@@ -278,7 +278,7 @@ class RayEngine(DeployedEngine):
     def _away_from(self, host: Handle) -> RayOptions:
         """Where the standby of an actor is started: on another node, where there is one."""
         node = self._node_of(host)
-        return away_from(node, self._settings.core_claims) if node else {}
+        return away_from(node, core_needs(self._settings)) if node else {}
 
     def _beside(self, host: Handle) -> RayOptions:
         """Where it is started when the store may be a file that no other node has: on the same node."""

@@ -110,7 +110,7 @@ def build_runner(
         plugins=unpickle(spec.plugins),
         limits=settings.limits,
         store_timeout_s=settings.store_timeout_s,
-        host_limit=directory.limit,
+        host_limit=lambda: directory.limit,
         telemetry=metrics.telemetry(process_telemetry(settings, app_name)),
         topology=spec.tree.definitions.topology,
         version=spec.version.id,

@@ -68,7 +68,7 @@ class Activation:
             worker = self._spares.take_process(replica.mark)
         table.set_apart(worker)
         try:
-            agent = await self._move_in(worker, replica, replica, ())
+            agent = await self.move_in(worker, replica, replica, ())
         except BaseException:
             table.end_process(worker)
             raise
@@ -102,7 +102,7 @@ class Activation:
             worker, slots = self._choose(leader, group, has_room=has_room)
             worker.arriving.append(leader)
             try:
-                agent = await self._move_in(worker, replica, leader, slots)
+                agent = await self.move_in(worker, replica, leader, slots)
             except ActorLostError:
                 table.lose(worker)
                 if worker in before:
@@ -118,12 +118,12 @@ class Activation:
                 break
         table.add(agent)
 
-    async def _move_in(self, worker: WorkerProcess, replica: Replica, leader: Replica, leaving: Sequence[int]) -> HostedAgent:
+    async def move_in(self, worker: WorkerProcess, replica: Replica, leader: Replica, leaving: Sequence[int]) -> HostedAgent:
         """Have an agent live in a process. Raises ActorLostError, ClusterError."""
         worker.mark = leader.mark
         slot, worker.activations = worker.activations, worker.activations + 1
         process = await self._starter.started(worker)
-        worker.pid, worker.memory_bytes = await process.activate(slot, replica.definition, leaving)
+        worker.note(await process.activate(slot, replica.definition, leaving))
         return HostedAgent(replica, leader, worker, slot, process.link(replica.definition, slot))
 
     def _choose(self, leader: Replica, group: ProcessGroup | None, *, has_room: bool) -> tuple[WorkerProcess, Sequence[int]]:

@@ -22,6 +22,7 @@ from runtime.cluster.packing.importing import import_alone
 from runtime.cluster.processes.worker_process import Activated
 from runtime.cluster.ray.process import put_up_title
 from runtime.cluster.transport.clients import CoreHandles
+from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.wires import Listener, Wires
 from runtime.engine.process.collector import look_less_often
 from runtime.engine.process.process_watch import ProcessWatch, private_bytes
@@ -69,9 +70,9 @@ class HostedActors(dict[int, AgentActor]):
 
 
 class Prepared(NamedTuple):
-    """A host's reply when it is prepared: its process id, and where it listens; None where messages come over Ray."""
+    """A host's reply when it is prepared: what it says of itself, and where it listens; None where messages come over Ray."""
 
-    pid: int
+    told: Activated
     endpoint: Endpoint | None
 
 
@@ -125,7 +126,7 @@ class AgentHost:
                 await asyncio.to_thread(import_alone, module)
         look_less_often()
         await asyncio.gather(*(peer.__ray_ready__.remote() for peer in self._core.awaited()))
-        return Prepared(os.getpid(), await self._listener.endpoint())
+        return Prepared(_told(), await self._listener.endpoint())
 
     async def load(self, packed: bytes) -> None:
         """Load the code of an agent, which may import user modules for seconds. It raises whatever they raise."""
@@ -152,7 +153,7 @@ class AgentHost:
             look_less_often()
         self._names[slot] = name
         self._show_names()
-        return Activated(os.getpid(), private_bytes()), endpoint
+        return _told(), endpoint
 
     def _build(self, packed: bytes) -> tuple[AgentActor, str]:
         spec = unpack(packed)
@@ -213,3 +214,7 @@ class AgentHost:
 async def _refuse() -> bytes:
     """The reply to a message for an agent that has left the process."""
     return encode(ErrorReply(error=ActorLostError.__name__, args=["the agent", "it does not live there any more"]))
+
+
+def _told() -> Activated:
+    return Activated(os.getpid(), private_bytes(), this_node())

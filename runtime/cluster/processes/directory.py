@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from actors.definitions.tree.process_groups import Replica
 from actors.interfaces.transport import AgentDirectory, Link
 from actors.messages.session import SessionKey
+from actors.rules.capacity.node_choice import usable
 from actors.rules.capacity.nodes import cluster_size
 from actors.rules.capacity.process_choice import host_limit, memory_share
 from actors.rules.versions.marks import Marks
-from runtime.cluster.cluster_watch import ClusterWatch
+from runtime.cluster.cluster_watch import ClusterWatch, Nodes
 from runtime.cluster.packing.definitions import PackedTree
 from runtime.cluster.processes.mcp_servers import StartedMcpServers
+from runtime.cluster.processes.placing import shared_needs
 from runtime.cluster.processes.pool import Pool
 from runtime.cluster.processes.process_table import PoolLimits
 from runtime.cluster.processes.worker_process import ProcessSource
@@ -33,7 +37,7 @@ class RayDirectory:
 
     Attributes:
         obstacles: see Directory.
-        limit: how many processes with agents there may be, and why.
+        limit: how many processes with agents there may be on the cluster as it is, and why.
     """
 
     def __init__(
@@ -49,20 +53,29 @@ class RayDirectory:
         self.obstacles: Mapping[str, tuple[str, str]] = obstacles(tree.models)
         self._groups = tree.process_groups
         self._root = tree.definitions.topology.root.name
-        size = cluster_size(nodes.now)
+        self._agents = len(tree.definitions) - sum(group.placement.asks for group in tree.process_groups.values())
+        self._settings = settings
+        self._follows_nodes = False
+        self._pool = Pool(source, self._limits(nodes.now))
+
+    def _limits(self, nodes: Nodes) -> PoolLimits:
+        settings, needs = self._settings, shared_needs(self._settings)
+        size = cluster_size(usable(nodes, needs))
         self.limit = host_limit(settings.max_live_agents, *size, settings.runners)
-        self._pool = Pool(
-            source,
-            PoolLimits(
-                max_processes=self.limit.hosts,
-                spares=settings.spare_hosts,
-                agents=len(tree.definitions) - sum(group.placement.asks for group in tree.process_groups.values()),
-                idle_timeout_s=settings.idle_timeout_s,
-                stop_timeout_s=settings.stop_timeout_s,
-                memory_share=memory_share(size.memory_bytes / settings.runners, self.limit.hosts) if size.memory_bytes else 0,
-                claims=settings.claimed_cpus > 0,
-            ),
+        return PoolLimits(
+            max_processes=self.limit.hosts,
+            spares=settings.spare_hosts,
+            agents=self._agents,
+            idle_timeout_s=settings.idle_timeout_s,
+            stop_timeout_s=settings.stop_timeout_s,
+            memory_share=memory_share(size.memory_bytes / settings.runners, self.limit.hosts) if size.memory_bytes else 0,
+            needs=needs,
+            claims=settings.claimed_cpus > 0,
         )
+
+    def _adapt(self, nodes: Nodes) -> None:
+        # In an order of its own, so that several Runners do not all begin with the same node.
+        self._pool.adapt(self._limits(nodes), sorted(nodes, key=lambda node: crc32(f"{os.getpid()} {node.id}".encode())))
 
     def link(self, agent: str, key: SessionKey, *, alone: bool = False) -> Coroutine[Any, Any, Link]:
         """The link to the agent's replica that serves a session, which is activated if it does not live."""
@@ -83,8 +96,12 @@ class RayDirectory:
         self._pool.retain(is_needed)
 
     def start_spares(self, most: int | None = None) -> None:
-        """Begin to start spare processes, `most` at most."""
+        """Begin to start spare processes, `most` at most, and to follow the nodes of the cluster."""
         self._pool.start_spares(most)
+        if not self._follows_nodes:
+            self._follows_nodes = True
+            self._nodes.subscribe(self._adapt)
+            self._adapt(self._nodes.now)
 
     async def spares_started(self) -> None:
         """Wait until spare processes that are being started are ready."""

@@ -14,6 +14,7 @@ from actors.messages.protocol.mcp import McpServer
 from actors.refs.mcp import McpRef
 from runtime.cluster.handle import Handle
 from runtime.cluster.packing.chunks import to_chunks
+from runtime.cluster.processes.placing import core_options
 from runtime.cluster.transport.hosts import McpHost
 from runtime.cluster.transport.ray_actors import RayOptions, current_actor, get_actor, start_actor
 from runtime.cluster.transport.wires import Wires
@@ -80,9 +81,7 @@ class StartedMcpServers:
             return
         content = (partial(McpActor, server, name), self._wires.options, self._logs, f"mcp-{server.name}")
         chunks = to_chunks(f"MCP server {server.name!r} cannot travel to its actor", content, variables=settings.variables)
-        options: RayOptions = {"max_restarts": -1}
-        if settings.core_claims:
-            options["resources"] = settings.core_claims
+        options: RayOptions = {"max_restarts": -1, **core_options(settings)}
         # Another Runner may be the first.
         with suppress(ValueError):
             self._own[server.name] = start_actor(

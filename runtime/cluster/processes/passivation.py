@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from actors.definitions.tree.process_groups import Replica
+from actors.rules.capacity.node_choice import surplus
 from runtime.cluster.processes.process_table import ProcessTable
 from runtime.cluster.processes.spares import SpareProcesses
 from runtime.cluster.processes.worker_process import HostedAgent
@@ -45,6 +46,15 @@ class Passivation:
         """Passivate the agents that are needed no more, since an update has changed or removed them."""
         self._table.has_versions = True
         self._passivate(lambda agent: not is_needed(agent.replica))
+
+    def thin_out(self) -> None:
+        """Passivate idle agents of full processes, since there may be more processes now, which start when they are used."""
+        table = self._table
+        workers = table.in_use()
+        numbers = surplus([len(worker.agents) for worker in workers], table.limits.max_processes)
+        idle = [sorted(worker.idle(table.wanted), key=lambda agent: agent.used_s) for worker in workers]
+        leaving = {agent for agents, number in zip(idle, numbers, strict=True) for agent in agents[:number]}
+        self._passivate(leaving.__contains__)
 
     def _passivate(self, leaves: Callable[[HostedAgent], bool]) -> None:
         table = self._table

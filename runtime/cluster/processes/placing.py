@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import ray
 
 from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
-from actors.errors import PlacementError
+from actors.errors import ClusterError, PlacementError
 from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.placement import Needs, refusal
+from actors.rules.capacity.placement import Needs, fits, refusal
 from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.handle import Handle
 from runtime.cluster.ray.nodes import free_resources
@@ -48,6 +48,35 @@ def needs(placement: Placement, host_cpus: float = 0) -> Needs:
     return Needs({name: number for name, number in asked.items() if number}, placement.label_selector)
 
 
+def shared_needs(settings: Settings) -> Needs:
+    """The resources and labels that the settings ask for, for each process in which any agent can live."""
+    asked = {"CPU": settings.claimed_cpus, **settings.agent_resources}
+    return Needs({name: number for name, number in asked.items() if number}, settings.agent_label_selector)
+
+
+def shared_options(settings: Settings, node: str) -> RayOptions:
+    """Options of a process in which any agent can live.
+
+    Args:
+        node: the id of the node on which it should run; "": any.
+    """
+    options = claim(settings.claimed_cpus)
+    if node:
+        options |= on_node(node)
+    if settings.agent_resources:
+        options["resources"] = settings.agent_resources
+    if settings.agent_label_selector:
+        options["label_selector"] = settings.agent_label_selector
+    return options
+
+
+def check_shared(settings: Settings) -> None:
+    """Check that some node can have the processes in which any agent can live. Raises ClusterError. It blocks its thread."""
+    asked = shared_needs(settings)
+    if not settings.autoscaling and (reason := refusal(asked, cluster_nodes())) is not None:
+        raise ClusterError(f"no process for agents can start: by the settings each asks for {asked}, {reason}")
+
+
 def free_nodes(only: str | None = None) -> list[Node]:
     """The nodes that are alive and stay, or the one with that id, with the resources of each that are free."""
     living = [node for node in cluster_nodes() if only in (None, node.id) and node.drain is None]
@@ -55,15 +84,26 @@ def free_nodes(only: str | None = None) -> list[Node]:
     return [node._replace(resources=free[node.id]) for node in living]
 
 
-def away_from(node: str, resources: Mapping[str, float]) -> RayOptions:
+def core_needs(settings: Settings) -> Needs:
+    """The resources and labels that the settings ask for, for the process of each Session actor and Runner."""
+    return Needs(settings.core_claims, settings.core_label_selector)
+
+
+def core_options(settings: Settings) -> RayOptions:
+    """Options of these processes."""
+    given = {"resources": settings.core_claims, "label_selector": settings.core_label_selector}
+    return {name: value for name, value in given.items() if value}
+
+
+def away_from(node: str, asked: Needs) -> RayOptions:
     """Options that start an actor on another node, where there is one.
 
     Args:
         node: the id of the node.
-        resources: that the actor asks for.
+        asked: by the actor.
     """
     others = [each for each in cluster_nodes() if each.id != node and each.drain is None]
-    fit = [each for each in others if all(each.resources.get(name, 0) >= much for name, much in resources.items())]
+    fit = [each for each in others if fits(asked, each)]
     if not fit:
         return {}
     return on_node(random.choice(fit).id)

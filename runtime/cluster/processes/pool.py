@@ -8,7 +8,7 @@ link refuses messages from that moment on: so no message ever reaches a process 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,8 +18,10 @@ from actors.interfaces.transport import Link
 from actors.messages.codec import encode
 from actors.messages.protocol.base import Stop
 from actors.messages.session import SessionKey
+from actors.rules.capacity.nodes import Node
 from actors.rules.capacity.process_choice import replica_of
 from runtime.cluster.processes.activation import Activation
+from runtime.cluster.processes.moving import Moving
 from runtime.cluster.processes.passivation import Passivation
 from runtime.cluster.processes.process_table import PoolLimits, ProcessTable
 from runtime.cluster.processes.scaling import ScaledReplicas
@@ -43,6 +45,7 @@ class Pool:
         self._passivation = Passivation(self._table, self._spares)
         self._activation = Activation(self._table, starter, self._spares, self._passivation)
         self._scaled = ScaledReplicas(self._table, self._activation, self._spares)
+        self._moving = Moving(self._table, starter, self._spares, self._activation)
 
     def link(
         self, replica: Replica, group: ProcessGroup | None = None, *, alone: bool = False
@@ -93,6 +96,20 @@ class Pool:
         """Replace the spare processes that have loaded code: see SpareProcesses.replace_loaded."""
         self._spares.replace_loaded()
 
+    def adapt(self, limits: PoolLimits, nodes: Sequence[Node]) -> None:
+        """Go by other limits, on a cluster with these nodes.
+
+        Args:
+            nodes: among equal ones the first gets the next process.
+        """
+        table = self._table
+        may_spread = limits.max_processes > table.limits.max_processes
+        table.limits, table.nodes = limits, nodes
+        if may_spread:
+            self._passivation.thin_out()
+        self._moving.begin()
+        self._spares.adapt()
+
     def passivate_idle(self) -> None:
         """Passivate the agents that were idle for too long."""
         self._passivation.passivate_idle()
@@ -140,7 +157,13 @@ class Pool:
         """Stop every agent, and end all processes."""
         table = self._table
         table.is_open = False
-        background = (self._spares.starting, self._passivation.watching, *self._scaled.starting, *table.activating.values())
+        background = (
+            self._spares.starting,
+            self._passivation.watching,
+            self._moving.under_way,
+            *self._scaled.starting,
+            *table.activating.values(),
+        )
         tasks = [task for task in background if task is not None]
         for task in tasks:
             task.cancel()

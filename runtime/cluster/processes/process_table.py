@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from actors.definitions.tree.process_groups import Replica
 from actors.errors.listing import some_of
 from actors.interfaces.deployment_events import tell_event
 from actors.interfaces.transport import Link
+from actors.rules.capacity.node_choice import NOTHING, node_for
+from actors.rules.capacity.nodes import Node
+from actors.rules.capacity.placement import Needs
 from runtime.cluster.processes.worker_process import HostedAgent, WorkerProcess
 
 IDLE = "it was idle and has been put to sleep"
@@ -25,6 +28,10 @@ TOLD_AGENTS = 5
 
 SPARE_DELAY_S = 0.1
 """Starting a process costs as much CPU as dozens of turns, so an agent that was just activated replies first."""
+
+
+MOVE_PAUSE_S = 1.0
+"""A node that joins has its share after seconds, and no more than 60 processes a minute start for that."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class PoolLimits:
         memory_share: bytes that a process may use before its idle agents leave; 0: as many as it likes.
         spare_delay_s: the pause between an activation and the start of a spare.
         claims: processes claim resources, so that a node with one is not given back, and there may be no room for another one.
+        needs: what a process for any agent asks of its node.
+        move_pause_s: the pause between two moves of processes, so that they cost little however many there are.
     """
 
     max_processes: int
@@ -50,6 +59,8 @@ class PoolLimits:
     memory_share: int = 0
     spare_delay_s: float = SPARE_DELAY_S
     claims: bool = False
+    needs: Needs = NOTHING
+    move_pause_s: float = MOVE_PAUSE_S
 
 
 class ProcessTable:
@@ -57,6 +68,7 @@ class ProcessTable:
 
     Attributes:
         limits: the pool's.
+        nodes: of the cluster; none: they are not known, and processes start on any.
         workers: all processes that are not over and take agents, also those that are starting.
         draining: processes that take no agents any more, and end with the last run in them.
         agents: all agents that live and take messages; an agent with runs in a draining process may live a second time.
@@ -71,6 +83,7 @@ class ProcessTable:
 
     def __init__(self, limits: PoolLimits) -> None:
         self.limits = limits
+        self.nodes: Sequence[Node] = ()
         self.workers: list[WorkerProcess] = []
         self.draining: list[WorkerProcess] = []
         self.agents: dict[Replica, HostedAgent] = {}
@@ -127,6 +140,16 @@ class ProcessTable:
         empty = (worker for worker in self.workers if not worker.is_own and worker.is_empty)
         return sorted(empty, key=lambda worker: not worker.is_ready)
 
+    def processes_by_node(self) -> Counter[str]:
+        """The number of processes for any agent on each node, by its id, those that are starting included."""
+        return Counter(worker.node for worker in self.workers if not worker.is_own)
+
+    def node_for_process(self) -> str:
+        """The id of the node on which the next process for any agent starts; "": any, as Ray knows where claims are free."""
+        if self.limits.claims:
+            return ""
+        return node_for(self.nodes, self.processes_by_node(), self.limits.needs)
+
     def passivate(self, agents: Iterable[HostedAgent]) -> list[int]:
         """Take agents out for being idle: no message can be sent to them from now on.
 
@@ -160,14 +183,17 @@ class ProcessTable:
         else:
             worker.started.add_done_callback(lambda _: worker.kill())
 
-    def drain(self, worker: WorkerProcess, why: str) -> None:
+    def drain(self, worker: WorkerProcess, why: str, *, gently: bool = False) -> None:
         """Let a process end that is of no use any more: its runs go on, and every other run gets another process.
 
-        A process with resources of its own is ended at once, since another one may need them.
+        Args:
+            why: ends a sentence about it.
+            gently: also a process with resources of its own ends with its last run. Otherwise it is ended at once, since another
+                one may need them.
         """
         self.events["replaced"] += 1
         tell_event("process replaced", "%s gives way to another one, since %s", _name(worker), why, level=logging.INFO)
-        if worker.is_own:
+        if worker.is_own and not gently:
             self.lose(worker)
             return
         self.set_apart(worker)

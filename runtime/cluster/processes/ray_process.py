@@ -55,12 +55,12 @@ class RayProcess:
         self._modules = modules
         self._start_timeout_s = start_timeout_s
 
-    async def prepare(self) -> int:
-        """Load what agents will need. Returns the process id. Raises ActorLostError, ClusterError."""
+    async def prepare(self) -> Activated:
+        """Load what agents will need. Raises ActorLostError, ClusterError."""
         reply: ray.ObjectRef[Prepared] = self._handle.prepare.remote(self._modules)
         prepared = await self._reply("a process for agents", reply)
         self._links.listens_at(prepared.endpoint)
-        return prepared.pid
+        return prepared.told
 
     async def load(self, agent: str) -> None:
         """Load the code of an agent. Raises ActorLostError, ClusterError: see `activate`."""

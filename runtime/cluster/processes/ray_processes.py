@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
-from actors.definitions.agents import Placement
 from actors.definitions.tree.process_groups import ProcessGroup
 from actors.errors import ClusterError, RaygroveError
 from actors.interfaces.stores import ArtifactStore
@@ -16,7 +15,15 @@ from runtime.cluster.handle import Handle
 from runtime.cluster.packing.versions import Definitions
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.environment import build_environment
-from runtime.cluster.processes.placing import claim, is_free, needs, ray_options, start_placed
+from runtime.cluster.processes.placing import (
+    check_shared,
+    is_free,
+    needs,
+    ray_options,
+    shared_needs,
+    shared_options,
+    start_placed,
+)
 from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.transport.clients import CoreHandles
 from runtime.cluster.transport.ray_actors import RayOptions, only_on, start_actor, this_node
@@ -62,10 +69,11 @@ class RayProcesses:
         self._prefix = uuid.uuid4().hex[:8]
         self._numbers = count(1)
 
-    async def start(self, group: ProcessGroup | None, *, is_spare: bool = False) -> RayProcess:
+    async def start(self, group: ProcessGroup | None, node: str = "", *, is_spare: bool = False) -> RayProcess:
         """Start a process for a group, or with None one in which any agent can live.
 
         Args:
+            node: the id of the node on which it should run; "": any.
             is_spare: no agent waits for it. Where processes claim CPUs it starts on the Runner's node, which is used anyway.
 
         Raises:
@@ -89,7 +97,9 @@ class RayProcesses:
         try:
             if group is None:
                 # Starting a named actor waits for Ray's control service, so it is done in a thread.
-                handle = await asyncio.to_thread(begin, **self._options(is_spare=is_spare))
+                if not node:
+                    await asyncio.to_thread(check_shared, settings)
+                handle = await asyncio.to_thread(begin, **self._options(node, is_spare=is_spare))
             else:
                 options = ray_options(group.placement, settings.claimed_cpus)
                 handle = await start_placed(partial(begin, **options), group, settings)
@@ -104,9 +114,10 @@ class RayProcesses:
 
     async def is_free(self, group: ProcessGroup | None, *, is_spare: bool = False) -> bool:
         """Whether a node on which such a process may start has free now what it claims."""
-        placement = group.placement if group is not None else Placement()
-        return await is_free(needs(placement, self._settings.claimed_cpus), this_node() if is_spare else None)
+        asked = needs(group.placement, self._settings.claimed_cpus) if group is not None else shared_needs(self._settings)
+        return await is_free(asked, this_node() if is_spare else None)
 
-    def _options(self, *, is_spare: bool) -> RayOptions:
-        cpus = self._settings.claimed_cpus
-        return {**claim(cpus), **only_on(this_node())} if cpus and is_spare else claim(cpus)
+    def _options(self, node: str, *, is_spare: bool) -> RayOptions:
+        settings = self._settings
+        is_here = is_spare and settings.claimed_cpus > 0
+        return {**shared_options(settings, node), **(only_on(this_node()) if is_here else {})}

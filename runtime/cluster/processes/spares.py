@@ -61,6 +61,10 @@ class SpareProcesses:
         if number == self._further == 0:
             return
         self._further = number
+        self.adapt()
+
+    def adapt(self) -> None:
+        """End and start spares as the limits want now."""
         self.start_spares(most=self._most)
 
     async def load(self, agent: str) -> None:
@@ -83,7 +87,7 @@ class SpareProcesses:
         for worker in self._table.spares():
             if worker.mark is not None:
                 self._table.end_process(worker)
-        self.start_spares(most=self._most)
+        self.adapt()
 
     def reuse_or_end(self, worker: WorkerProcess) -> None:
         """Keep a process that has become empty as a spare if one is missing and it is fit for it; otherwise end it."""
@@ -111,7 +115,7 @@ class SpareProcesses:
             if worker is None:
                 return
             try:
-                worker.pid = await (await self._starter.started(worker)).prepare()
+                worker.note(await (await self._starter.started(worker)).prepare())
             except ActorLostError:
                 table.lose(worker)
                 return

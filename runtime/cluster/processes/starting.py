@@ -41,23 +41,27 @@ class ProcessStarter:
             if worker.makes_room and not await self._source.is_free(group):
                 worker.lacks_resources = True
                 self._make_room()
-            return await self._source.start(group)
+            return await self._source.start(group, node)
 
-        worker = self._add(start(), is_own=group is not None, makes_room=group is not None and not is_further)
+        node = self._table.node_for_process() if group is None else ""
+        worker = self._add(start(), group, node, makes_room=group is not None and not is_further)
         return worker
 
     async def start_spare(self) -> WorkerProcess | None:
         """Begin to start a process for which no agent waits; None if there is no room for one."""
         if self._table.limits.claims and not await self._source.is_free(None, is_spare=True):
             return None
-        return self._add(self._source.start(None, is_spare=True), is_own=False, makes_room=False)
+        node = self._table.node_for_process()
+        return self._add(self._source.start(None, node, is_spare=True), None, node)
 
     async def has_room(self) -> bool:
         """Whether a further process for any agent would start at once."""
         return not self._table.limits.claims or await self._source.is_free(None)
 
-    def _add(self, start: Coroutine[Any, Any, AgentProcess], *, is_own: bool, makes_room: bool) -> WorkerProcess:
-        worker = WorkerProcess(asyncio.create_task(start), is_own=is_own, makes_room=makes_room)
+    def _add(
+        self, start: Coroutine[Any, Any, AgentProcess], group: ProcessGroup | None, node: str, *, makes_room: bool = False
+    ) -> WorkerProcess:
+        worker = WorkerProcess(asyncio.create_task(start), group, node, makes_room=makes_room)
         self._table.workers.append(worker)
         worker.started.add_done_callback(_tell_started)
         return worker

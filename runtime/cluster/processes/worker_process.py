@@ -20,10 +20,17 @@ RECYCLE_AFTER = 64
 
 
 class Activated(NamedTuple):
-    """A process's reply to an activation: its process id, and how many bytes of memory it has for itself; 0: unknown."""
+    """What a process says of itself when it is prepared, or an agent is activated.
+
+    Attributes:
+        pid: its process id.
+        memory_bytes: how much memory it has for itself; 0: unknown.
+        node: the id of its node; "": unknown.
+    """
 
     pid: int
     memory_bytes: int = 0
+    node: str = ""
 
 
 class AgentProcess(Protocol):
@@ -35,8 +42,8 @@ class AgentProcess(Protocol):
 
     name: str
 
-    async def prepare(self) -> int:
-        """Load what agents will need. Returns the process id.
+    async def prepare(self) -> Activated:
+        """Load what agents will need.
 
         Raises:
             ActorLostError: the process is gone, or does not answer.
@@ -77,10 +84,11 @@ class AgentProcess(Protocol):
 class ProcessSource(Protocol):
     """Starts processes for a pool."""
 
-    async def start(self, group: ProcessGroup | None, *, is_spare: bool = False) -> AgentProcess:
+    async def start(self, group: ProcessGroup | None, node: str = "", *, is_spare: bool = False) -> AgentProcess:
         """Start a process for a group, or with None one in which any agent can live.
 
         Args:
+            node: the id of the node on which it should run; "": any.
             is_spare: no agent waits for it. Where processes claim resources it starts on the node of this process.
 
         Raises:
@@ -147,7 +155,9 @@ class WorkerProcess:
 
     Attributes:
         started: gives the process once it runs.
-        is_own: started for one process group, which asks for something that other processes do not have.
+        group: the process group for which it was started, which asks for something that other processes do not have; None: any
+            agent may live in it.
+        node: the id of its node, as far as it is known; until it runs there it may still come to another one.
         makes_room: idle processes may be ended, so that it gets what they hold.
         lacks_resources: what its group asks for was not free.
         agents: the agents that live in it.
@@ -163,9 +173,12 @@ class WorkerProcess:
         memory_bytes: what it used at the last activation.
     """
 
-    def __init__(self, started: asyncio.Task[AgentProcess], *, is_own: bool, makes_room: bool = False) -> None:
+    def __init__(
+        self, started: asyncio.Task[AgentProcess], group: ProcessGroup | None, node: str = "", *, makes_room: bool = False
+    ) -> None:
         self.started = started
-        self.is_own = is_own
+        self.group = group
+        self.node = node
         self.makes_room = makes_room
         self.lacks_resources = False
         self.agents: dict[Replica, HostedAgent] = {}
@@ -178,6 +191,16 @@ class WorkerProcess:
         self.mark: str | None = None
         self.pid = 0
         self.memory_bytes = 0
+
+    @property
+    def is_own(self) -> bool:
+        """It was started for one process group."""
+        return self.group is not None
+
+    def note(self, told: Activated) -> None:
+        """Keep what the process says of itself."""
+        self.pid, self.memory_bytes = told.pid, told.memory_bytes
+        self.node = told.node or self.node
 
     @property
     def is_empty(self) -> bool:

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 import ray
 
-from actors.rules.capacity.nodes import ClusterSize, DrainNotice, Node, cluster_size
+from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes, cluster_nodes
 
 GIB = 1024**3
@@ -99,7 +99,3 @@ def test_a_process_that_is_not_connected_starts_no_ray(monkeypatch: pytest.Monke
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConnectionError, match="connected with no Ray"):
         cluster_nodes()
-
-
-def test_nodes_that_leave_do_not_count() -> None:
-    assert cluster_size([HEAD, WORKER, WORKER._replace(id="3", drain=DrainNotice())]) == ClusterSize(24 * GIB, 4)

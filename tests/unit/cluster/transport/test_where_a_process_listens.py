@@ -16,6 +16,7 @@ from actors.definitions.tree import AgentTree
 from actors.refs.agent import AgentRef
 from actors.testing import PatternModel
 from runtime.cluster.packing.definitions import pack_tree
+from runtime.cluster.processes import agent_host
 from runtime.cluster.processes.agent_host import AgentHost
 from runtime.cluster.processes.ray_process import RayProcess
 from runtime.cluster.ray import process as ray_process_titles
@@ -55,7 +56,8 @@ class Method:
 @pytest.fixture
 def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> WireOptions:
     """Of a deployment on one node."""
-    monkeypatch.setattr(wires, "this_node", lambda: "here")
+    for module in (wires, agent_host):
+        monkeypatch.setattr(module, "this_node", lambda: "here")
     monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.1")
     transport: Transport = request.param
     return WireOptions(transport, b"s" * 32)
