@@ -56,14 +56,38 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
         Args:
             attempt: how many attempts have failed, from 1.
-            retry_after_s: the wait that the service asked for, which replaces the backoff. The call is not repeated when it is
-                longer than MAX_RETRY_AFTER_S.
+            retry_after_s: the wait that the service asked for. The backoff is the time after it over which calls spread that
+                were refused together. The call is not repeated when it is longer than MAX_RETRY_AFTER_S.
         """
         if attempt > self.retries or (retry_after_s or 0.0) > MAX_RETRY_AFTER_S:
             return None
+        backoff = Backoff(self.initial_delay_s, LONGEST_BACKOFF_S)
         if retry_after_s is not None:
-            return retry_after_s
-        return Backoff(self.initial_delay_s, LONGEST_BACKOFF_S).after_attempts(attempt, random.random())
+            return retry_after_s + random.random() * backoff.after_attempts(attempt)
+        return backoff.after_attempts(attempt, random.random())
+
+
+class Pauses:
+    """Until when a service wants to be left alone, by model: what one call was told holds for all calls of its process.
+
+    Times are those of the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._until_s: dict[str, float] = {}
+
+    def refused(self, model: str, now_s: float, retry_after_s: float) -> None:
+        """A call was refused, and told how long to wait. Nothing that long is waited for: such calls fail."""
+        if retry_after_s <= MAX_RETRY_AFTER_S:
+            self._until_s[model] = max(now_s + retry_after_s, self._until_s.get(model, 0.0))
+
+    def wait_s(self, model: str, now_s: float, retries: RetryPolicy) -> float:
+        """Seconds that a call has yet to wait, with a share of the first backoff so that calls do not all end their wait at once.
+
+        Those that are not repeated do not wait either: their caller decides.
+        """
+        left_s = self._until_s.get(model, 0.0) - now_s
+        return left_s + random.random() * retries.initial_delay_s if left_s > 0 and retries.retries else 0.0
 
 
 def retry_after_s(headers: Mapping[str, Any] | None, details: JsonValue, now_s: float | None = None) -> float | None:

@@ -22,12 +22,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from actors.errors import ModelConfigurationError, ModelError
+from actors.errors import ModelConfigurationError, ModelError, ModelServiceError
 from actors.interfaces.attempts import note_attempt
 from actors.messages.llm.model import LlmRequest, LlmResponse
 from runtime.models.attempt import Attempt
 from runtime.models.failures import in_words, own_error
-from runtime.models.retries import RetryPolicy
+from runtime.models.retries import Pauses, RetryPolicy
 
 if TYPE_CHECKING:
     from runtime.models.http.connections import ModelConnections
@@ -51,8 +51,8 @@ class ServiceModel(ABC, Generic[Client]):
         retries: how often a call is repeated after statuses 429, 500, 502, 503, 504, 529, lost connections and answers that were
             cut off, as long as no part of the response was shown.
         timeout_s: a service that is silent for this long counts as lost. None waits as long as the connection lives.
-        retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter; Retry-After of the
-            service overrides it.
+        retry_initial_delay_s: seconds before the first repetition, doubled for each further one, with jitter. With a Retry-After
+            of the service no call of this process is made before it is over, and repetitions spread over that time after it.
 
     Attributes:
         key_variables: environment variables, of which one must hold a key. Without any the service needs none.
@@ -211,11 +211,13 @@ class ServiceModel(ABC, Generic[Client]):
             ModelResponseError: the stream was cut off after a part of it was shown, or the response has no valid form.
         """
         model = request.model or self.model
-        connection = self._connection()
+        loop, connection = asyncio.get_running_loop(), self._connection()
         client = await self._client(connection, model)
         connection.calls += 1
         try:
             for number in count(1):
+                if (wait_s := connection.pauses.wait_s(model, loop.time(), self._retries)) > 0:
+                    await asyncio.sleep(wait_s)
                 attempt = Attempt(model, is_shown=stream, names_its_end=self.names_its_end)
                 noted = note_attempt(model, self.endpoint(client))
                 try:
@@ -231,6 +233,8 @@ class ServiceModel(ABC, Generic[Client]):
                     if attempt.is_whole_despite(failure):
                         break
                     noted.failed(failure or error)
+                    if isinstance(failure, ModelServiceError) and failure.retry_after_s:
+                        connection.pauses.refused(model, loop.time(), failure.retry_after_s)
                     delay_s = attempt.delay_s(self._retries, number, failure)
                     if delay_s is None:
                         raise attempt.error(error, failure) from error
@@ -264,13 +268,14 @@ class ServiceModel(ABC, Generic[Client]):
 
 
 class _Connection(Generic[Client]):
-    """The client of one event loop, its connections, the lock under which it is made, and how many calls it is used by."""
+    """The client of one event loop: its connections, the lock under which it is made, its calls, and when its service rests."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.lock = asyncio.Lock()
         self.client: Client | None = None
         self.http: ModelConnections | None = None
+        self.pauses = Pauses()
 
 
 def without_user(url: str) -> tuple[str, dict[str, str]]:

@@ -61,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         follow_s: how long.
         posts: turns a second meanwhile, over the same server.
         overload_s: how long more turns are asked for than a deployment bears.
+        real_calls: calls of models at once that go over HTTP.
+        real_model_s: how long their service takes.
         rest_s: how long processes are watched that have nothing to do.
     """
 
@@ -114,6 +116,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     follow_s: float = 10.0
     posts: float = 50.0
     overload_s: float = 20.0
+    real_calls: tuple[int, ...] = (256, 1_024, 4_096, 16_384)
+    real_model_s: float = 2.0
     rest_s: float = 5.0
 
     @property
@@ -160,6 +164,7 @@ QUICK = Plan(
     followed=(500,),
     follow_s=4.0,
     overload_s=8.0,
+    real_calls=(256,),
     rest_s=2.0,
 )
 TINY = Plan(
@@ -206,6 +211,8 @@ TINY = Plan(
     followed=(2,),
     follow_s=0.1,
     overload_s=0.2,
+    real_calls=(4,),
+    real_model_s=0.001,
     rest_s=0.1,
 )
 """For the smoke test."""

@@ -108,3 +108,29 @@ async def test_a_call_without_a_connection_is_counted_until_it_ends(make: Make) 
     writer.close()
     await writer.wait_closed()
     server.close()
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_calls_that_are_refused_at_once_all_come_back_when_the_service_said_so(make: Make, status: int) -> None:
+    at_once, rest_s = 100, 0.2
+
+    def refuse(number: int) -> tuple[int, dict[str, str]] | None:
+        return (status, {"Retry-After": str(rest_s)}) if number <= at_once else None
+
+    with ModelService(refuse=refuse, together=at_once, pieces=1) as service:
+        model = make(service.url, retries=1, retry_initial_delay_s=0.1)
+        await asyncio.gather(*(whole(model) for _ in range(at_once)))
+        assert service.calls == 2 * at_once
+        again_s = service.begun_s[at_once:]
+        assert min(again_s) >= service.begun_s[0] + rest_s
+        # They were refused in the same moment, and do not all come back in one.
+        assert len(set(again_s)) > 1
+
+
+async def test_a_call_does_not_ask_a_service_that_has_told_another_one_to_wait(make: Make) -> None:
+    with ModelService(refuse=lambda number: (429, {"Retry-After": "0.3"}) if number == 1 else None) as service:
+        model = make(service.url, retries=1, retry_initial_delay_s=0.0)
+        with pytest.raises(ModelServiceError):
+            await whole(model.once())
+        await whole(model)
+        assert service.begun_s[1] >= service.begun_s[0] + 0.3

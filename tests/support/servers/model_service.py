@@ -82,6 +82,7 @@ class ModelService:
         self._tls = tls
         self._under_way = 0
         self._are_together = asyncio.Event()
+        self._awaited: dict[int, asyncio.Event] = {}
         self._connections: set[object] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-service", daemon=True)
@@ -104,6 +105,7 @@ class ModelService:
 
     async def _start(self) -> str:
         app = web.Application()
+        app.router.add_get("/figures", self._figures)
         app.router.add_post("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=75, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -112,20 +114,30 @@ class ModelService:
         host, port = self._runner.addresses[0][:2]
         return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
+    async def _figures(self, request: web.Request) -> web.Response:
+        """The same figures, for other processes; with `?calls=` once so many calls have come."""
+        number = int(request.query.get("calls", "0"))
+        if self.calls < number:
+            await self._awaited.setdefault(number, asyncio.Event()).wait()
+        return web.json_response({"calls": self.calls, "most": self.most, "connections": self.connections})
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.calls += 1
+        if (awaited := self._awaited.get(self.calls)) is not None:
+            awaited.set()
         self.begun_s.append(self._loop.time())
         self.headers, self.path = request.headers, request.raw_path
         self._connections.add(request.transport)
-        if (refused := self._refuse(self.calls)) is not None:
-            return web.json_response({"error": {"message": "refused"}}, status=refused[0], headers=refused[1])
+        number = self.calls
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         if self._under_way >= self._together:
             self._are_together.set()
         try:
             await self._are_together.wait()
+            if (refused := self._refuse(number)) is not None:
+                return web.json_response({"error": {"message": "refused"}}, status=refused[0], headers=refused[1])
             await asyncio.sleep(self._takes_s)
         finally:
             self._under_way -= 1

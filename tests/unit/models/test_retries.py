@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.models.retries import RetryPolicy, retry_after_s
+from collections import Counter
+
+import pytest
+
+from runtime.models.retries import Pauses, RetryPolicy, retry_after_s
 
 
 def test_waits_double_with_jitter_up_to_a_limit() -> None:
@@ -12,8 +16,30 @@ def test_waits_double_with_jitter_up_to_a_limit() -> None:
         assert all(delay is not None and ceiling / 2 <= delay <= ceiling for delay in delays)
         assert len(delays) > 1
     assert policy.delay_s(13, None) is None
-    assert policy.delay_s(1, 7.5) == 7.5
     assert policy.delay_s(13, 0.0) is None
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 4])
+def test_calls_that_were_told_the_same_wait_come_back_one_after_the_other(attempt: int) -> None:
+    """A thousand of them: none too early, and no more in a tenth of the time than twice its share."""
+    spread_s = 2.0 ** (attempt - 1)
+    waits = [RetryPolicy(retries=4, initial_delay_s=1.0).delay_s(attempt, 7.5) for _ in range(1_000)]
+    after_s = [wait - 7.5 for wait in waits if wait is not None]
+    assert len(after_s) == 1_000
+    assert min(after_s) >= 0
+    tenths = Counter(int(each / spread_s * 10) for each in after_s)
+    assert set(tenths) == set(range(10))
+    assert max(tenths.values()) < 200
+
+
+def test_what_one_call_was_told_holds_for_all_that_may_be_repeated_until_it_is_over() -> None:
+    pauses, often, once = Pauses(), RetryPolicy(retries=4, initial_delay_s=1.0), RetryPolicy(retries=0, initial_delay_s=1.0)
+    pauses.refused("m", 100.0, 5.0)
+    pauses.refused("m", 101.0, 1.0)
+    assert 4.0 <= pauses.wait_s("m", 101.0, often) <= 5.0
+    assert [pauses.wait_s("m", 101.0, once), pauses.wait_s("other", 101.0, often), pauses.wait_s("m", 105.0, often)] == [0, 0, 0]
+    pauses.refused("m", 106.0, 1e6)
+    assert pauses.wait_s("m", 106.0, often) == 0
 
 
 def test_advice_is_read_as_seconds_as_a_date_and_from_quota_errors() -> None:
