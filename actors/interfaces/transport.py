@@ -92,10 +92,10 @@ class Directory(AgentDirectory, Protocol):
     def counts(self) -> Mapping[str, int]:
         """Return figures of processes and agents.
 
-        `hosts`: processes with agents in them; `spares`: processes that stand ready; `activations`: how often an agent was
-        activated; `passivations`: how often one was passivated because it was idle; `shared`: how often one was activated in the
-        process of another because there were enough processes; `replaced`: how many processes were worn out by code that does
-        not come back.
+        `hosts`: processes with agents in them; `spares`: processes that stand ready; `starting`: those that start or wait for a
+        node; `activations`: how often an agent was activated; `passivations`: how often one was passivated because it was idle;
+        `shared`: how often one was activated in the process of another because there were enough processes; `replaced`: how many
+        processes were worn out by code that does not come back.
         """
         ...
 

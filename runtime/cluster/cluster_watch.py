@@ -6,10 +6,10 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.rules.capacity.nodes import DrainNotice, Node
-from runtime.cluster.ray.nodes import draining_nodes, living_nodes
+from runtime.cluster.ray.nodes import draining_nodes, free_resources, living_nodes
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,22 @@ def cluster_nodes() -> Nodes:
 def _node(told: Mapping[str, Any], deadline_ms: int | None) -> Node:
     drain = None if deadline_ms is None else DrainNotice(deadline_ms / 1_000 if deadline_ms else None)
     return Node(told["NodeName"], told["Resources"], told["Labels"], told["NodeID"], told["NodeManagerAddress"], drain)
+
+
+class ClusterUse(NamedTuple):
+    """The nodes that have CPUs, how many CPUs, and how many of these are claimed."""
+
+    nodes: int
+    cpus: float
+    claimed_cpus: float
+
+
+def cluster_use() -> ClusterUse:
+    """Ask Ray what there is and what is claimed of it. Raises as `cluster_nodes` does."""
+    nodes = [node for node in cluster_nodes() if node.cpus]
+    free = free_resources({node.id: node.resources for node in nodes})
+    cpus = sum(node.cpus for node in nodes)
+    return ClusterUse(len(nodes), cpus, cpus - sum(each.get("CPU", 0.0) for each in free.values()))
 
 
 class ClusterWatch:

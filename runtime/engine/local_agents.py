@@ -96,6 +96,7 @@ class LocalDirectory:
         return {
             "hosts": 0,
             "spares": 0,
+            "starting": 0,
             "activations": self._activations.total(),
             "passivations": 0,
             "shared": 0,

@@ -136,9 +136,9 @@ class Pool:
         return self._table.live()
 
     def counts(self) -> dict[str, int]:
-        """`hosts` (processes with agents), `spares` (prepared ones without), `activations`, `passivations`, `shared`: how often
-        an agent was activated beside others in use, because there were enough processes; how many processes were `replaced`,
-        since they were worn out, and `lost`."""
+        """`hosts` (processes with agents), `spares` (prepared ones without), `starting` (those that start or wait for a node),
+        `activations`, `passivations`, `shared`: how often an agent was activated beside others in use, because there were enough
+        processes; how many processes were `replaced`, since they were worn out, and `lost`."""
         return self._table.counts()
 
     def losses(self) -> Mapping[Replica, int]:

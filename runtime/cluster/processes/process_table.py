@@ -223,10 +223,13 @@ class ProcessTable:
         return [(agent.replica, agent.idle_link) for agent in self.all_agents()]
 
     def counts(self) -> dict[str, int]:
-        """`hosts` (processes with agents), `spares` (prepared ones without), and how often each event has happened."""
+        """`hosts` (processes with agents), `spares` (prepared ones without), `starting` (those that do not run yet, since they
+        start or wait for a node), and how often each event has happened."""
         spares = self.spares()
         ready = sum(worker.is_ready for worker in spares)
-        return {"hosts": len(self.workers) + len(self.draining) - len(spares), "spares": ready, **self.events}
+        starting = len(spares) - ready + sum(worker.is_own and not worker.started.done() for worker in self.workers)
+        hosts = len(self.workers) + len(self.draining) - len(spares)
+        return {"hosts": hosts, "spares": ready, "starting": starting, **self.events}
 
     def spare_pids(self) -> list[int]:
         """The process ids of processes in which no agent lives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -256,6 +257,7 @@ def test_what_has_happened_to_the_deployment_is_printed(folder: Path) -> None:
     assert set(first) == {"atS", "kind", "text", "pid"}
     summary, columns, *rows = raygrove("top", NAME, "--count", "1", "--interval", "0.1").splitlines()
     assert "\tlost processes 0\ttokens 0\t" in summary
+    assert re.search(r"\tclaimed 0 of [1-9]\d* CPUs of 1 node\t", summary)
     assert columns.split("\t")[-3:] == ["CPU", "MEMORY", "RESTARTS"]
     assert all(row.split("\t")[-3].endswith(" %") and row.endswith("\t0") for row in rows)
 

@@ -48,7 +48,8 @@ async def test_agents_that_are_idle_stay_side_by_side() -> None:
         assert await say(pool, agent) == agent
     assert cluster.agents_by_process() == [["a", "d"], ["b", "c"]]
     assert cluster.started == 2
-    assert pool.counts() == {"hosts": 2, "spares": 0, "activations": 4, "passivations": 0, "shared": 0, "replaced": 0, "lost": 0}
+    never = dict.fromkeys(("spares", "starting", "passivations", "shared", "replaced", "lost"), 0)
+    assert pool.counts() == {**never, "hosts": 2, "activations": 4}
     await pool.close()
     assert not cluster.processes
 
@@ -88,9 +89,9 @@ async def test_agents_of_a_tree_that_does_not_fit_wait_for_no_process_that_start
     await say(pool, "a")
     start, may_start = cluster.start, asyncio.Event()
 
-    async def start_later(group: ProcessGroup | None) -> FakeProcess:
+    async def start_later(group: ProcessGroup | None, node: str = "", *, is_spare: bool = False) -> FakeProcess:
         await may_start.wait()
-        return await start(group)
+        return await start(group, node, is_spare=is_spare)
 
     cluster.start = start_later  # type: ignore[method-assign]
     for process in list(cluster.processes):

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from actors.messages.protocol.base import Statistics
+from runtime.cluster.cluster_watch import cluster_use
 from runtime.cluster.deployments import NamedActor, named_actors, this_node
 from runtime.driver.runtime import Runtime
 from runtime.frontends.console.output import duration
@@ -73,6 +74,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         tokens: that models were given and have answered, since the Session actors were started.
         budget_refusals: how often budgets have refused a call, since then.
         calls_waiting: calls of models that have no connection to their service yet.
+        nodes, cpus: of the cluster, those with CPUs.
+        claimed_cpus: how many of these are claimed, by whatever runs there.
+        starting: its processes that start or wait for a node.
         draining: it takes no new turns, and is about to be stopped.
         actors: its actors: the Session actors and Runners, then agents, those that are busiest first.
     """
@@ -85,6 +89,10 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tokens: int
     budget_refusals: int
     calls_waiting: int
+    nodes: int
+    cpus: float
+    claimed_cpus: float
+    starting: int
     draining: bool
     actors: Sequence[ActorRow]
 
@@ -94,8 +102,20 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         counts = f"live agents {agents}", f"running turns {self.running}", f"lost processes {self.lost}"
         refused = (f"refused by budgets {self.budget_refusals}",) if self.budget_refusals else ()
         waiting = (f"calls without a connection {self.calls_waiting}",) if self.calls_waiting else ()
+        starting = (f"starting processes {self.starting}",) if self.starting else ()
+        nodes = f"claimed {self.claimed_cpus:g} of {self.cpus:g} CPUs of {self.nodes} node{'s' * (self.nodes != 1)}"
         note = ("draining",) if self.draining else ()
-        return self.name, *counts, f"tokens {self.tokens:,}", *refused, *waiting, f"up {duration(self.age_s)}", *note
+        return (
+            self.name,
+            *counts,
+            f"tokens {self.tokens:,}",
+            *refused,
+            *waiting,
+            *starting,
+            nodes,
+            f"up {duration(self.age_s)}",
+            *note,
+        )
 
 
 class DeploymentWatch:
@@ -143,6 +163,8 @@ class DeploymentWatch:
             tokens=sum(seen.session.counts.get(name, 0) for name in ("input_tokens", "output_tokens", "reasoning_tokens")),
             budget_refusals=seen.session.counts.get("budget_refusals", 0),
             calls_waiting=sum({each.pid: each.counts.get("calls_waiting", 0) for each in seen.runner.agents}.values()),
+            **cluster_use()._asdict(),
+            starting=seen.runner.counts.get("starting", 0),
             draining=seen.runner.counts["draining"] > 0,
             actors=[*core, *agents],
         )
