@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from ray._private import ray_constants
 from ray.autoscaler._private.util import prepare_config, validate_config
 from typer.main import get_command
 
@@ -55,6 +56,7 @@ class Container(Named):
 
 class Pod(_Resource):
     containers: list[Container]
+    termination_grace_period_seconds: int = Field(default=30, gt=0)
 
 
 class Template(_Resource):
@@ -82,9 +84,16 @@ class Auth(_Resource):
     mode: str = Field(pattern="^(token|disabled)$")
 
 
+class AutoscalerOptions(_Resource):
+    version: str = Field(pattern="^(v1|v2)$")
+    idle_timeout_seconds: int
+
+
 class Cluster(_Resource):
     ray_version: str
     auth_options: Auth
+    enable_in_tree_autoscaling: bool
+    autoscaler_options: AutoscalerOptions
     head_group_spec: Group
     worker_group_specs: list[WorkerGroup]
 
@@ -106,6 +115,13 @@ def test_the_launcher_takes_cluster_yaml() -> None:
 
 def test_kuberay_yaml_is_a_ray_cluster() -> None:
     RayCluster.model_validate(manifest())
+
+
+def test_nodes_have_longer_to_end_than_ray_waits_while_they_drain() -> None:
+    pods = [group.template.spec for group in RayCluster.model_validate(manifest()).spec.worker_group_specs]
+    # Older Rays do not wait.
+    waits_s = getattr(ray_constants, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", 0)
+    assert all(pod.termination_grace_period_seconds > waits_s for pod in pods)
 
 
 def test_every_node_has_the_locked_ray() -> None:
