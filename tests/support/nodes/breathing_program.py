@@ -292,9 +292,14 @@ class Nodes:
         self.counts: Counter[str] = Counter()
 
     def come(self) -> None:
-        """A node comes, with an address of its own."""
+        """A node comes, with an address of its own. On a busy machine it may not start within the time that Ray gives it."""
         self._made += 1
-        self._nodes.append(self._cluster.add_node(num_cpus=2, node_ip_address=f"127.0.1.{self._made}", include_dashboard=False))
+        address = f"127.0.1.{self._made}"
+        try:
+            self._nodes.append(self._cluster.add_node(num_cpus=2, node_ip_address=address, include_dashboard=False))
+        except Exception as error:
+            print(f"no node at {address}: {error}", file=sys.stderr)
+            self.counts["nodes that did not start"] += 1
 
     def breathe(self, end_s: float, tell: Callable[[str], None]) -> None:
         """Do one thing after the other."""
