@@ -106,7 +106,9 @@ def _database(number: int) -> SqlSessionStore:
 
 
 class DiskStore:
-    """Implements `SessionStore` for one Session actor: the disk stays when it is closed."""
+    """Implements `SessionStore` for one Session actor: the disk stays when it is closed, and a claim lasts without renewal."""
+
+    renew_s = None
 
     def __init__(self, disk: Disk, process: SimProcess) -> None:
         self._disk = disk

@@ -259,8 +259,7 @@ class World:
 
     def _runner_process(self, *, term: int = 0, is_restarted: bool = False) -> HostProcess:
         process = self._process("runner", can_restart=True)
-        directory = SimDirectory(partial(self._start_agent, process), self._kill_soon, self._wires, process)
-        process.directory = directory
+        directory = process.directory = self._directory(process)
         environment = RunnerEnvironment(
             self.session_ref(process),
             directory,
@@ -278,6 +277,9 @@ class World:
         process.actors[""] = process.run(lambda: RunnerActor(environment, app=APP))
         self.trace.add(self.loop.time(), f"{process.name} starts")
         return process
+
+    def _directory(self, process: HostProcess) -> SimDirectory:
+        return SimDirectory(partial(self._start_agent, process), self._kill_soon, self._wires, process)
 
     async def _recover(self, process: HostProcess, term: int = 0) -> None:
         """What a Runner's host does after it was restarted: it sends its Runner a message until that replies."""

@@ -1,0 +1,68 @@
+"""Nodes come, drain and end under two programs: nothing is lost or fails, and no agent in use is moved.
+
+`tests.simulation.nodes.play.check(seed)` says what does not hold for a seed. `tests/chaos` plays many more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.simulation.faults import CALM
+from tests.simulation.nodes.mutants import MUTANTS
+from tests.simulation.nodes.play import check, play, problems
+from tests.simulation.nodes.weather import NOTICE_S, Asked, Change, Weather, weather
+from tests.simulation.seeds import failing, finding_seed
+from tests.support.tries import IS_FULL
+
+SEEDS = 60
+PART = 10
+
+FIRST = {"the_core_stays_until_its_node_ends": 3, "agents_stay_until_their_node_ends": 3, "agents_in_use_move": 9}
+"""Seeds that have found each defect; by default 0."""
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_nothing_is_lost_while_nodes_come_and_go(first: int) -> None:
+    assert failing(check, range(first, first + PART)) == {}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_seed_finds_a_defect(name: str) -> None:
+    seed = finding_seed(check, MUTANTS[name], FIRST.get(name, 0), range(SEEDS))
+    assert seed is not None
+    assert check(seed) == []
+
+
+def one_turn(change: Change | None, *, standby: bool) -> Weather:
+    """A turn that asks an expert, on two nodes."""
+    turn = Asked(at_s=1.0, program=0, session=0, takes_s=0.1, has_expert=True)
+    return Weather(
+        nodes=[2, 2], changes=[change] if change is not None else [], turns=[turn], network=CALM, hosts=2, standby=standby
+    )
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("standby", [False, True])
+@pytest.mark.parametrize("whose", ["session", "runner", "agents"])
+@pytest.mark.parametrize("what", ["drains", "ends"])
+def test_a_node_drains_or_ends_at_every_message_of_a_turn(what: Any, whose: Any, *, standby: bool) -> None:
+    messages = play(one_turn(None, standby=standby), 0).messages
+    assert messages > 20
+    failed = {}
+    # All of them in the full set.
+    for number in range(1, messages + 1, 1 if IS_FULL else 5):
+        given = one_turn(Change(what=what, at_message=number, whose=whose, notice_s=NOTICE_S), standby=standby)
+        if found := list(problems(given, play(given, number))):
+            failed[number] = found
+    assert failed == {}
+
+
+def test_nodes_come_drain_and_end_while_turns_run() -> None:
+    given = [weather(seed) for seed in range(30)]
+    assert {change.what for each in given for change in each.changes} == {"comes", "drains", "ends"}
+    assert 5 < sum(each.is_mild for each in given) < 20
+    assert {asked.program for each in given for asked in each.turns} == {0, 1}
