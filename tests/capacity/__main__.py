@@ -16,7 +16,7 @@ from tests.capacity import measure as measuring
 from tests.capacity import tables, unit_costs
 from tests.capacity.cluster import Cluster, ClusterError
 from tests.capacity.simulation import Load, most, played, simulate
-from tests.capacity.sizing import PAGE, for_rate, markdown, with_sizing
+from tests.capacity.sizing import PAGE, SDK_CALL_MS, for_rate, markdown, with_sizing
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import NoUnitCostsError
 
@@ -42,6 +42,7 @@ def cluster(
     network_ms: Annotated[float, typer.Option(help="A message's way from node to node.")] = 0.1,
     flush_ms: Annotated[float, typer.Option(help="A database's wait for its disk, in a transaction.")] = 1.0,
     model_s: Annotated[float, typer.Option(min=0, help="The model's time for an answer.")] = 2.0,
+    call_ms: Annotated[float, typer.Option(min=0, help="CPU of each call of the model, in its SDK.")] = SDK_CALL_MS,
     tool_calls: Annotated[int, typer.Option(min=0, help="Of a turn; each is one more call of the model.")] = 0,
     tool_s: Annotated[float, typer.Option(min=0, help="The time of a tool's call.")] = 0.1,
     turns: Annotated[int, typer.Option(help="To play and count.")] = 5_000,
@@ -50,7 +51,7 @@ def cluster(
     """Play a load on a cluster: how busy each part is, the first bottleneck, the highest rate, and the latencies of a turn."""
     costs = unit_costs.read()
     asked = _rate(rate)
-    conversation = Conversation(model_s=model_s, tool_calls=tool_calls, tool_s=tool_s)
+    conversation = Conversation(model_s=model_s, call_ms=call_ms, tool_calls=tool_calls, tool_s=tool_s)
     load = Load(sessions=sessions, rate=asked, turns=turns)
     counts = {"webs": webs, "runners": runners, "shards": shards, "agents": agents}
     given = {name: number for name, number in counts.items() if number is not None}

@@ -16,7 +16,7 @@ from tests.benchmarks.figures import percentile
 from tests.capacity.cluster import Cluster, ClusterError, Deployed
 from tests.capacity.queues import SimulatedTime, Then, play
 from tests.capacity.turn import Conversation, TurnPlayer
-from tests.capacity.unit_costs import DATABASE, SESSION, STORE, MeasuredLoad, UnitCosts
+from tests.capacity.unit_costs import AGENT, DATABASE, SESSION, STORE, MeasuredLoad, UnitCosts
 
 NODES = "nodes"
 """The cores of all nodes, as a part."""
@@ -142,7 +142,8 @@ def turn_ms(costs: UnitCosts, cluster: Cluster, conversation: Conversation, part
     """CPU of a turn in a part, in milliseconds, where many come at once. A Session actor's is that of both its threads."""
     named = (SESSION, STORE) if part == SESSION else (part,)
     found = (costs.of(name, on_postgres=cluster.on_postgres, shards=cluster.shards) for name in named)
-    return sum(cost.turn_ms + cost.event_ms * conversation.further_events for cost in found)
+    calls_ms = conversation.calls_ms if part == AGENT else 0.0
+    return calls_ms + sum(cost.turn_ms + cost.event_ms * conversation.further_events for cost in found)
 
 
 def _warm(load: Load, conversation: Conversation) -> int:

@@ -24,7 +24,9 @@ BUSY = 0.5
 
 ROWS: Mapping[str, float] = {"small": 50, "medium": 500, "large": 5_000}
 """Turns a second, by size."""
-TALK = Conversation(model_s=2.0, tool_calls=1, tool_s=0.1)
+SDK_CALL_MS = 1.6
+"""CPU of a call of a model by an SDK, whose answer comes as a whole: `models` in tests/benchmarks/RESULTS.md."""
+TALK = Conversation(model_s=2.0, call_ms=SDK_CALL_MS, tool_calls=1, tool_s=0.1)
 """A turn of the table."""
 _TURNS = 2_000
 _CORES = 8
@@ -160,10 +162,12 @@ def _used(row: Size, part: str) -> float:
 
 
 def _cpu_table(costs: UnitCosts) -> list[str]:
-    heads = ["CPU hours that a million turns take at least", "nodes", "PostgreSQL"]
+    heads = ["CPU hours that a million turns take at least", "nodes", "nodes, without the models' SDKs", "PostgreSQL"]
     rows = []
     for told, calls in (("no tool is called", 0), ("one call of a tool", 1), ("five calls of tools", 5)):
-        rows.append([told, *(f"{each:.2f}" for each in cpu_hours(costs, Conversation(tool_calls=calls)))])
+        bare, database = cpu_hours(costs, Conversation(tool_calls=calls))
+        nodes, _ = cpu_hours(costs, Conversation(tool_calls=calls, call_ms=SDK_CALL_MS))
+        rows.append([told, *(f"{each:.2f}" for each in (nodes, bare, database))])
     return [_line(heads), _line(["---"] * len(heads)), *map(_line, rows)]
 
 

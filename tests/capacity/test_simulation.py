@@ -16,7 +16,7 @@ from tests.benchmarks.recorded import record
 from tests.benchmarks.workloads import ROOT
 from tests.capacity import unit_costs
 from tests.capacity.cluster import MESSAGE_BYTES, Cluster, ClusterError
-from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate
+from tests.capacity.simulation import NODES, Busy, Load, Outcome, bears, most, simulate, turn_ms
 from tests.capacity.turn import Conversation
 from tests.capacity.unit_costs import (
     AGENT,
@@ -152,6 +152,17 @@ def test_a_turn_waits_for_its_model_and_its_tools_and_they_take_no_cpu_of_their_
     assert slow.p50_ms == pytest.approx(quick.p50_ms + 3_000 + 1_000, rel=0.01)
     assert quick.commits == 6
     assert most(COSTS, ROOM, Conversation(tool_calls=2, model_s=9.0)) == most(COSTS, ROOM, Conversation(tool_calls=2))
+
+
+def test_the_sdk_of_a_model_takes_cpu_in_the_agents_process_for_each_call() -> None:
+    load, bare = Load(sessions=1, turns=50), Conversation(tool_calls=1)
+    by_sdk = Conversation(tool_calls=1, call_ms=3.0)
+    without, outcome = (simulate(COSTS, ROOM, load, each) for each in (bare, by_sdk))
+    # A part of it while the user's message is stored.
+    assert without.p50_ms + 3.0 < outcome.p50_ms <= without.p50_ms + 2 * 3.0 + 0.01
+    more_ms = {part: turn_ms(COSTS, ROOM, by_sdk, part) - turn_ms(COSTS, ROOM, bare, part) for part in ROOM.counts}
+    assert more_ms.pop(AGENT) == pytest.approx(2 * 3.0)
+    assert set(more_ms.values()) == {0.0}
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn does.
 
     Attributes:
-        model_s: how long the model takes for each call. It takes no CPU of the cluster.
+        model_s: how long the model takes for each call.
+        call_ms: CPU of each call in the agent's process, by the SDK of its service; 0 for a model that is asked without one.
         tool_calls: one after the other; each makes two further events and one more call of the model.
         tool_s: how long each takes.
     """
 
     model_s: float = 0.0
+    call_ms: float = 0.0
     tool_calls: int = 0
     tool_s: float = 0.0
 
@@ -30,6 +32,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     def waits_s(self) -> float:
         """The time that a turn takes with nothing but its model and its tools."""
         return self.model_s * (self.tool_calls + 1) + self.tool_s * self.tool_calls
+
+    @property
+    def calls_ms(self) -> float:
+        """CPU of all calls of models."""
+        return self.call_ms * (self.tool_calls + 1)
 
     @property
     def further_events(self) -> int:
@@ -68,6 +75,7 @@ class TurnPlayer:
         if is_kept:
             play(self._begun(agent, runner), place.leave)
         yield from self._further_events(web, agent, shard, log.write)
+        yield from self._call_sent(agent)
         if self._conversation.model_s:
             yield self._time.pause(self._conversation.model_s)
             # The same event as above, in a pass of its own.
@@ -108,7 +116,10 @@ class TurnPlayer:
         parts = self._deployed
         conversation = self._conversation
         for number in range(conversation.further_events):
-            wait_s = conversation.tool_s if number % 2 else conversation.model_s
+            is_of_model = number % 2 == 0
+            if is_of_model:
+                yield from self._call_sent(agent)
+            wait_s = conversation.model_s if is_of_model else conversation.tool_s
             if wait_s:
                 yield self._time.pause(wait_s)
             yield agent.process.take(agent.event_s)
@@ -119,6 +130,11 @@ class TurnPlayer:
             play(iter((parts.hop(shard, web), web.process.take(web.event_s))))
             yield parts.hop(shard, agent)
             yield agent.process.take(agent.event_s)
+
+    def _call_sent(self, agent: Hosting) -> Script:
+        """An SDK has a request made and sent. What it takes to read the answer is in the same pass here."""
+        if self._conversation.call_ms:
+            yield agent.process.take(self._conversation.call_ms / 1_000)
 
     def _take(self, hosting: Hosting, message: str) -> Step:
         """A part takes a message of a plain turn. See SHARES."""

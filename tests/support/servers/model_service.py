@@ -107,7 +107,7 @@ class ModelService:
         app = web.Application()
         app.router.add_get("/figures", self._figures)
         app.router.add_post("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=75, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=3_600, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=BACKLOG, ssl_context=self._tls)
         await site.start()
