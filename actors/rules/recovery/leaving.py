@@ -7,7 +7,8 @@ Rules of this file:
 2. One that stands by leaves at once, as does what limits models. One that leads waits until its standby is ready on a node that
    stays.
 3. Runners wait for the Session actors: one that begins anew asks them first for the turns that were running.
-4. Shortly before the node ends nothing is waited for: a loss takes longer to be noticed than a process to start again.
+4. Those without standbys leave one after the other: each is waited for until it runs again.
+5. Shortly before the node ends nothing is waited for: a loss takes longer to be noticed than a process to start again.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def leaving(processes: Sequence[CoreProcess], ends_s: Mapping[str, float | None]
     if not has_room:
         return set()
     there = [each for each in processes if each.node in ends_s and not each.bound_to]
-    return {each.name for each in there if _is_late(ends_s[each.node], now_s) or _is_time(each, processes, ends_s)}
+    late = {each.name for each in there if _is_late(ends_s[each.node], now_s)}
+    ready = [each for each in there if _is_time(each, processes, ends_s)]
+    alone = [each for each in ready if each.leads and not _others(each, processes)]
+    waiting = alone[0 if any(not each.node for each in processes) else 1 :]
+    return late | {each.name for each in ready if each not in waiting}
 
 
 def _is_late(ends_s: float | None, now_s: float) -> bool:
@@ -76,10 +81,14 @@ def _is_late(ends_s: float | None, now_s: float) -> bool:
 def _is_time(process: CoreProcess, processes: Sequence[CoreProcess], ends_s: Mapping[str, float | None]) -> bool:
     if not process.leads:
         return True
-    others = [each for each in processes if each.actor == process.actor and each.name != process.name]
-    return all(_stays(each, ends_s) and each.is_ready for each in others) and (
+    return all(_stays(each, ends_s) and each.is_ready for each in _others(process, processes)) and (
         process.is_session or _have_left({each.actor for each in processes if each.is_session}, processes, ends_s)
     )
+
+
+def _others(process: CoreProcess, processes: Sequence[CoreProcess]) -> list[CoreProcess]:
+    """The other processes of the same actor."""
+    return [each for each in processes if each.actor == process.actor and each.name != process.name]
 
 
 def _stays(process: CoreProcess, ends_s: Mapping[str, float | None]) -> bool:

@@ -70,6 +70,7 @@ class CoreHost(PlanHost):
         self._standing_by: asyncio.Task[None] | None = None
         self._standby: Standby | None = None
         self._has_retired = False
+        self._has_left = False
         self._is_ready = False
         self._stands_by_first = plan is not None and (is_restarted() or not plan.is_first)
         self._term = 0
@@ -120,8 +121,9 @@ class CoreHost(PlanHost):
 
     async def leave(self, node: str) -> None:
         """Hand on the events that are kept here, and end this process, if it is on a node that is about to end."""
-        if self._has_retired or node != this_node():
+        if self._has_retired or self._has_left or node != this_node():
             return
+        self._has_left = True
         await self._hand_on_events()
         await super().leave(node)
 

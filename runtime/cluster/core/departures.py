@@ -65,11 +65,12 @@ class Departures:
             if not there and all(each.node for each in processes):
                 break
             try:
-                refused = await self._refusal()
+                free = await asyncio.to_thread(free_nodes)
             except Exception:
                 # Ray's control service is away, which may raise many classes.
                 logger.debug("whether other nodes have room cannot be looked up", exc_info=True)
-                refused = "Ray does not say"
+                free = []
+            refused = refusal(self._needs, free)
             self._tell(ending, there, refused)
             ends_s = {node.id: node.drain.deadline_s for node in ending.values() if node.drain is not None}
             now = leaving(processes, ends_s, has_room=refused is None, now_s=now_s())
@@ -89,10 +90,6 @@ class Departures:
                 return process._replace(**found._asdict())
         except (RayError, TimeoutError, ValueError):
             return process
-
-    async def _refusal(self) -> str | None:
-        """Why no node that stays has room for a process; None where one has."""
-        return refusal(self._needs, await asyncio.to_thread(free_nodes))
 
     def _tell(self, ending: dict[str, Node], there: Sequence[CoreProcess], refused: str | None) -> None:
         for node in ending.values():

@@ -59,6 +59,14 @@ def test_what_leads_waits_for_a_standby_that_is_ready_elsewhere() -> None:
     assert left(session(), standby(session(), "n2")) == {"session"}
 
 
+def test_those_without_standbys_leave_one_after_the_other() -> None:
+    second = session(name="second", actor="second")
+    assert left(session(), second) == {"session"}
+    assert left(session(node="", leads=False), second) == set()
+    assert left(session(node="n2"), second) == {"second"}
+    assert left(session(), second, ends_s=SOON) == {"session", "second"}
+
+
 def test_shortly_before_the_end_nothing_is_waited_for() -> None:
     assert left(session(), standby(session(), "n2", is_ready=False), runner(), ends_s=SOON) == {"session", "runner"}
 
