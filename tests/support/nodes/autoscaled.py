@@ -72,8 +72,7 @@ def autoscaled_ray(folder: Path, *, cpus: int, least: int, most: int, idle_s: fl
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
-        # The autoscaler has started them, and is gone.
-        _end_raylets(address)
+        end_processes_of(folder)
 
 
 def _config(address: str, cpus: int, least: int, most: int, idle_s: float) -> dict[str, object]:
@@ -96,9 +95,10 @@ def _config(address: str, cpus: int, least: int, most: int, idle_s: float) -> di
     }
 
 
-def _end_raylets(address: str) -> None:
+def end_processes_of(folder: Path) -> None:
+    """End the raylets and what belongs to them: the autoscaler has started them, and they outlive it."""
     for process in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             pid = int(process.name)
-            if pid != os.getpid() and address in (process / "cmdline").read_text(errors="replace"):
+            if pid not in (os.getpid(), os.getppid()) and f"{folder}/ray" in (process / "cmdline").read_text(errors="replace"):
                 os.kill(pid, signal.SIGKILL)
