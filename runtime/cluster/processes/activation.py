@@ -75,11 +75,11 @@ class Activation:
         finally:
             self._spares.start_spares()
         table.add_apart(agent)
-        worker.on_unused = lambda: self._end_apart(agent)
+        worker.on_unused = lambda: self.end_apart(agent)
         return agent
 
-    def _end_apart(self, agent: HostedAgent) -> None:
-        """Let an agent hand on what it has logged and measured, then end its process."""
+    def end_apart(self, agent: HostedAgent) -> None:
+        """Let a process in which an agent lives hand on what it has logged and measured, then end it."""
         agent.worker.on_unused = lambda: None
         ending = asyncio.create_task(self._stop_apart(agent))
         self._ending.add(ending)
@@ -89,7 +89,7 @@ class Activation:
         try:
             with suppress(ActorLostError, TimeoutError):
                 async with asyncio.timeout(self._table.limits.stop_timeout_s):
-                    await agent.send(encode(Stop()))
+                    await agent.idle_link.send(encode(Stop()))
         finally:
             self._table.lose(agent.worker)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from actors.errors import ActorLostError, ClusterError
 from actors.messages.event import now_s
@@ -115,20 +116,28 @@ class Moving:
         target = self._target(worker) if active else None
         moved = await self._settle(target, active, patience_s) if target is not None else []
         # From here on nothing else happens in between.
+        stays: list[HostedAgent] = []
         if must or len(moved) == len(active):
             stays = [new for old, new in moved if self._takes_over(new, old)]
-            if not worker.is_over and not worker.is_draining:
-                table.drain(worker, why, gently=True)
+            self._end(worker, why)
             for agent in stays:
                 table.add(agent)
-        else:
-            stays = []
         if target is not None:
             process = target.process()
             if process is not None and not target.is_over:
                 process.passivate([new.slot for _, new in moved if new not in stays])
             self._spares.reuse_or_end(target)
         self._spares.adapt()
+
+    def _end(self, worker: WorkerProcess, why: str) -> None:
+        """Let a process end with the last run in it, if it does not do so already."""
+        if worker.is_over or worker.is_draining:
+            return
+        agent = next(iter(worker.agents.values()), None)
+        if agent is None:
+            self._table.end_process(worker)
+        else:
+            self._table.drain(worker, why, end=partial(self._activation.end_apart, agent))
 
     def _target(self, worker: WorkerProcess) -> WorkerProcess:
         """Where the agents of a process go: to a new one, or if there may be no more, to the least used one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from actors.definitions.tree.process_groups import Replica
@@ -183,20 +183,21 @@ class ProcessTable:
         else:
             worker.started.add_done_callback(lambda _: worker.kill())
 
-    def drain(self, worker: WorkerProcess, why: str, *, gently: bool = False) -> None:
+    def drain(self, worker: WorkerProcess, why: str, *, end: Callable[[], None] | None = None) -> None:
         """Let a process end that is of no use any more: its runs go on, and every other run gets another process.
 
         Args:
             why: ends a sentence about it.
-            gently: also a process with resources of its own ends with its last run. Otherwise it is ended at once, since another
-                one may need them.
+            end: ends it when the last run in it has ended. None: it is killed then, and one with resources of its own at once,
+                since another one may need them.
         """
         self.events["replaced"] += 1
         tell_event("process replaced", "%s gives way to another one, since %s", _name(worker), why, level=logging.INFO)
-        if worker.is_own and not gently:
+        if worker.is_own and end is None:
             self.lose(worker)
             return
         self.set_apart(worker)
+        worker.on_unused = end or worker.on_unused
         for agent in list(worker.agents.values()):
             if agent.in_use:
                 del self.agents[agent.replica]

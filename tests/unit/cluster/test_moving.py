@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from actors.definitions.tree.process_groups import Replica
 from actors.errors import ActorLostError, ClusterError
+from actors.messages.codec import encode
 from actors.messages.event import now_s
+from actors.messages.protocol.base import Stop
 from actors.rules.capacity.node_choice import next_move
 from actors.rules.capacity.nodes import DrainNotice, Node
 from runtime.cluster.processes import moving
@@ -115,6 +117,8 @@ async def test_a_node_that_is_about_to_leave_is_left_while_its_runs_go_on() -> N
     assert [run.result() for run in runs] == list("wxyz")
     await until(lambda: not before & cluster.processes)
     assert cluster.interrupted == 0
+    # So that it hands on what it has logged.
+    assert {process.last for process in before} == {encode(Stop())}
     await pool.close()
 
 
