@@ -1,6 +1,7 @@
 """On which node a process of agents starts, and which process moves when nodes come and go.
 
 - A node that is about to leave gets no process, nor does one that lacks what agents ask for.
+- A node on which a process was just lost gets one only where no other node can have it: it may be gone, which Ray notices late.
 - A node without CPUs, as a head that carries no work, gets one only where no other node can have it.
 - A process starts where it adds least to the load: the number of processes against what the node has room for.
 - A process moves only if the node that it leaves stays at least as loaded as the one that it comes to. So each move evens out the
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.rules.capacity.nodes import Node
@@ -33,15 +34,17 @@ def usable(nodes: Sequence[Node], needs: Needs = NOTHING) -> list[Node]:
     return [node for node in staying if node.cpus] or staying
 
 
-def node_for(nodes: Sequence[Node], processes: Mapping[str, int], needs: Needs = NOTHING) -> str:
+def node_for(nodes: Sequence[Node], processes: Mapping[str, int], needs: Needs = NOTHING, suspects: Container[str] = ()) -> str:
     """The id of the node on which the next process starts; "": there is none for it.
 
     Args:
         nodes: all of them. Among equals the first is taken.
         processes: how many there are, by ids of nodes.
         needs: of a process.
+        suspects: the ids of nodes that may be gone.
     """
-    return min(usable(nodes, needs), key=lambda node: _load_with_one_more(node, processes, needs), default=_NONE).id
+    load = {node.id: _load_with_one_more(node, processes, needs) for node in usable(nodes, needs)}
+    return min(load, key=lambda name: (name in suspects, load[name]), default="")
 
 
 def next_move(nodes: Sequence[Node], processes: Mapping[str, int], needs: Needs = NOTHING) -> Move | None:
@@ -91,6 +94,3 @@ def _room(node: Node, needs: Needs) -> float:
     by_memory = node.resources.get("memory", 0.0) / 2 / HOST_BYTES
     by_needs = (node.resources[name] / number for name, number in needs.resources.items() if number)
     return max(1.0, min(HOSTS_PER_CORE * (node.cpus or 1), by_memory, *by_needs))
-
-
-_NONE = Node("", {}, {})

@@ -104,6 +104,7 @@ class Activation:
             try:
                 agent = await self.move_in(worker, replica, leader, slots)
             except ActorLostError:
+                table.suspect_node(worker)
                 table.lose(worker)
                 if worker in before:
                     # The process died earlier, so the agent is not the cause.

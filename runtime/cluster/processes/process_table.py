@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,10 @@ class PoolLimits:
     move_pause_s: float = MOVE_PAUSE_S
 
 
+SUSPECT_S = 20.0
+"""How long a node on which a process was lost may be gone itself: Ray notices that after 10 to 15 seconds."""
+
+
 class ProcessTable:
     """The processes of a pool and the agents in them.
 
@@ -94,6 +99,7 @@ class ProcessTable:
         self.losses: Counter[Replica] = Counter()
         self.activations: Counter[Replica] = Counter()
         self.is_open = True
+        self._lost_s: dict[str, float] = {}
 
     def add(self, agent: HostedAgent) -> None:
         """Take in an agent that was activated."""
@@ -136,9 +142,10 @@ class ProcessTable:
         return [worker for worker in self.workers if not worker.is_own and not worker.is_empty]
 
     def spares(self) -> list[WorkerProcess]:
-        """Empty processes for any agent, prepared ones first."""
+        """Empty processes for any agent: first those that are prepared, and on nodes that are surely there."""
         empty = (worker for worker in self.workers if not worker.is_own and worker.is_empty)
-        return sorted(empty, key=lambda worker: not worker.is_ready)
+        suspects = self._suspects()
+        return sorted(empty, key=lambda worker: (worker.node in suspects, not worker.is_ready))
 
     def processes_by_node(self) -> Counter[str]:
         """The number of processes for any agent on each node, by its id, those that are starting included."""
@@ -148,7 +155,16 @@ class ProcessTable:
         """The id of the node on which the next process for any agent starts; "": any, as Ray knows where claims are free."""
         if self.limits.claims:
             return ""
-        return node_for(self.nodes, self.processes_by_node(), self.limits.needs)
+        return node_for(self.nodes, self.processes_by_node(), self.limits.needs, self._suspects())
+
+    def suspect_node(self, worker: WorkerProcess) -> None:
+        """A process was found dead: its node may be gone."""
+        self._lost_s[worker.node] = time.monotonic()
+
+    def _suspects(self) -> set[str]:
+        """The ids of nodes that may be gone."""
+        since_s = time.monotonic() - SUSPECT_S
+        return {node for node, lost_s in self._lost_s.items() if lost_s > since_s}
 
     def passivate(self, agents: Iterable[HostedAgent]) -> list[int]:
         """Take agents out for being idle: no message can be sent to them from now on.
@@ -211,6 +227,7 @@ class ProcessTable:
             if link in (agent, agent.idle_link):
                 self.events["lost"] += 1
                 self.losses.update(agent.worker.agents.keys())
+                self.suspect_node(agent.worker)
                 _tell_lost(agent.worker)
                 self.lose(agent.worker)
                 return

@@ -98,6 +98,20 @@ async def test_agents_side_by_side_spread_over_processes_that_may_start_now() ->
     await pool.close()
 
 
+async def test_agents_of_a_node_that_is_lost_live_on_another_one_before_ray_notices() -> None:
+    cluster = FakeCluster()
+    pool = await pool_on(cluster, [node("a"), node("b")], "wxyz")
+    links = {agent: await pool.link(Replica(agent)) for agent in "wxyz"}
+    gone = [agent for agent, link in links.items() if process_of(link).node == "a"]
+    for agent in gone:
+        cluster.lose(process_of(links[agent]))
+    for agent in gone:
+        pool.drop_link(links[agent])
+        assert await say(pool, agent) == agent
+    assert by_node(cluster) == {"b": 4}
+    await pool.close()
+
+
 async def test_a_node_that_is_about_to_leave_is_left_while_its_runs_go_on() -> None:
     cluster = FakeCluster()
     pool = await pool_on(cluster, [node("a"), node("b")], "wxyz")

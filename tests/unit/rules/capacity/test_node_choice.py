@@ -49,6 +49,20 @@ def test_the_next_process_starts_where_room_is(nodes: list[Node], processes: dic
 
 
 @pytest.mark.parametrize(
+    ("nodes", "processes", "suspects", "expected"),
+    [
+        ([node("a"), node("b")], {"b": 9}, {"a"}, "b"),
+        ([HEAD, node("a")], {"a": 3}, {"a"}, "a"),
+        ([node("a"), node("b")], {"a": 1}, {"a", "b"}, "b"),
+    ],
+)
+def test_a_node_that_may_be_gone_gets_a_process_only_where_no_other_can_have_it(
+    nodes: list[Node], processes: dict[str, int], suspects: set[str], expected: str
+) -> None:
+    assert node_for(nodes, processes, suspects=suspects) == expected
+
+
+@pytest.mark.parametrize(
     ("nodes", "processes", "expected"),
     [
         ([], {"a": 3}, None),
