@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ray.exceptions import RayError
 
 from actors.errors import ClusterError
+from runtime.cluster.cluster_watch import cluster_nodes
 from runtime.cluster.deployment.connection import check_address, find_ray
 from runtime.cluster.deployment.joining import prepare_joining
 from runtime.cluster.ray.connections import connected
@@ -84,6 +85,24 @@ def named_actors(address: str) -> list[NamedActor]:
         if slash:
             found.append(NamedActor(actor.namespace, app, part, *actor[2:]))
     return sorted(found, key=lambda each: each[:3])
+
+
+def on_draining_nodes(address: str) -> Mapping[str, Sequence[str]]:
+    """The actors on nodes that drain, such as `session` and `host/3`, by app. IP addresses tell nodes apart.
+
+    Args:
+        address: of the Ray that this process is connected with.
+
+    Raises:
+        ClusterError: it does not answer.
+    """
+    found: dict[str, list[str]] = {}
+    draining = {node.address for node in cluster_nodes() if node.drain is not None}
+    for actor in _present_actors(address) if draining else ():
+        app, slash, part = actor.name.partition("/")
+        if slash and actor.node in draining:
+            found.setdefault(app, []).append(part)
+    return found
 
 
 def _present_actors(address: str) -> list[ActorRecord]:

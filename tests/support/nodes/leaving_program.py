@@ -6,6 +6,8 @@ standbys, and the URL of the session store; "": PostgreSQL.
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import threading
 import time
@@ -29,7 +31,7 @@ from tests.support.servers.postgres_server import NoPostgresError, postgres
 
 APP = "leaving"
 SESSIONS = 4
-ENDS_IN_S = 60.0
+ENDS_IN_S = 120.0
 
 
 def node_of(name: str) -> str:
@@ -113,6 +115,9 @@ def main(folder: Path, has_standbys: bool, store: str) -> None:
             drain(cluster.address, ending.node_id, "PREEMPTION", ENDS_IN_S)
             stays = {"session"} if store.startswith("sqlite") else set()
             until(lambda: any("until another node has room" in text for text in told_of_drains(rt)))
+            command = [sys.executable, "-m", "raygrove", "ps", "--address", cluster.address, "--json"]
+            [row] = map(json.loads, subprocess.run(command, capture_output=True, check=True).stdout.splitlines())
+            print("RESULT listed", [each for each in row["onDrainingNodes"] if not each.startswith("host/")])
             cluster.add_node(num_cpus=1, resources={"core": 1})
             until(lambda: not {"", ending.node_id} & {node_of(name) for name in names if name not in stays})
             print(f"all have left after {time.monotonic() - began_s:.1f} s", file=sys.stderr)

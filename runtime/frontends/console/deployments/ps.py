@@ -36,7 +36,7 @@ def ps(watch: Watch = False, address: Address = None, json: Json = False) -> Non
     AGENTS are in the tree, LIVE ones have an actor; SPARE processes wait for agents. OPEN turns run or wait in line. TURNS began
     since the Runner was started. TOKENS and MONEY are those of the turns that began today, by UTC. A NOTE says of a deployment
     that it is draining: it takes no new turns, and stops when its turns have ended; or that it is restarting: the process of its
-    Session actor or Runner was lost, and Ray starts it again.
+    Session actor or Runner was lost, and Ray starts it again; and which of its actors are on nodes that drain.
     """
     from runtime.frontends.console.joining import find_ray, running_apps
     from runtime.frontends.console.output import print_json, print_table
@@ -67,7 +67,10 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
     started_s = row["startedS"]
     age = "-" if started_s is None else duration(time.time() - started_s)
-    note = next((each for each in ("draining", "restarting") if row.get(each)), "")
+    notes = [each for each in ("draining", "restarting") if row.get(each)]
+    if there := row.get("onDrainingNodes"):
+        notes.append(f"on draining nodes: {', '.join(there)}")
+    note = "; ".join(notes)
     return {**row, "age": age, "note": note}
 
 
@@ -88,6 +91,7 @@ def _rows(apps: Sequence[NamedActor], address: str) -> list[dict[str, Any]]:
 
     from actors.errors import RaygroveError
     from runtime.cluster.deployment.connection import RayConnection
+    from runtime.cluster.deployments import on_draining_nodes
     from runtime.settings import Settings
 
     settings = Settings(start_timeout_s=REPLY_S)
@@ -97,7 +101,9 @@ def _rows(apps: Sequence[NamedActor], address: str) -> list[dict[str, Any]]:
     except RaygroveError as error:
         return [_unanswered(app, error) for app in apps]
     with closing(connection), ThreadPoolExecutor(AT_ONCE) as threads:
-        return list(threads.map(lambda app: _row(app, address, settings), apps))
+        draining = on_draining_nodes(address)
+        rows = threads.map(lambda app: _row(app, address, settings), apps)
+        return [{**row, "onDrainingNodes": sorted(draining.get(row["name"], ()))} for row in rows]
 
 
 def _row(app: NamedActor, address: str, settings: Settings) -> dict[str, Any]:
