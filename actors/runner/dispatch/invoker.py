@@ -113,7 +113,8 @@ class Invoker:
                 except FencedError:
                     # Ending the turn was the last thing that the actor did.
                     return p.Finished(agent=run.agent, closed=True)
-                run, order, lost = run.repeated(), order.again(), error
+                # With its traceback, which has this frame, it would keep itself and the process that was lost.
+                run, order, lost = run.repeated(), order.again(), error.with_traceback(None)
             except ClusterError as error:
                 turn.runs.end_run(run)
                 return await self._events.fail(turn, run.agent, error, run.branch, run.node)

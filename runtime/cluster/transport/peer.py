@@ -156,19 +156,19 @@ class Peer:
                 try:
                     if lost is None:
                         return await call.reply()
-                    error = lost
-                except ConnectionLostError as raised:
-                    error = raised
-                lost = None
-                found = await self._found()
-                if found is not channel or error.loss.is_final:
-                    if error.was_sent:
-                        raise ProcessReplacedError(str(error)) from error
-                    break
-                if not error.was_sent:
-                    self._go_by_ray(error)
-                    break
-                await self._outage_of(found, error).pause(error, patience_s)
+                    raise lost
+                except ConnectionLostError as error:
+                    # Kept in a variable, it would keep itself, and all that is here: its traceback has this frame.
+                    lost = None
+                    found = await self._found()
+                    if found is not channel or error.loss.is_final:
+                        if error.was_sent:
+                            raise ProcessReplacedError(str(error)) from error
+                        break
+                    if not error.was_sent:
+                        self._go_by_ray(error)
+                        break
+                    await self._outage_of(found, error).pause(error, patience_s)
         return await self.deliver(call.raw, call.slot, patience_s, call.early)
 
     async def _by_ray(self, raw: bytes, slot: int) -> bytes:
@@ -243,18 +243,21 @@ class Peer:
         that once a second; one that comes when it starts the process again is answered as soon as that runs.
         """
         asked: set[asyncio.Task[Endpoint | None]] = set()
+        answered: set[asyncio.Task[Endpoint | None]] = set()
         pause_s = ASK_AGAIN_S
         try:
             while True:
                 asked.add(asyncio.create_task(self._answer()))
                 answered, asked = await asyncio.wait(asked, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
                 if answered:
-                    failed = [each for each in answered if each.exception() is not None]
-                    return next(iter(answered.difference(failed) or failed)).result()
+                    return min(answered, key=lambda each: each.exception() is not None).result()
                 pause_s *= ASK_LESS_OFTEN
         finally:
             for each in asked:
                 each.cancel()
+            # What one has raised has this frame in its traceback, and would keep itself.
+            asked.clear()
+            answered.clear()
 
     def _tell_quiet(self, channel: Channel) -> None:
         logger.warning(

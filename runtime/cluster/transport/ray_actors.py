@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import ray
 from ray.exceptions import RayError, RayTaskError
@@ -65,11 +66,17 @@ def start_actor(host: type[Any], name: str, namespace: str, max_concurrency: int
         ValueError: the name is taken.
     """
     options = {"num_cpus": 0, **resources}
-    remote = ray.remote(host).options(
+    remote = _for_ray(cast(Hashable, host)).options(
         name=name, namespace=namespace, max_concurrency=max_concurrency, enable_task_events=False, **options
     )
     handle: Handle = remote.remote(*args)
     return handle
+
+
+@cache
+def _for_ray(code: Any) -> Any:
+    """A class or function as Ray starts it. Ray sends each to its control service when it is used first, which keeps it."""
+    return ray.remote(code)
 
 
 def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ray.ObjectRef[Any]:
@@ -78,7 +85,7 @@ def start_task(function: Callable[..., Any], *args: Any, **resources: Any) -> ra
     Args:
         resources: Ray's options for where it runs.
     """
-    task: ray.ObjectRef[Any] = ray.remote(function).options(max_retries=0, **resources).remote(*args)
+    task: ray.ObjectRef[Any] = _for_ray(function).options(max_retries=0, **resources).remote(*args)
     return task
 
 

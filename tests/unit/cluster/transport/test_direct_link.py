@@ -311,6 +311,35 @@ async def test_nothing_is_kept_for_a_process_that_was_ended_and_who_waits_for_it
     await until(lambda: not channels())
 
 
+async def test_a_process_that_is_lost_with_a_message_leaves_nothing_for_the_collector(network: Network) -> None:
+    process = network.process()
+    handle = RayHandle(await process.server.start())
+    began = asyncio.Event()
+
+    async def works_for_ever(raw: bytes) -> bytes:
+        began.set()
+        return await asyncio.Future[bytes]()
+
+    process.answer = works_for_ever
+    links = network.wires.peer(handle, "a process")
+    gc.collect()
+    gc.disable()
+    try:
+        waiting = asyncio.create_task(links.link("agent 'a'").send(b"one"))
+        await began.wait()
+        handle.says = ActorDiedError()
+        await process.server.close()
+        with pytest.raises(ActorLostError):
+            await waiting
+        links.forget_process()
+        # Errors keep what they were raised in.
+        del waiting
+        handle.says = None
+        await until(lambda: not any(isinstance(each, Channel) for each in gc.get_objects()))
+    finally:
+        gc.enable()
+
+
 async def test_after_its_connections_are_closed_a_program_makes_no_other_one(network: Network) -> None:
     process, other = network.process(), network.process()
     handle, other_handle = RayHandle(await process.server.start()), RayHandle(await other.server.start())
