@@ -5,8 +5,11 @@ Importing this file does not load the SDK, which costs a third of a second and 4
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ModelConfigurationError, ModelError, ModelResponseError, ModelServiceError
@@ -20,6 +23,11 @@ from runtime.models.wire.call_options import call_options
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+
+_END = b"[DONE]"
+"""What stands in the place of the last chunk of a stream."""
+_END_S = 0.1
 
 
 class OpenAIModel(ServiceModel["AsyncOpenAI"]):
@@ -85,14 +93,16 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
 
     async def call(self, client: AsyncOpenAI, request: LlmRequest, *, stream: bool) -> AsyncGenerator[LlmResponse, None]:
         """Make one call: see ServiceModel."""
-        from openai import NOT_GIVEN, AsyncStream
+        from openai import NOT_GIVEN
+
+        from runtime.models.http.events import server_events
 
         model = request.model or self.model
         options = call_options(request.config)
         body = request_body(request, self._name_for(model), self._service, stream=stream)
         answers = OpenAIAnswers(model)
         # All stands in the extra body, which goes out as it is: the client would look through every field of its own arguments.
-        answer = await client.chat.completions.create(
+        asking = client.chat.completions.with_streaming_response.create(
             model=body["model"],
             messages=[],
             stream=stream,
@@ -100,13 +110,18 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
             extra_headers=options.headers,
             timeout=NOT_GIVEN if options.timeout_s is None else options.timeout_s,
         )
-        if isinstance(answer, AsyncStream):
-            async with answer:
-                async for chunk in answer:
-                    if (said := answers.add(_json(chunk, model))) is not None:
-                        yield said
-        elif (said := answers.add(_json(answer, model))) is not None:
-            yield said
+        async with asking as response:
+            if not stream:
+                if (said := answers.add(json.loads(await response.read()))) is not None:
+                    yield said
+            else:
+                async with aclosing(server_events(response.iter_bytes())) as events:
+                    async for event in events:
+                        if event.data.startswith(_END):
+                            await _read_on(events)
+                            break
+                        if (said := answers.add(_chunk(event.data, model))) is not None:
+                            yield said
         if (end := answers.end_answer(is_whole=not stream)) is not None:
             yield end
 
@@ -130,12 +145,22 @@ class OpenAIModel(ServiceModel["AsyncOpenAI"]):
         return model.removeprefix(f"{self._service.name}/") if self._base_url is None else model
 
 
-def _json(sent: object, model: str) -> object:
-    """An answer of the client as JSON again. Raises ModelResponseError when it was no JSON object."""
-    as_dict: Callable[..., object] | None = getattr(sent, "to_dict", None)
-    if as_dict is None:
-        raise ModelResponseError(model, f"it is no chat completion but {shortened(repr(sent))}")
-    return as_dict(warnings=False)  # services differ in the types of fields, and ours are checked where they are read
+def _chunk(data: bytes, model: str) -> object:
+    """A chunk of a stream as JSON. Raises ModelServiceError when it is an error in the middle of it."""
+    chunk = json.loads(data)  # not by msgspec, which takes no half of a character
+    error = chunk.get("error") if isinstance(chunk, dict) else None
+    if not error:
+        return chunk
+    told = error if isinstance(error, dict) else {"message": error}
+    raise service_error(model, _status(told.get("code")), str(told.get("message") or "an error in the middle of a stream"))
+
+
+async def _read_on(events: AsyncIterator[object]) -> None:
+    """Wait a moment for the end of a response, so that its connection can be kept: some services leave it open."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_END_S):
+            async for _ in events:
+                pass
 
 
 def _status(code: object) -> int | None:

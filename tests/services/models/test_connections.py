@@ -112,9 +112,9 @@ async def test_a_call_without_a_connection_is_counted_until_it_ends(make: Make) 
     server.close()
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [429, pytest.param(503, marks=pytest.mark.full)])
 async def test_calls_that_are_refused_at_once_all_come_back_when_the_service_said_so(make: Make, status: int) -> None:
-    at_once, rest_s = 100, 0.2
+    at_once, rest_s = 40, 0.2
 
     def refuse(number: int) -> tuple[int, dict[str, str]] | None:
         return (status, {"Retry-After": str(rest_s)}) if number <= at_once else None
