@@ -15,7 +15,7 @@ from runtime.cluster.ray.nodes import logs_folder
 from runtime.models.openai.model import OpenAIModel
 from runtime.settings import Settings
 from tests.support.agents.soak_tree import soak_tree
-from tests.support.machine.process_use import MB, Sample, grown, halves, table
+from tests.support.machine.process_use import MB, RAY_PROGRAMS, Sample, grown, halves, table
 from tests.support.runtimes import Deploy
 from tests.support.servers.chat_server import ChatServer, chat
 from tests.support.soak_load import KillPlan, KillRun, SoakPlan, run_soak, run_with_kills
@@ -28,6 +28,9 @@ MOST_MB = 4
 
 MOST_FILES = MOST_THREADS = 4
 """Ray opens a connection now and then, and closes it again."""
+
+MOST_OF_RAY_MB = 10
+"""The same of a process of Ray's: its raylet and its control service keep some 60 kB for each worker that was lost."""
 
 PLAN = KillPlan(
     minutes=float(os.environ.get("SOAK_MINUTES", "60")),
@@ -108,7 +111,8 @@ def test_kills_of_an_hour_leave_nothing_behind(
     assert not run.failures
     middle, end = halves(run.samples)
     for name in end.of:
-        assert end.of[name].memory < middle.of[name].memory + MOST_MB * MB, name
+        most_mb = MOST_OF_RAY_MB if name in RAY_PROGRAMS else MOST_MB
+        assert end.of[name].memory < middle.of[name].memory + most_mb * MB, name
         assert end.of[name].files <= middle.of[name].files + MOST_FILES, name
         assert end.of[name].threads <= middle.of[name].threads + MOST_THREADS, name
     assert files[-1] <= files[len(files) // 2] + MOST_FILES
