@@ -21,12 +21,14 @@ EventKind = Literal[
     "version changed",
     "store away",
     "store back",
+    "control service away",
+    "control service back",
     "over Ray",
     "direct again",
     "overload",
     "budget",
 ]
-"""What an event is about: processes, nodes, versions, the store, messages, overload, or budgets."""
+"""What an event is about: processes, nodes, versions, the store, Ray's control service, messages, overload, or budgets."""
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 """All of them."""

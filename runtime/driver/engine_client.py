@@ -75,6 +75,7 @@ class EngineClient:
                 portal.run(self.engine.start())
         except BaseException:
             portal.close()
+            self.engine.release()
             raise
         RARE_COLLECTION.begin()
         self._portal = portal
@@ -93,6 +94,7 @@ class EngineClient:
                 portal.run(step())
         finally:
             portal.close()
+            self.engine.release()
             RARE_COLLECTION.end()
 
     def run(self, work: Work[T]) -> T:

@@ -38,6 +38,9 @@ TICK_S = 0.2
 CANCEL_S = 2.0
 """How long a closing portal waits for what it has cancelled: a user's code may ignore that."""
 
+BLOCKED_S = 3.0
+"""How long it waits besides for a loop that something blocks, such as a call of Ray that has no limit of its own."""
+
 
 class HomeProcess:
     """A process: that in which something was made that a fork does not have, such as a thread, or what only a thread fills.
@@ -222,8 +225,9 @@ class Portal:
         """Cancel what still runs on the loop and end the thread. What does not hear of it is left behind with the loop."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._thread.join(CANCEL_S + BLOCKED_S)
+            if not self._thread.is_alive():
+                self._loop.close()
 
 
 def _give_up(work: Work[object]) -> None:

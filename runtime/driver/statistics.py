@@ -27,6 +27,7 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
         mcp: the actors of MCP servers that have started, by the names of the servers.
         connections: how messages travel to and from this program; None on the local engine. Those of the other processes are in
             `connections` of their actors.
+        control_service_away_s: for how long this program has not reached the control service of Ray; 0: it does.
     """
 
     session: p.Statistics
@@ -37,6 +38,7 @@ class RuntimeStatistics(Shown, msgspec.Struct, frozen=True, kw_only=True):
     limiter: p.Statistics | None = None
     mcp: Mapping[str, p.Statistics] = {}
     connections: p.ConnectionFigures | None = None
+    control_service_away_s: float = 0.0
 
 
 async def read_statistics(engine: Engine) -> RuntimeStatistics:
@@ -55,4 +57,5 @@ async def read_statistics(engine: Engine) -> RuntimeStatistics:
         limiter=limiter,
         mcp=dict(zip(servers, figures, strict=True)),
         connections=engine.connections(),
+        control_service_away_s=engine.control_service_away_s,
     )

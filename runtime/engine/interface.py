@@ -77,7 +77,7 @@ class KeepsLogs(Protocol):
 
 
 class Engine(KeepsLogs, Protocol):
-    """Runs the actors of one deployment. All methods but `prepare` are called from one event loop."""
+    """Runs the actors of one deployment. All methods but `prepare` and `release` are called from one event loop."""
 
     @property
     def loop_clock(self) -> LoopClock | None:
@@ -105,6 +105,11 @@ class Engine(KeepsLogs, Protocol):
         ...
 
     @property
+    def control_service_away_s(self) -> float:
+        """For how long this program has not reached the control service of Ray; 0: it does, or there is no Ray."""
+        ...
+
+    @property
     def artifact_store(self) -> str | ArtifactStore | None:
         """The artifact store or its URL; None before a deployment is joined, which alone knows it."""
         ...
@@ -126,6 +131,10 @@ class Engine(KeepsLogs, Protocol):
 
     def prepare(self) -> None:
         """Do what must be done in the thread that starts the deployment, such as connecting to Ray. Called before `start`."""
+        ...
+
+    def release(self) -> None:
+        """Give up what `prepare` has opened. Called once the event loop has ended, so that nothing on it uses that any more."""
         ...
 
     async def start(self) -> None:

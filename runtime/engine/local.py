@@ -67,6 +67,7 @@ class LocalEngine:
     limiter: LimiterRef | None = None
     lasts = False
     address: str | None = None
+    control_service_away_s = 0.0
     has_ended = False
 
     def __init__(self, deployment: Deployment) -> None:
@@ -105,6 +106,9 @@ class LocalEngine:
     def prepare(self) -> None:
         """Check what can be checked of the artifact store. Raises StoreError."""
         check_artifact_folder(self._deployment.artifact_store)
+
+    def release(self) -> None:
+        """Nothing: see Engine."""
 
     async def start(self) -> None:
         """Create the actors. Raises StoreError when a store cannot be used."""

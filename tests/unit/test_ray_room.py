@@ -93,7 +93,10 @@ ABSENCE = f"{RAY_ROOM}/absence.py"
 JUDGED = re.compile(r"RayActorError|ActorDiedError|ActorUnavailableError|(actor_)?preempted")
 """What a module would have to name to say by itself whether an actor is away or gone."""
 
-EITHER_WAY = {"runtime/cluster/core/standby.py": "a lost process leads no more, whether Ray starts it again or not"}
+EITHER_WAY = {
+    "runtime/cluster/core/standby.py": "a lost process leads no more, whether Ray starts it again or not",
+    "runtime/cluster/ray/auto_connect.py": "it raises one itself, of actors that are gone for this program",
+}
 """Modules that catch Ray's error of an actor that has not answered, and need not know whether that is away."""
 
 

@@ -21,6 +21,7 @@ from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import ErrorReply
 from actors.messages.protocol.turns import RecoverTurns
 from runtime.cluster.cluster_watch import ClusterWatch
+from runtime.cluster.control_service_watch import ControlServiceWatch
 from runtime.cluster.core.core_host import RECOVERY, TURNS_FIRST_S, CoreHost
 from runtime.cluster.core.warm_spares import WarmSpares
 from runtime.cluster.handle import Handle
@@ -64,6 +65,7 @@ class RunnerHost(CoreHost):
         build, plans, peers, wires, logs, plan = from_chunks(chunks)
 
         self._nodes = ClusterWatch()
+        self._control_service: ControlServiceWatch | None = None
 
         def build_runner() -> Actor:
             built = build(self._wires, self._nodes, self._term, plan)
@@ -88,9 +90,13 @@ class RunnerHost(CoreHost):
     async def start_spares(self) -> None:
         """Begin to start spare processes for agents."""
         # The first message to a Runner that was started or restarted. Plugins and artifact stores are foreign code, too.
-        _use_threads()
+        self._begin()
         self._directory.start_spares()
         self._see_nodes_end()
+
+    def _begin(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ToolThreads(THREADS))
+        self._control_service = self._control_service or ControlServiceWatch(str(ray.get_runtime_context().gcs_address))
 
     async def replace_process(self, name: str, why: str) -> None:
         """Replace a process of agents at its own request."""
@@ -111,7 +117,7 @@ class RunnerHost(CoreHost):
         return later if later is not None else await self.plans.find(name)
 
     async def _stand_by(self) -> None:
-        _use_threads()
+        self._begin()
         await super()._stand_by()
 
     async def _take_place(self) -> None:
@@ -174,10 +180,6 @@ async def _surely(reading: Awaitable[None]) -> None:
     except Exception:
         # Flows and versions are looked for again when a turn needs one that is not here.
         logger.warning("the Runner that takes the place of a lost one could not read all that is kept", exc_info=True)
-
-
-def _use_threads() -> None:
-    asyncio.get_running_loop().set_default_executor(ToolThreads(THREADS))
 
 
 def _is_answered(reply: ray.ObjectRef[bytes]) -> bool:

@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from actors.errors import ClusterError
 from runtime.cluster.deployment.forks import Forks
 from runtime.cluster.deployment.joining import prepare_joining
+from runtime.cluster.ray.auto_connect import connect_for_programs_only
 from runtime.cluster.ray.local.local_ray import starting_ray
 from runtime.cluster.ray.local.ownership import MODE, folder_of_ray, make_token
 from runtime.cluster.ray.nodes import running_address
@@ -27,6 +28,18 @@ from runtime.settings import Settings
 
 LOCAL = "local"
 """Ray's address for a local Ray that this program starts."""
+
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""Environment variable: how long a program waits for Ray's control service before Ray ends it, in seconds."""
+
+RECONNECT_S = 60.0
+"""That time by default."""
+
+LEAVING_S = 15.0
+"""How long before that a program leaves Ray, which takes about 7 s then."""
+
+OWN_PATIENCE_S = 10.0
+"""How long it waits for that of a local Ray, which is never started again: a busy machine may be late."""
 
 INSTEAD = "Start a cluster with 'ray start --head', and give its address"
 """What users can do where a local Ray of this program will not do."""
@@ -46,7 +59,8 @@ class RayConnection:
         imported: modules that its workers are forked with.
     """
 
-    _users: ClassVar[int] = 0
+    _users: ClassVar[set[RayConnection]] = set()
+    _is_own: ClassVar[bool] = False
     _mode_before: ClassVar[str | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
@@ -55,12 +69,28 @@ class RayConnection:
         self._address = address
         self._may_start = may_start
         self._imported = imported
-        self._is_user = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process is connected with a Ray."""
+        return ray.is_initialized()
 
     @property
     def address(self) -> str | None:
         """Where the Ray is that is used, as `host:port`; None while none is."""
-        return str(ray.get_runtime_context().gcs_address) if ray.is_initialized() else None
+        return str(ray.get_runtime_context().gcs_address) if self.is_open else None
+
+    @property
+    def patience_s(self) -> float:
+        """The time that the control service may be away.
+
+        A Ray of this program's own never gets it back. Others may, and before Ray ends this program there is time to leave.
+        """
+        if self._is_own:
+            return OWN_PATIENCE_S
+        given = os.environ.get(RECONNECT, "")
+        ends_s = float(given) if given.isdecimal() else RECONNECT_S
+        return max(ends_s - LEAVING_S, ends_s / 2)
 
     def open(self) -> None:
         """Connect to Ray, or start it, if need be. Raises ClusterError.
@@ -75,6 +105,7 @@ class RayConnection:
         if self._address not in (None, LOCAL, "auto"):
             # Also where the program has a Ray already, which is used then.
             check_address(self._address)
+        connect_for_programs_only()
         with self._lock:
             if not ray.is_initialized():
                 RayConnection._mode_before = os.environ.get(MODE)
@@ -83,24 +114,36 @@ class RayConnection:
                 except BaseException:
                     use_mode(self._mode_before)
                     raise
-                RayConnection._users = 0
-            elif not RayConnection._users:
+                self._users.clear()
+            elif not self._users:
                 # The program itself has connected before any Runtime did.
                 return
-            RayConnection._users += 1
-            self._is_user = True
+            self._users.add(self)
 
     def close(self) -> None:
         """Give up the share; the last one disconnects. Closing twice is no error."""
         with self._lock:
-            if not self._is_user:
+            if self not in self._users:
                 return
-            self._is_user = False
-            RayConnection._users -= 1
-            if not RayConnection._users:
-                ray.shutdown()
-                # Whether the next Ray wants a token is another question.
-                use_mode(self._mode_before)
+            self._users.remove(self)
+            if not self._users:
+                self._end()
+
+    def abandon(self) -> None:
+        """Disconnect for all Runtimes of this process, unless the program itself has connected.
+
+        The control service does not come back, and Ray ends programs that wait for it.
+        """
+        with self._lock:
+            if self in self._users:
+                self._users.clear()
+                self._end()
+
+    def _end(self) -> None:
+        ray.shutdown()
+        RayConnection._is_own = False
+        # Whether the next Ray wants a token is another question.
+        use_mode(self._mode_before)
 
     def _connect(self) -> None:
         # Without an address, Ray would use the cluster that was started last on this machine: another user's perhaps, or gone.
@@ -135,6 +178,7 @@ class RayConnection:
                     log_to_driver=settings.log_to_driver,
                     logging_level=logging.ERROR,
                 )
+                RayConnection._is_own = is_own
         except (OSError, RuntimeError, ValueError, RayError) as error:
             raise ClusterError(f"no Ray {where} can be used: {error}") from error
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 import ray
 
@@ -22,6 +23,7 @@ from actors.refs.runner import RunnerRef
 from actors.refs.session import SessionRef
 from actors.rules.capacity.sharding import shard_of
 from actors.rules.delivery.times import by_time
+from runtime.cluster.control_service_watch import ControlServiceWatch
 from runtime.cluster.core.pairs import pairs_of, retire
 from runtime.cluster.deployment.connection import RayConnection
 from runtime.cluster.deployment.kept_versions import KeptTrees, KeptVersions
@@ -36,11 +38,26 @@ from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_r
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, listed, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.engine.process.tool_threads import ToolThreads
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
 from runtime.observability.logs.replay import RecordSink, Replay, TakeRecord
 from runtime.observability.logs.turn_lines import lines_of
+from runtime.private_files import temporary_folder
 from runtime.settings import Settings
+from runtime.transport.io.connections import CLOSED
+from runtime.transport.io.stale_sockets import sweep
+
+T = TypeVar("T")
+
+THREADS = 32
+"""Blocking calls of a driver's that may run at the same time."""
+
+LAST_CALLS_S = 10.0
+"""How long calls of Ray that are under way in threads may take before this driver disconnects."""
+
+AWAY_S = 1.0
+"""How long an actor may take to stop while Ray's control service is away: it may be lost."""
 
 EVENTS_S = 5.0
 """How long a process may take to tell its events."""
@@ -101,6 +118,51 @@ class DeployedEngine(DeployedLogs):
         self._restart_timeout_s = 0.0
         self._log_reader: HubReader | None = None
         self._mcp: dict[str, McpRef] = {}
+        self._control: ControlServiceWatch | None = None
+        self._threads = ToolThreads(THREADS)
+
+    def use_threads(self) -> None:
+        """Have this event loop make blocking calls in threads that end with the program, whatever Ray does."""
+        self._threads = ToolThreads(THREADS)
+        asyncio.get_running_loop().set_default_executor(self._threads)
+
+    def watch_ray(self) -> None:
+        """Notice when the control service of the Ray that this program is connected with is away."""
+        if self.address is not None:
+            self._control = ControlServiceWatch(self.address, self._connection.patience_s, self._lose_ray)
+
+    async def _lose_ray(self, reason: str) -> None:
+        """Fail what waits for the deployment, and leave Ray, which would end this program: its control service stays away."""
+        await self.close_wires(f"{reason}, and Ray ends programs that wait for it")
+        await asyncio.to_thread(self._connection.abandon)
+
+    @property
+    def control_service_away_s(self) -> float:
+        """For how long this program has not reached Ray's control service; 0: it does."""
+        return self._control.away_s if self._control is not None else 0.0
+
+    @property
+    def can_ask_ray(self) -> bool:
+        """Whether Ray's control service would answer. Questions to one that is away wait until Ray ends this program."""
+        return self._connection.is_open and not self.control_service_away_s
+
+    async def ask_ray(self, ask: Callable[[], T], otherwise: T) -> T:
+        """Ask Ray, until its control service is away, and for no longer than actors may take to stop.
+
+        Args:
+            ask: blocks its thread.
+            otherwise: the answer when Ray's control service gives none.
+        """
+        if not self.can_ask_ray:
+            return otherwise
+        asking = asyncio.create_task(asyncio.to_thread(ask))
+        ends = [asking, *([asyncio.create_task(self._control.until_away())] if self._control is not None else [])]
+        try:
+            await asyncio.wait(ends, timeout=self._settings.stop_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else otherwise
+        finally:
+            for each in ends:
+                each.cancel()
 
     @property
     def address(self) -> str | None:
@@ -174,11 +236,14 @@ class DeployedEngine(DeployedLogs):
 
     async def mcp_servers(self) -> Mapping[str, McpRef]:
         """Clients of the actors of MCP servers: see Engine."""
-        prefix = mcp_name(self._app_name, "")
-        found: dict[str, McpRef] = {}
-        for name in await asyncio.to_thread(_names_below, prefix, self._settings.namespace):
+        handles = await self.ask_ray(self._mcp_handles, dict[str, Handle]())
+        return {name: self._mcp_ref(name, handle) for name, handle in handles.items()}
+
+    def _mcp_handles(self) -> dict[str, Handle]:
+        prefix, found = mcp_name(self._app_name, ""), dict[str, Handle]()
+        for name in _names_below(prefix, self._settings.namespace):
             with suppress(ValueError):
-                found[name] = self._mcp_ref(name, await asyncio.to_thread(get_actor, prefix + name, self._settings.namespace))
+                found[name] = get_actor(prefix + name, self._settings.namespace)
         return found
 
     def _mcp_ref(self, name: str, handle: Handle) -> McpRef:
@@ -206,10 +271,20 @@ class DeployedEngine(DeployedLogs):
             self.kept.forget()
         self.notices.forget_deployment(self.kept.deployment)
 
-    async def close_wires(self) -> None:
-        """End this driver's connections."""
+    def release(self) -> None:
+        """Leave Ray: see Engine."""
+        # To close Ray under a call crashes the process.
+        self._threads.wait(LAST_CALLS_S if self.can_ask_ray else 0.0)
+        self._threads.shutdown()
+        self._connection.close()
+        with suppress(OSError):
+            # Actors were killed, or have ended with Ray.
+            sweep(temporary_folder())
+
+    async def close_wires(self, reason: str = CLOSED) -> None:
+        """End this driver's connections. What waits for the deployment fails for that reason."""
         if self._wires is not None:
-            await self._wires.close()
+            await self._wires.close(reason)
 
     async def wait_for_replies(self) -> None:
         """Wait until all actors reply. Raises TimeoutError, ActorLostError."""
@@ -220,14 +295,17 @@ class DeployedEngine(DeployedLogs):
         """Have all actors stop their work. Returns their process ids."""
         # First of all: a process that stands by would take an actor that is ended for a lost one.
         hosts = self._core.hosts() if self._core.standbys else []
-        pids = await retire(hosts, self._settings.stop_timeout_s)
+        # Ray tells of no loss then.
+        timeout_s = self._settings.stop_timeout_s if self.can_ask_ray else min(AWAY_S, self._settings.stop_timeout_s)
+        end_s = asyncio.get_running_loop().time() + timeout_s
+        pids = await retire(hosts, timeout_s)
         with suppress(ActorLostError, TimeoutError):
-            async with asyncio.timeout(self._settings.stop_timeout_s):
+            async with asyncio.timeout_at(end_s):
                 everything = _flat(*await asyncio.gather(*(actor.statistics() for actor in self._clients())))
                 pids += [pid for each in everything for pid in (each.pid, *each.spare_pids) if pid]
         for actor in self._clients():
             with suppress(ActorLostError, TimeoutError):
-                async with asyncio.timeout(self._settings.stop_timeout_s):
+                async with asyncio.timeout_at(end_s):
                     await (actor.stop(leave_turns=leave_turns) if isinstance(actor, RunnerRef) else actor.stop())
         await self.leave_logs()
         return pids
@@ -239,12 +317,15 @@ class DeployedEngine(DeployedLogs):
             handles: the actors by name.
             pids: of all processes to wait for.
         """
+        if not self.can_ask_ray:
+            # They end with their Ray.
+            return
         for handle in handles.values():
             ray.kill(handle)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.stop_timeout_s):
                 # Neither Ray nor the kernel notifies when a process ends that is not a child, so both are polled.
-                while self._any_is_named(handles) or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
+                while await asyncio.to_thread(self._any_is_named, handles) or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
 
     def _clients(self) -> list[SessionRef | RunnerRef | LimiterRef]:

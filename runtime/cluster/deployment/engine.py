@@ -122,6 +122,8 @@ class RayEngine(DeployedEngine):
             ClusterError: the actors do not answer.
             StoreError: a store cannot be used.
         """
+        self.use_threads()
+        self.watch_ray()
         try:
             await self._in_thread(self._start_actors)
             # The first process for agents starts as soon as the Runner can ask for it, beside the Session actor; that opens its
@@ -344,25 +346,23 @@ class RayEngine(DeployedEngine):
         """Leave a detached deployment as it is."""
         await self.leave_logs()
         await self.close_wires()
-        await asyncio.to_thread(self._disconnect)
+        await asyncio.to_thread(self._models.bring_home)
 
-    def _disconnect(self) -> None:
-        self._models.bring_home()
+    def release(self) -> None:
+        """Leave Ray, or end one that was started here: see Engine."""
         self._starter.handles.clear()
-        self._connection.close()
+        super().release()
 
     async def stop(self, *, leave_turns: bool = False) -> None:
-        """Stop all actors, wait until their processes are gone, and shut down a Ray that was started here: see Engine."""
+        """Stop all actors, and wait until their processes are gone: see Engine."""
         await self._end(await self.stop_actors(leave_turns=leave_turns))
 
     async def _end(self, pids: Sequence[int] = ()) -> None:
         await self.leave_logs()
         await asyncio.to_thread(self._models.bring_home)
         await self.kill_actors(self._starter.handles, pids)
-        await asyncio.to_thread(self.forget_kept)
+        await self.ask_ray(self.forget_kept, None)
         await self.close_wires()
-        self._starter.handles.clear()
-        await asyncio.to_thread(self._connection.close)
 
 
 def _standby_of(shard: Shard, standbys: Sequence[str]) -> str:

@@ -91,6 +91,8 @@ class JoinedEngine(DeployedEngine):
             ClusterError: they do not answer.
         """
         self._has_left = False
+        self.use_threads()
+        self.watch_ray()
         try:
             await self._join()
         except BaseException:
@@ -114,6 +116,9 @@ class JoinedEngine(DeployedEngine):
 
     async def _join_again(self) -> None:
         ended = self._wires
+        if not self._connection.is_open:
+            await asyncio.to_thread(self._connection.open)
+            self.watch_ray()
         await self.leave_logs()
         self._mcp.clear()
         try:
@@ -146,6 +151,11 @@ class JoinedEngine(DeployedEngine):
             raise ClusterError(reason) from error
         except ActorLostError as error:
             raise await asyncio.to_thread(self._absent, f"It has just ended: {error}", address) from error
+
+    async def _lose_ray(self, reason: str) -> None:
+        # The next request joins what is started instead.
+        self.has_ended = True
+        await super()._lose_ray(reason)
 
     def _check_protocol(self) -> None:
         told = self._notices.deployment()
@@ -198,7 +208,7 @@ class JoinedEngine(DeployedEngine):
     async def _explain(self, error: ActorLostError) -> RaygroveError:
         """The error for what was sent to an actor that is lost: it says so when the whole deployment has ended."""
         core = self._core
-        if self._has_left or not await asyncio.to_thread(self._is_replaced, core):
+        if self._has_left or not await self.ask_ray(lambda: self._is_replaced(core), otherwise=False):
             return error
         # Unless another one was joined since.
         self.has_ended = self.has_ended or core is self._core
@@ -265,16 +275,15 @@ class JoinedEngine(DeployedEngine):
         if self._rejoining is not None:
             self._rejoining.cancel()
         if self.told_as:
-            await asyncio.to_thread(self._tell_no_more)
+            await self.ask_ray(self._tell_no_more, None)
         await self.leave_logs()
         await self.close_wires()
-        await asyncio.to_thread(self._connection.close)
 
     async def stop(self, *, leave_turns: bool = False) -> None:
         """Stop the deployment, whichever driver has started it: see Engine."""
         pids = await self.stop_actors(leave_turns=leave_turns)
-        await self.kill_actors(await asyncio.to_thread(self._all_actors), pids)
-        await asyncio.to_thread(self.forget_kept)
+        await self.kill_actors(await self.ask_ray(self._all_actors, {}), pids)
+        await self.ask_ray(self.forget_kept, None)
         await self.leave()
 
     def _tell_no_more(self) -> None:

@@ -20,6 +20,9 @@ from runtime.cluster.packing.chunks import to_chunks
 from runtime.cluster.transport.hosts import ModelHost
 from runtime.cluster.transport.proxies import RemoteModel
 
+LAST_STATE_S = 5.0
+"""How long the actor of shared models may take to give their state when its driver leaves."""
+
 
 def is_shared(model: object) -> TypeGuard[SharedModel]:
     """True for a model with a state of its own."""
@@ -65,7 +68,7 @@ class SharedModels:
         for slot, model in self._models.values():
             _set_links(model, None, None)
             with suppress(ray.exceptions.RayError):
-                model.adopt(_state_of(cast(Handle, self._host), slot))
+                model.adopt(_state_of(cast(Handle, self._host), slot, LAST_STATE_S))
         self._models.clear()
         self._moved.clear()
         self._host = None
@@ -84,5 +87,5 @@ def _send(host: Handle, slot: int, model: SharedModel) -> ray.ObjectRef[None]:
     return sent
 
 
-def _state_of(host: Handle, slot: int) -> bytes:
-    return cast(bytes, ray.get(host.state.remote(slot)))
+def _state_of(host: Handle, slot: int, timeout_s: float | None = None) -> bytes:
+    return cast(bytes, ray.get(host.state.remote(slot), timeout=timeout_s))

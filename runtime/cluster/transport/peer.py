@@ -212,13 +212,18 @@ class Peer:
 
     async def _ask(self) -> Channel | None:
         before = self._channel
+        # Not Ray either, which may have ended since.
+        self._check_open()
         endpoint = await self._answer() if before is None else await self._answer_of(before)
-        if self._connections.are_closed:
-            raise ProcessUnreachableError("this program has closed its connections")
+        self._check_open()
         self._channel = self._connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
             before.close()
         return self._channel
+
+    def _check_open(self) -> None:
+        if self._connections.closed_because:
+            raise ProcessUnreachableError(self._connections.closed_because)
 
     async def _answer(self) -> Endpoint | None:
         endpoint: Endpoint | None = await self._handle.endpoint.remote()

@@ -24,7 +24,7 @@ from runtime.cluster.transport.ray_actors import this_node
 from runtime.cluster.transport.tls import ray_tls
 from runtime.private_files import temporary_folder
 from runtime.transport.endpoint import Endpoint
-from runtime.transport.io.connections import Channels
+from runtime.transport.io.connections import CLOSED, Channels
 from runtime.transport.io.errors import ConnectionLostError, Loss
 from runtime.transport.io.server import Server, ServerStatistics
 from runtime.transport.io.server_connection import Handler, QuickHandler
@@ -131,10 +131,10 @@ class Wires:
             unreached=[peer.unreached for peer in self._peers if peer.unreached is not None],
         )
 
-    async def close(self) -> None:
-        """End all connections."""
+    async def close(self, reason: str = CLOSED) -> None:
+        """End all connections. Messages that wait, and later ones, are not delivered, for that reason."""
         if self._connections is not None:
-            await self._connections.close()
+            await self._connections.close(reason)
 
 
 class ProcessLinks:

@@ -14,6 +14,9 @@ from typing import Any, ParamSpec, TypeVar
 LINGER_S = 30.0
 """A thread without a call ends after this long."""
 
+LOOK_S = 0.005
+"""Time between two looks whether all calls have ended."""
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -99,6 +102,13 @@ class ToolThreads(ThreadPoolExecutor):
             self._start_missing()
             self._changed.notify()
         return call
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until all calls have ended, those that are left behind included, or the time is over."""
+        end_s = time.monotonic() + timeout_s
+        # Threads say nothing when they have ended a call: nothing waits for that but the end of a program.
+        while (self._waiting or self._idle < self._alive) and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
 
     def end_idle(self) -> None:
         """From now on threads end as soon as no call waits."""

@@ -13,6 +13,9 @@ from runtime.driver.statistics import RuntimeStatistics
 READY_S = 2.0
 """How long actors and stores may take to answer."""
 
+AWAY = "the control service of Ray is away"
+"""The fault of an app whose turns go on, on a Ray that may be about to end all of its programs."""
+
 DRAINING = "draining"
 """The fault of an app that takes no new turns, because its deployment is about to be stopped."""
 
@@ -58,6 +61,8 @@ async def _fault(runtime: Runtime) -> str:
         return DRAINING
     except RaygroveError as error:
         return type(error).__name__
+    if figures.control_service_away_s:
+        return AWAY
     return DRAINING if figures.runner.counts.get("draining") else ""
 
 

@@ -10,6 +10,9 @@ from runtime.transport.io.channel import Channel
 from runtime.transport.io.dialing import Dialer
 from runtime.transport.options import DirectOptions
 
+CLOSED = "this program has closed its connections"
+"""Why there are no connections any more, where nothing else is known."""
+
 
 @dataclass(frozen=True)
 class ConnectionStatistics:
@@ -31,7 +34,7 @@ class Channels:
     """One channel for each process that this one speaks to. It belongs to one event loop.
 
     Attributes:
-        are_closed: there will be no other channel.
+        closed_because: why there will be no other channel; "" while there may be.
 
     Args:
         secret: of the deployment, at least 16 bytes.
@@ -44,7 +47,7 @@ class Channels:
         self._dialer = Dialer(secret, node, self._options.connect_s, ssl)
         self._channels: dict[bytes, Channel] = {}
         self._past = ConnectionStatistics(0, 0, 0, 0)
-        self.are_closed = False
+        self.closed_because = ""
 
     def to(self, endpoint: Endpoint) -> Channel:
         """The channel to a process. It connects when there is something to send."""
@@ -53,9 +56,9 @@ class Channels:
             channel = self._channels[endpoint.boot] = Channel(endpoint, self._dialer, self._options, self._retired)
         return channel
 
-    async def close(self) -> None:
-        """Close all channels."""
-        self.are_closed = True
+    async def close(self, reason: str = CLOSED) -> None:
+        """Close all channels, for good, and for that reason."""
+        self.closed_because = self.closed_because or reason
         for channel in list(self._channels.values()):
             channel.close()
 

@@ -1,4 +1,4 @@
-"""Socket files of processes that were killed: the next process that listens in the same folder removes them.
+"""Socket files of processes that were killed: their program removes them when it leaves, or the next process that listens there.
 
 Rules of this file:
 1. The kernel says whether a process holds a socket, listening or not yet: it refuses a socket of another kind with EPROTOTYPE,
@@ -53,6 +53,17 @@ def remove_stale(own: Path) -> None:
             path = own.parent / name
             if _is_held(path) is False and path.is_socket():
                 path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the sockets of processes that are gone from a folder, as `remove_stale`, for a process that has none there."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as held:
+        own = folder / socket_name(os.urandom(BOOT_DIGITS))
+        held.bind(str(own))
+        try:
+            remove_stale(own)
+        finally:
+            own.unlink()
 
 
 def _is_held(path: Path) -> bool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.polling import until
@@ -12,6 +13,16 @@ from tests.support.polling import until
 def is_running(pid: int) -> bool:
     """False for a process that has ended, also when its parent has not noticed that yet."""
     return _state(Path(f"/proc/{pid}")) not in "ZX"
+
+
+def processes_with(variable: str) -> dict[int, str]:
+    """The commands of the processes that run with `NAME=value` in their environment, by id."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes() and is_running(int(folder.name)):
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
 
 
 def kill(*pids: int) -> None:

@@ -1,17 +1,23 @@
 """Programs that start and join a detached app as README says. Arguments: what to do, and addresses.
 
-`start` deploys the app, `join` runs a turn and stops the app, `try` prints for each address why it cannot be joined.
+`start` deploys the app, `join` runs a turn and stops the app, `try` prints for each address why it cannot be joined, `lose` runs
+turns until the control service of Ray is away for too long.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+
+import ray
+from starlette.testclient import TestClient
 
 from actors import LlmAgent
 from actors.errors import RaygroveError
 from actors.testing import PatternModel
 from runtime import Runtime, Settings
+from runtime.web import app_for
 
 APP = "joinable"
 
@@ -47,7 +53,27 @@ def refused(address: str) -> None:
         print(error if took_s < SOON_S else f"{took_s:.1f} s: {error}")
 
 
+def lose(address: str) -> None:
+    """Run turns, also while the control service of Ray is away. Print what is told of it, until it is given up."""
+    with Runtime.connect(APP, address=address) as rt:
+        client = TestClient(app_for(rt), base_url="http://127.0.0.1")
+        # Its agent lives from then on: no process can be started while the control service is away.
+        rt.run(user_id="ada", session_id="s", message="hi").result()
+        print("joined", client.get("/readyz").status_code, flush=True)
+        told: list[object] = []
+        try:
+            for number in itertools.count():
+                said = rt.run(user_id="ada", session_id=f"s{number}", message="hi").result().text
+                kinds = {event.kind for event in rt.deployment_events() if event.kind.startswith("control")}
+                if rt.statistics().control_service_away_s and kinds and not told:
+                    ready = client.get("/readyz")
+                    told = [said, *sorted(kinds), ready.status_code, ready.text]
+        except RaygroveError as error:
+            print(*told, type(error).__name__, error, sep=" | ")
+    print("left", ray.is_initialized())
+
+
 if __name__ == "__main__":
     what, *addresses = sys.argv[1:]
     for each in addresses:
-        {"start": start, "join": join, "try": refused}[what](each)
+        {"start": start, "join": join, "try": refused, "lose": lose}[what](each)

@@ -352,11 +352,14 @@ async def test_after_its_connections_are_closed_a_program_makes_no_other_one(net
     process.answer = works_for_ever
     waiting = asyncio.create_task(network.link(handle).send(b"one"))
     await began.wait()
-    await network.wires.close()
+    asked = handle.asked
+    await network.wires.close("Ray is away")
     for message in (waiting, network.link(handle).send(b"two"), network.link(other_handle).send(b"three")):
-        with pytest.raises(ActorLostError, match="this program has closed its connections"):
+        with pytest.raises(ActorLostError, match="Ray is away"):
             await message
     assert network.wires.figures().made == 0
+    # Ray may have ended.
+    assert (handle.asked, other_handle.asked) == (asked, 0)
     assert (process.got, other.got) == ([(b"one", 0)], [])
 
 

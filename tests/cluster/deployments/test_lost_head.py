@@ -1,0 +1,39 @@
+"""The control service of Ray is lost: programs say so within seconds, and can leave before Ray ends them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.machine.processes import kill
+from tests.support.servers.ray_head import started
+
+RECONNECT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "24"}
+"""So that Ray ends the program after 24 s, instead of 60."""
+
+
+@pytest.mark.full
+def test_turns_go_on_and_then_an_error_comes_before_ray_ends_the_program() -> None:
+    with started("token") as head:
+        head.run("start", head.address)
+        command = [sys.executable, "-m", "tests.support.programs.joining_program", "lose", head.address]
+        environment = {**head.environment, **RECONNECT}
+        with subprocess.Popen(
+            command, cwd=head.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "joined 200\n"
+            kill(*head.pids("gcs_server"))
+            out, log = program.communicate(timeout=90)
+    assert program.returncode == 0, log
+    told, left = out.splitlines()
+    said, kind, status, fault, name, error = told.split(" | ")
+    assert (said, kind, status, name) == ("hello", "control service away", "503", "ActorLostError")
+    assert "the control service of Ray is away" in fault
+    port = head.address.partition(":")[2]
+    assert re.search(rf"the control service of the Ray at \S+:{port} is away, and Ray ends programs that wait for it", error)
+    assert left == "left False"
+    assert re.search(rf"the control service of the Ray at \S+:{port} cannot be reached", log)
