@@ -18,7 +18,7 @@ from runtime import Runtime
 from tests.docs.links import broken
 from tests.docs.pages import ROOT, Page, blocks, pages
 
-FOREIGN = {"docker", "git", "kubectl", "pip", "ray", "cd", "curl"}
+FOREIGN = {"docker", "git", "kubectl", "pip", "ray", "cd", "curl", "sleep"}
 """Programs that are not this project's: of their arguments the paths in this repository are looked at."""
 
 
