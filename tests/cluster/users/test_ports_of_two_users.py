@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cluster.deployments.test_joining import Head, started
 from tests.support.agents.busy_agent import when_working
 from tests.support.app_folders import HELLO, write
 from tests.support.machine.listening import TRY_PORTS, descendants, ports_of
 from tests.support.machine.other_user import NEEDS_ROOT, run_as_other
 from tests.support.machine.trespass import processes_of, things_of, trespasses
+from tests.support.servers.ray_head import Head, started
 
 pytestmark = [pytest.mark.full, NEEDS_ROOT]
 
