@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from actors import LlmAgent
 from actors.testing import PatternModel
+from runtime.cluster.deployments import named_actors
 from runtime.frontends.console import cli, completion
 from runtime.settings import Settings
 from tests.support.polling import until
@@ -43,6 +44,7 @@ def gate(local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     kind: Any = ray.remote(num_cpus=0, max_restarts=-1)(Gated)
     actor: Any = kind.options(name=f"{APP}/session", namespace=Settings().namespace).remote(str(tmp_path))
     os.kill(ray.get(actor.pid.remote()), signal.SIGKILL)
+    until(lambda: any(each.app == APP and each.is_restarting for each in named_actors(local_ray)))
     yield tmp_path / "go"
     (tmp_path / "go").touch()
     ray.kill(actor)

@@ -83,7 +83,7 @@ class ModelService:
         self._under_way = 0
         self._are_together = asyncio.Event()
         self._awaited: dict[int, asyncio.Event] = {}
-        self._connections: set[object] = set()
+        self._connections: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-service", daemon=True)
 
@@ -98,8 +98,7 @@ class ModelService:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for _ in range(2):  # sockets are closed by callbacks that the first time has left
-            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -115,6 +114,13 @@ class ModelService:
         host, port = self._runner.addresses[0][:2]
         return f"{'https' if self._tls else 'http'}://{host}:{port}"
 
+    async def _stop(self) -> None:
+        for connection in self._connections:
+            # One with TLS waits for its client otherwise, whose event loop stands still meanwhile.
+            connection.abort()
+        await self._runner.cleanup()
+        await asyncio.sleep(0)  # sockets are closed by callbacks
+
     async def _figures(self, request: web.Request) -> web.Response:
         """The same figures, for other processes; with `?calls=` once so many calls have come."""
         number = int(request.query.get("calls", "0"))
@@ -129,6 +135,7 @@ class ModelService:
             awaited.set()
         self.begun_s.append(self._loop.time())
         self.headers, self.path = request.headers, request.raw_path
+        assert request.transport is not None
         self._connections.add(request.transport)
         number = self.calls
         self._under_way += 1
