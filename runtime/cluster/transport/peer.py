@@ -214,8 +214,11 @@ class Peer:
         before = self._channel
         # Not Ray either, which may have ended since.
         self._check_open()
-        endpoint = await self._answer() if before is None else await self._answer_of(before)
-        self._check_open()
+        try:
+            endpoint = await self._answer() if before is None else await self._answer_of(before)
+        finally:
+            # Why they are closed says more than Ray's error that follows from it.
+            self._check_open()
         self._channel = self._connections.to(endpoint) if endpoint is not None else None
         if before is not None and before is not self._channel:
             before.close()

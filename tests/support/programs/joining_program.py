@@ -64,8 +64,8 @@ def lose(address: str) -> None:
         try:
             for number in itertools.count():
                 said = rt.run(user_id="ada", session_id=f"s{number}", message="hi").result().text
-                if rt.statistics().control_service_away_s and not told:
-                    ready = client.get("/readyz")
+                ready = client.get("/readyz")
+                if rt.statistics().control_service_away_s and ready.status_code != 200 and not told:
                     told = [said, ready.status_code, ready.text]
         except RaygroveError as error:
             print(*told, type(error).__name__, error, sep=" | ")
