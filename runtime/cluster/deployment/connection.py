@@ -35,8 +35,8 @@ RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 RECONNECT_S = 60.0
 """That time by default."""
 
-LEAVING_S = 15.0
-"""How long before that a program leaves Ray, which takes about 7 s then."""
+LEAVING_S = 25.0
+"""How long before that a program leaves Ray, which takes 6 to 15 s then."""
 
 OWN_PATIENCE_S = 10.0
 """How long it waits for that of a local Ray, which is never started again: a busy machine may be late."""

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.support.machine.processes import kill
 from tests.support.servers.ray_head import started
 
-RECONNECT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "24"}
-"""So that Ray ends the program after 24 s, instead of 60."""
+RECONNECT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "50"}
+"""So that Ray ends the program after 50 s, instead of 60."""
+
+
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """Keep `ray start --block` from ending all processes of its node as soon as one of them has ended."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.full
@@ -26,8 +40,9 @@ def test_turns_go_on_and_then_an_error_comes_before_ray_ends_the_program() -> No
         ) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "joined 200\n"
-            kill(*head.pids("gcs_server"))
-            out, log = program.communicate(timeout=90)
+            with _standing_still(head.pid):
+                kill(*head.pids("gcs_server"))
+                out, log = program.communicate(timeout=90)
     assert program.returncode == 0, log
     told, left = out.splitlines()
     said, status, fault, name, error = told.split(" | ")
