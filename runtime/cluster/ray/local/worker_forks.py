@@ -37,6 +37,7 @@ IMPORTED = (
     "runtime.cluster.deployment.session_builder",
     "runtime.cluster.deployment_info",
     "runtime.cluster.processes.agent_host",
+    "runtime.cluster.ray.local.ended_workers",
     "runtime.cluster.transport.hosts",
     "runtime.stores.artifacts",
     "runtime.stores.memory",
