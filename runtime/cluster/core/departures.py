@@ -12,10 +12,10 @@ from ray.exceptions import RayError
 from actors.interfaces.deployment_events import tell_event
 from actors.messages.event import now_s
 from actors.rules.capacity.nodes import Node
-from actors.rules.capacity.placement import Needs, refusal
+from actors.rules.capacity.placement import refusal
 from actors.rules.recovery.leaving import CoreProcess, Whereabouts, leaving
 from runtime.cluster.cluster_watch import ClusterWatch, Nodes
-from runtime.cluster.processes.placing import free_nodes
+from runtime.cluster.processes.placing import core_needs, free_nodes
 from runtime.cluster.transport.ray_actors import get_actor
 from runtime.settings import Settings
 
@@ -40,7 +40,7 @@ class Departures:
     def __init__(self, processes: Sequence[CoreProcess], settings: Settings, nodes: ClusterWatch) -> None:
         self._processes = processes
         self._namespace = settings.namespace
-        self._needs = Needs(settings.core_resources, {})
+        self._needs = core_needs(settings)
         self._nodes = nodes
         self._begun = False
         self._seeing_off: asyncio.Task[None] | None = None

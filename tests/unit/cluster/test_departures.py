@@ -51,9 +51,9 @@ class Process:
         self._back_s = asyncio.get_running_loop().time() + AWAY_S
 
 
-def see_off(monkeypatch: pytest.MonkeyPatch, nodes: tuple[Node, ...], bound_to: Mapping[str, str]) -> list[str]:
-    """Have all leave that can. Returns the names of those that have left, in order."""
-    settings, left = Settings(), list[str]()
+def see_off(monkeypatch: pytest.MonkeyPatch, nodes: tuple[Node, ...], bound_to: Mapping[str, str], **given: Any) -> list[str]:
+    """Have all leave that can, with these settings. Returns the names of those that have left, in order."""
+    settings, left = Settings(**given), list[str]()
     names = [each.name for each in core_processes("app", settings, 1)]
     found = {name: Process(left, name, bound_to.get(name, "")) for name in names}
     monkeypatch.setattr(departures, "get_actor", lambda name, _: found[name])
@@ -105,6 +105,12 @@ def test_all_stay_while_there_is_no_other_node(monkeypatch: pytest.MonkeyPatch, 
         "app/session stays on node 10.0.0.1, which drains until another node has room: it asks for nothing, and there is no node"
     )
     assert len(told()) == 3
+
+
+def test_all_stay_while_no_other_node_has_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, labelled = {"tier": "core"}, STAYING._replace(labels={"tier": "core"})
+    assert see_off(monkeypatch, (ENDING, STAYING), {}, core_label_selector=labels) == []
+    assert see_off(monkeypatch, (ENDING, labelled), {}, core_label_selector=labels) == ["app/session", "app/runner"]
 
 
 def test_nothing_is_said_or_asked_while_no_node_drains(monkeypatch: pytest.MonkeyPatch, told: Any) -> None:
