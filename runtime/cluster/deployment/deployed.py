@@ -38,6 +38,7 @@ from runtime.cluster.transport.clients import CoreHandles, limiter_ref, runner_r
 from runtime.cluster.transport.plans import keep_plan
 from runtime.cluster.transport.ray_actors import get_actor, list_named_actors, listed, start_spares
 from runtime.cluster.transport.wires import WireOptions, Wires
+from runtime.engine.process.node_caches import caches_in
 from runtime.engine.process.tool_threads import ToolThreads
 from runtime.observability.logs.options import LogOptions
 from runtime.observability.logs.records import mark_records
@@ -278,8 +279,9 @@ class DeployedEngine(DeployedLogs):
         self._threads.shutdown()
         self._connection.close()
         with suppress(OSError):
-            # Actors were killed, or have ended with Ray.
+            # Actors were killed, or have ended with Ray, and leave sockets and notes of their caches.
             sweep(temporary_folder())
+            caches_in(temporary_folder())
 
     async def close_wires(self, reason: str = CLOSED) -> None:
         """End this driver's connections. What waits for the deployment fails for that reason."""

@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,6 +53,7 @@ class NodeCaches:
     def __init__(self, folder: Path, secret: bytes, max_bytes: int, cache: Cache) -> None:
         self._folder = folder
         self._prefix = f"{this_machine()}{hashlib.sha256(secret).hexdigest()[:16]}-"
+        self._name = f"{self._prefix}{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
         self._max_bytes = max_bytes
         self._cache = cache
         self._own: int | None = None
@@ -84,24 +85,26 @@ class NodeCaches:
             self.look()
 
     def _enter(self) -> None:
-        name = f"{self._prefix}{os.getpid()}-{os.urandom(4).hex()}"
-        draft = self._folder / f".{name}"
+        draft = self._folder / f".{self._name}"
         own = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
         fcntl.flock(own, fcntl.LOCK_EX)
-        draft.rename(self._folder / f"{name}{SUFFIX}")
+        draft.rename(self._folder / self._name)
         self._own = own
 
     def _others(self) -> Iterator[int]:
-        """The bytes that each of the other caches takes. Files of processes that are gone are removed, of any deployment."""
-        own = os.fstat(self._own).st_ino if self._own is not None else 0
-        for path in self._folder.glob(f"{this_machine()}*{SUFFIX}"):
-            with suppress(OSError, ValueError), open(path, "rb") as file:
-                if os.fstat(file.fileno()).st_ino == own:
-                    continue
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if path.name.startswith(self._prefix):
-                        yield int(file.read())
-                else:
-                    path.unlink(missing_ok=True)
+        """The bytes that each of the other caches takes."""
+        return (size for name, size in caches_in(self._folder).items() if name.startswith(self._prefix) and name != self._name)
+
+
+def caches_in(folder: Path) -> Mapping[str, int]:
+    """The bytes that each cache takes, by the name of its file. Files of processes that are gone are removed."""
+    found = {}
+    for path in folder.glob(f"{this_machine()}*{SUFFIX}"):
+        with suppress(OSError, ValueError), open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found[path.name] = int(file.read())
+            else:
+                path.unlink(missing_ok=True)
+    return found
