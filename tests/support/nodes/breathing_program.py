@@ -43,6 +43,9 @@ APPS = {
 NICENESS = "RAY_worker_niceness"
 """Environment variable: how far processes of agents give way to others."""
 
+CHECKS = "RAY_health_check_period_ms"
+"""Environment variable: how often Ray looks whether a node lives. It counts as lost when five looks have found nothing."""
+
 EXPERTS = 4
 LEAST, MOST = 2, 4
 """Nodes beside the head."""
@@ -391,6 +394,8 @@ def main(folder: Path, seconds: int, rate: float, inputs: int, seed: int) -> Non
     pauses, machine = Pauses(), Machine()
     # The nodes share their cores with each other, so that work of other programs would come before that of agents.
     os.environ[NICENESS] = "0"
+    # As docs/breathing.md advises.
+    os.environ[CHECKS] = "1000"
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "node_ip_address": "127.0.1.0"})
     nodes = Nodes(cluster, pauses, seed)
     loads: dict[str, Load] = {}
