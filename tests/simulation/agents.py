@@ -32,9 +32,9 @@ from actors import (
     ToolContext,
     exit_loop,
 )
-from actors.rules.prompt.compiler import FOREIGN_MARK
 from tests.simulation.cluster import HostProcess
-from tests.simulation.scenarios import Node, Step
+from tests.simulation.scenarios import Node
+from tests.simulation.scripts import scripted
 from tests.simulation.virtual_loop import PROCESS
 from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun
@@ -43,6 +43,8 @@ from tests.support.models.metered_model import tokens_of
 BEGUN: Counter[str] = Counter()
 """How often tools ran in the simulation that runs now, by the id of the call."""
 
+ASKED: list[tuple[str, Sequence[Content]]] = []
+"""What models were shown in the simulation that runs now, each with its agent."""
 
 UNDER_WAY: dict[str, HostProcess] = {}
 """The calls for which `work` runs now, and where; also those of processes that were lost or stopped."""
@@ -72,6 +74,7 @@ async def work(key: str, s: float, tool_context: ToolContext) -> str:
 def forget_calls() -> None:
     """Begin another simulation."""
     BEGUN.clear()
+    ASKED.clear()
     UNDER_WAY.clear()
     TWICE.clear()
 
@@ -100,13 +103,10 @@ class StepModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Give the next step."""
+        ASKED.append((self._node.name, request.contents))
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
-        since = _since_user(request.contents)
-        spoken = sum(content.role == "model" for content in since)
-        step = self._node.steps[spoken] if spoken < len(self._node.steps) and not self._ends(request) else Step()
-        seen = sum(len(content.parts) for content in request.contents)
-        parts = list(self._parts(step, spoken, seen))
+        parts = scripted(self._node, request.contents, ends=self._ends(request))
         if stream:
             for word in (part.text for part in parts if part.text):
                 yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
@@ -115,36 +115,6 @@ class StepModel:
     def _ends(self, request: LlmRequest) -> bool:
         """Two in three models end when they are told to."""
         return "End now" in request.system_instruction and sum(self._node.name.encode()) % 3 > 0
-
-    def _parts(self, step: Step, spoken: int, seen: int) -> Sequence[Part]:
-        name = self._node.name
-        if step.does == "say":
-            return [Part(text=f"{name} says {spoken}, having seen {seen}")]
-        calls = {
-            "work": [
-                FunctionCall(name="work", args={"key": f"{name}_{spoken}_{n}", "s": step.takes_s}) for n in range(step.often)
-            ],
-            "trickle": [
-                FunctionCall(name="work", args={"key": f"{name}_{spoken}_{n}", "s": step.takes_s * (n + 1)})
-                for n in range(step.often)
-            ],
-            "ask": [FunctionCall(name="ask")],
-            "confirm": [FunctionCall(name="confirm", args={"key": f"{name}_{spoken}"})],
-            "expert": [FunctionCall(name=step.to, args={"request": f"{name} asks {spoken}"})],
-            "transfer": [FunctionCall(name="transfer_to_agent", args={"agent_name": step.to})],
-            "exit": [FunctionCall(name="exit_loop")],
-        }[step.does]
-        return [Part(function_call=call) for call in calls]
-
-
-def _since_user(contents: Sequence[Content]) -> Sequence[Content]:
-    """The contents after the user's last text. What other agents have said has the user's role, too, and begins with a mark."""
-    for place in range(len(contents) - 1, -1, -1):
-        content = contents[place]
-        texts = [part.text for part in content.parts if part.text]
-        if content.role == "user" and texts and texts[0] != FOREIGN_MARK:
-            return contents[place + 1 :]
-    return contents
 
 
 class OtherModel:
@@ -195,12 +165,14 @@ class Says(CustomAgent):
 
 
 class RunsChildren(CustomAgent):
-    """Speaks, runs each of its children, and speaks again."""
+    """Speaks, runs each of its children, and speaks again. In its actor it is without them, and has their names."""
+
+    names: Sequence[str]
 
     async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
         yield Event(content=Content.of_text(f"{self.name} begins", role="model"))
-        for child in self.sub_agents:
-            outcome = await context.run_agent(child.name)
+        for name in self.names:
+            outcome = await context.run_agent(name)
             if type(outcome).__name__ != "Finished":
                 return
         yield Event(content=Content.of_text(f"{self.name} ends", role="model"))
@@ -218,7 +190,7 @@ def build(node: Node) -> BaseAgent:
         case "says":
             return Says(name=node.name, times=node.times)
         case "custom":
-            return RunsChildren(name=node.name, sub_agents=children)
+            return RunsChildren(name=node.name, sub_agents=children, names=[child.name for child in children])
         case "flow":
             return _flow(node)
         case "seq":

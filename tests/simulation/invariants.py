@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors import Event
 from actors.rules.accounting.turn_usage import packed, sum_of_packed
 from actors.rules.routing.branches import tool_root
+from tests.model.conversation import Conversation, request_of
 from tests.simulation.faults import PASSING, PATIENT_S, are_at_store
 from tests.simulation.play import NO, Result, Told
 from tests.simulation.scenarios import Scenario
-from tests.support.agents.failing_agents import decisions_in
 from tests.support.stores.logged_usage import fold
 
 MAX_LOSSES = 3
@@ -27,11 +26,11 @@ STORE_ERRORS = frozenset({"StoreError", "StoreUnavailableError", "StoreConflictE
 """How turns end that cannot be stored."""
 
 
-def problems(scenario: Scenario, result: Result, reference: Result | None) -> list[str]:
+def problems(scenario: Scenario, result: Result, *, is_modelled: bool = True) -> list[str]:
     """What does not hold.
 
     Args:
-        reference: the same scenario without faults, if that has one right log.
+        is_modelled: what agents say follows from the scenario.
     """
     found = [
         *result.problems,
@@ -49,8 +48,8 @@ def problems(scenario: Scenario, result: Result, reference: Result | None) -> li
         if not _was_cancelled_behind_another(told, result.told):
             found += _told_is_log(told, result.log)
         found += _told_is_true(told, result)
-    if reference is not None and not _gave_up(result):
-        found += _differences(scenario, result, reference)
+    if is_modelled:
+        found += _model(scenario, result)
     return found
 
 
@@ -145,12 +144,6 @@ def _failed_at_store(result: Result) -> list[str]:
     return [each for each in (*in_log, *(told.ended for told in result.told)) if each in STORE_ERRORS]
 
 
-def _gave_up(result: Result) -> bool:
-    """True when some turn rightly says less than it does without faults, or is not there."""
-    was_lost = any(told.how == "line" and not told.ended for told in result.told)
-    return was_lost or bool(_failed_at_store(result)) or any(event.error_code == "ActorLostError" for event in result.log)
-
-
 def _was_cancelled_behind_another(told: Told, others: Sequence[Told]) -> bool:
     """True for a second answer that a cancel met in line: the log has the first one, and its driver was told what came of it."""
     if told.how != "answer" or told.ended != "TurnCancelledError" or told.events:
@@ -213,61 +206,31 @@ def _seqs(events: Sequence[Event]) -> list[int]:
     return [event.seq for event in events]
 
 
-def _differences(scenario: Scenario, result: Result, reference: Result) -> Iterator[str]:
-    """Every turn says what it says without faults."""
-    if result.turns != reference.turns:
-        yield f"turns: {result.turns}, without faults {reference.turns}"
-    flows = frozenset(
-        f"{node.name}_{number}" for node in scenario.root.all() if node.kind == "flow" for number in range(len(node.tasks))
+def _model(scenario: Scenario, result: Result) -> Iterator[str]:
+    """What is said, how turns end, what models are shown and which tools run is what tests/model says."""
+    played = Conversation(
+        scenario.root, result.log, lambda turn: _may_be_cut(scenario, result, turn), has_faults=bool(result.fired)
     )
-    said, right = _said(result.log, flows), _said(reference.log, flows)
-    for where in sorted({*said, *right}, key=str):
-        if said.get(where) != right.get(where):
-            yield f"{where}: {said.get(where)}\n    without faults: {right.get(where)}"
-    if result.state != reference.state:
-        yield f"the state is {result.state}, without faults {reference.state}"
-    if not any(node.experts for node in scenario.root.all()) and len(result.begun) != len(reference.begun):
-        yield f"{len(result.begun)} calls were run, without faults {len(reference.begun)}"
+    if played.problems:
+        yield from played.problems
+        return
+    for turn, end in played.ends.items():
+        status = result.turns[turn]
+        if status != end and not (status in ("cancelled", "failed") and _may_be_cut(scenario, result, turn)):
+            yield f"{turn} is {status}, and must be {end}"
+    asked = Counter(request_of(*each) for each in result.asked)
+    yield from (f"a model was shown what it must not see: {each}" for each in sorted(asked.keys() - played.asked.keys())[:1])
+    if played.is_whole:
+        yield from (f"a model was not shown what it must see: {each}" for each in sorted(played.asked.keys() - asked.keys())[:1])
+        if result.begun.keys() != played.ran.keys():
+            yield f"the tools of calls {sorted(result.begun)} ran, and must of {sorted(played.ran)}"
+    if played.is_whole and not result.fired and (asked, result.begun) != (played.asked, played.ran):
+        yield f"there were {asked.total()} model calls and {result.begun.total()} runs of tools: some twice"
 
 
-_CALL_ID = re.compile(r":[^.]+")
-"""In a branch, what says by which call an agent was asked as a tool."""
-
-
-def _said(log: Sequence[Event], flows: frozenset[str]) -> dict[Any, list[str]]:
-    """What was said in each turn, without ids, times and notes, branch by branch: parallel branches may interleave in any order.
-
-    So may decisions about different children, and the agents of a flow.
-    """
-    found: dict[Any, list[str]] = defaultdict(list)
-    for event in log:
-        if (event.actions.agent_state is not None or event.flow is not None) and not (
-            decisions_in([event]) or event.author in flows or event.content is not None
-        ):
-            continue
-        where = event.branch or ""
-        asked = tool_root(event.branch)
-        if asked is not None:
-            # Named after the call; a call under way is repeated, and the agent asked again: its last answer counts.
-            where = _CALL_ID.sub("", asked)
-            if event.author == "user":
-                found[event.invocation_id, where].clear()
-        if event.author in flows:
-            where = f"{where} {event.author}"
-        elif decisions_in([event]):
-            where = " about ".join(decisions_in([event])[0].split()[0:3:2])
-        found[event.invocation_id, where].append(_rendered(event))
-    return dict(found)
-
-
-def _rendered(event: Event) -> str:
-    if decisions_in([event]):
-        return decisions_in([event])[0]
-    calls = [(call.name, dict(call.args or {})) for call in event.function_calls()]
-    answers = [(response.name, response.response) for response in event.function_responses()]
-    actions = event.actions
-    acts = [actions.transfer_to_agent or "", "escalate" if actions.escalate else ""]
-    rest = [event.error_code or "", *filter(None, acts)]
-    return (
-        f"{event.author} {event.text!r} {calls or ''} {answers or ''} {dict(actions.state_delta) or ''} {' '.join(rest)}".strip()
-    )
+def _may_be_cut(scenario: Scenario, result: Result, turn: str) -> bool:
+    """True for a turn that may end at any moment: it was cancelled, maybe by another one, or could not be stored."""
+    acts = next((acts for number, acts in enumerate(scenario.turns) if turn == f"turn-{number}"), ())
+    interrupts = any(act.deed == "interrupt" for acts in scenario.turns for act in acts)
+    is_disturbed = scenario.timeout_s > 0 or interrupts or any(act.deed == "cancel" for act in acts)
+    return is_disturbed or any(told.turn == turn and told.ended in STORE_ERRORS for told in result.told)

@@ -17,7 +17,7 @@ from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.pending import open_calls
-from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
+from tests.simulation.agents import ASKED, BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
@@ -78,6 +78,7 @@ class Result(msgspec.Struct):
         open_turns: turns that are open in the store at the end.
         usage: what turns have used, as the store has it, packed.
         begun: how often tools ran, by the id of the call.
+        asked: what models were shown, each with its agent.
         lost_runs: how often the Runner lost a run, by agent.
         messages: how many messages of each class were sent.
         moments: how often each moment came at which faults may come.
@@ -94,6 +95,7 @@ class Result(msgspec.Struct):
     turns: dict[str, str] = {}
     usage: dict[str, bytes] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
+    asked: list[tuple[str, Sequence[Content]]] = []
     lost_runs: Counter[str] = msgspec.field(default_factory=Counter)
     messages: dict[str, int] = {}
     moments: dict[str, int] = {}
@@ -353,7 +355,7 @@ class Simulation:
             row = store.turn(KEY, invocation_id)
             result.turns[invocation_id] = row.status if row is not None else "unknown"
             result.usage[invocation_id] = row.usage if row is not None else b""
-        result.begun = Counter(BEGUN)
+        result.begun, result.asked = Counter(BEGUN), list(ASKED)
         result.lost_runs = world.wires.lost_runs
         result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)
         result.fired = world.faults.fired

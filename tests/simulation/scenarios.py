@@ -85,10 +85,6 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
 
 
-DISTURBING = frozenset({"cancel", "interrupt", "reject"})
-"""Acts whose result depends on when they come."""
-
-
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated.
 
@@ -116,17 +112,6 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     midnight: int = 0
     then: Literal["", "fork", "rewind"] = ""
-
-    @property
-    def has_one_log(self) -> bool:
-        """Without faults there is one right log."""
-        deeds = {act.deed for acts in self.turns for act in acts}
-        any_wins = any(act.differs or act.waits for acts in self.turns for act in acts)
-        # A turn that waits in line may begin before or after the answer to one that is paused.
-        in_any_order = pauses(self.root) and not deeds.isdisjoint({"enqueue", "follow"})
-        # Two drivers' turns in line begin as they come to the Session actor, which is asked again by each when it was lost.
-        in_any_order = in_any_order or any({"enqueue", "follow"} <= {act.deed for act in acts} for acts in self.turns)
-        return not self.timeout_s and not self.budget and deeds.isdisjoint(DISTURBING) and not any_wins and not in_any_order
 
 
 def pauses(root: Node) -> bool:

@@ -57,11 +57,11 @@ def check(given: Case, right: Result | None = None) -> tuple[list[str], Result, 
     """
     if right is None:
         right = play(given.scenario, seed=given.seed)[0]
-    wrong = problems(given.scenario, right, None)
+    wrong = problems(given.scenario, right)
     if wrong:
         return [f"without faults: {each}" for each in wrong], right, Trace()
     result, trace = play(given.scenario, given.plan, given.seed)
-    return problems(given.scenario, result, right if given.scenario.has_one_log else None), result, trace
+    return problems(given.scenario, result), result, trace
 
 
 def run_numbered(seed: int) -> tuple[int, list[str]]:

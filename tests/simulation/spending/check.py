@@ -89,7 +89,7 @@ def check(seed: int) -> list[str]:
     case = spending(seed)
     spent, _ = spend(case.scenario, case.plan, seed)
     # What is rewound was told, and is in no log that a driver sees.
-    found = spent.result.problems if spent.is_rewound else problems(case.scenario, spent.result, None)
+    found = spent.result.problems if spent.is_rewound else problems(case.scenario, spent.result, is_modelled=False)
     rules = (overspent, added_up, asked_once, held_back)
     return [*found, *(each for rule in rules for each in rule(case.scenario, spent))]
 

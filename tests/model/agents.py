@@ -1,0 +1,146 @@
+"""5 The LLM agent, and custom agents: what they do in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from actors import Event, FunctionCall, FunctionResponse, Part
+from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, Turn, Waits, run
+from tests.model.said import folded
+from tests.simulation.scenarios import Node
+from tests.simulation.scripts import scripted
+
+MAY_WAIT = frozenset({"ask", "confirm"})
+"""Tools whose response may come in a later turn."""
+
+
+def llm(turn: Turn, node: Node, branch: str | None) -> Run:
+    """5.1 The step loop: the agent calls its model, runs the tools, and begins again, until an event is a final response."""
+    if node.fails:
+        key = f"{node.name}_begun"
+        turn.say(turn.event(node.name, branch, state_delta={key: folded(turn.log).get(key, 0) + 1}))
+    return (yield from steps(turn, node, branch))
+
+
+def steps(turn: Turn, node: Node, branch: str | None) -> Run:
+    """5.1: the steps of a run, from the next model call on."""
+    while True:
+        if node.fails and folded(turn.log)[f"{node.name}_begun"] <= node.fails:
+            raise FailedError(node.name, "ValueError")
+        turn.use(MODEL_CALLS, node.name, branch)
+        said = turn.say(_answer(turn, node, branch))
+        calls = list(said.function_calls())
+        ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended()
+        if ended is not None:
+            return ended
+
+
+def _answer(turn: Turn, node: Node, branch: str | None) -> Event:
+    """One answer of the model. 5.6: calls that may wait are listed on the event, and those that need consent."""
+    parts = [_with_id(turn, part) for part in scripted(node, turn.show(node.name, branch))]
+    calls = [part.function_call for part in parts if part.function_call is not None]
+    waiting = [call.id for call in calls if call.name in MAY_WAIT]
+    consent = {call.id: {"confirmed": False} for call in calls if call.name == "confirm"}
+    return turn.event(node.name, branch, *parts, long_running_tool_ids=tuple(waiting), requested_tool_confirmations=consent)
+
+
+def _with_id(turn: Turn, part: Part) -> Part:
+    call = part.function_call
+    return part if call is None else Part(function_call=FunctionCall(id=turn.new_id(), name=call.name, args=call.args))
+
+
+def _tools(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall]) -> Any:
+    """5.6 Tools: calls of one answer run concurrently and share one event, in the order of the calls. Actions are merged."""
+    waiting = [call.id or "" for call in calls if call.name in MAY_WAIT]
+    if waiting:
+        answers: dict[str, dict[str, Any]] = {}
+        while left := [call_id for call_id in waiting if call_id not in answers]:
+            message = yield Waits(left)
+            answers |= {each.id or "": each.response for each in message.function_responses()}
+        return decided(turn, node, branch, calls, answers)
+    responses: list[Part] = []
+    actions: dict[str, Any] = {}
+    for call in calls:
+        response, acts = _result(turn, node.name, branch, call)
+        responses.append(_response(call, response))
+        actions |= {**acts, "state_delta": {**actions.get("state_delta", {}), **acts.get("state_delta", {})}}
+    turn.say(turn.event(node.name, branch, *responses, role="user", **actions))
+    to = actions.get("transfer_to_agent", "")
+    is_over = to or actions.get("skip_summarization")
+    return Ended(to=to, escalated=bool(actions.get("escalate"))) if is_over else None
+
+
+def decided(
+    turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall], answers: dict[str, dict[str, Any]]
+) -> None:
+    """5.6 Confirmation: consent runs the function; anything else answers the call with an error. A long-running call has the
+    user's response."""
+    responses: list[Part] = []
+    written: dict[str, Any] = {}
+    for call in calls:
+        if call.name != "confirm" or call.id not in answers:
+            continue
+        if answers[call.id].get("confirmed") is True:
+            response, acts = _result(turn, node.name, branch, call)
+            written |= acts["state_delta"]
+        else:
+            response = {"error": "rejected"}
+        responses.append(_response(call, response))
+    if responses:
+        turn.say(turn.event(node.name, branch, *responses, role="user", state_delta=written))
+
+
+def _response(call: FunctionCall, response: dict[str, Any]) -> Part:
+    return Part(function_response=FunctionResponse(id=call.id, name=call.name, response=response))
+
+
+def _result(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a tool returns, and what it does besides."""
+    match call.name:
+        case "work" | "confirm":
+            turn.ran.append(call.id or "")
+            key = call.args["key"]
+            return {"result": key}, {"state_delta": {key: key}}
+        case "exit_loop":
+            return {"result": "the loop ends"}, {"escalate": True, "skip_summarization": True}
+        case "transfer_to_agent":
+            return {"result": None}, {"transfer_to_agent": call.args["agent_name"]}
+    return asked_as_tool(turn, agent, branch, call), {}
+
+
+def asked_as_tool(turn: Turn, agent: str, branch: str | None, call: FunctionCall) -> dict[str, Any]:
+    """5.6 An agent as a tool runs on a branch of its own, and sees only what it is asked. Its final response is the result.
+
+    Escalation does not leave it. A call below it that waits for the user, like its failure, is an error to the asking model.
+    """
+    own = ".".join(filter(None, [branch, f"@{agent}:{(call.id or '').replace('.', '_')}"]))
+    turn.say(turn.event("user", own, Part(text=call.args["request"]), role="user"))
+    runs = run(turn, turn.tree.nodes[call.name], own)
+    try:
+        next(runs)
+    except StopIteration as end:
+        return {"error": end.value.error} if end.value.error else {"result": turn.log[-1].text}
+    runs.close()
+    return {"error": "it waits for the answer to a long-running call"}
+
+
+def says(turn: Turn, node: Node, branch: str | None) -> Run:
+    """A custom agent that says so many texts, with a change of the state each."""
+    yield from ()
+    for number in range(node.times):
+        turn.say(turn.event(node.name, branch, Part(text=f"{node.name} says {number}"), state_delta={f"{node.name}_{number}": 1}))
+    return Ended()
+
+
+def runs_children(turn: Turn, node: Node, branch: str | None) -> Run:
+    """A custom agent that speaks, runs each of its children, and speaks again, unless one of them has failed."""
+    escalated = False
+    turn.say(turn.event(node.name, branch, Part(text=f"{node.name} begins")))
+    for child in node.children:
+        ended = yield from run(turn, child, branch)
+        escalated |= ended.escalated
+        if ended.error:
+            return Ended(escalated=escalated)
+    turn.say(turn.event(node.name, branch, Part(text=f"{node.name} ends")))
+    return Ended(escalated=escalated)

@@ -1,0 +1,49 @@
+"""7 Flows: tasks, and the agents that work on them."""
+
+from __future__ import annotations
+
+from actors import FunctionCall, FunctionResponse, Part
+from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, Turn
+from tests.model.said import workers_of
+from tests.simulation.scenarios import Node
+
+
+def flow(turn: Turn, node: Node, branch: str | None) -> Run:
+    """7: a task is worked on when everything that it needs is complete; ready tasks are worked on side by side.
+
+    A flow that is part of a tree says the results of the tasks that no other task needs. An agent whose run fails ends the flow.
+    """
+    yield from ()
+    results = {}
+    for number, worker in enumerate(workers_of(node)):
+        try:
+            results[number] = _round(turn, worker, f"{node.name}_t{number}", branch)
+        except FailedError as failed:
+            if failed.author != worker:
+                raise
+            turn.say(turn.event(worker, branch, error_code=failed.error))
+            turn.stop()
+            return Ended(error=failed.error)
+    turn.may_have_failed(node.name, branch)
+    needed = {need for needs in node.tasks for need in needs}
+    last = {f"{node.name}_t{number}": result for number, result in results.items() if number not in needed}
+    text = "\n".join(f"{task}: {result}" for task, result in last.items()) if len(last) > 1 else "".join(last.values())
+    turn.say(turn.event(node.name, branch, Part(text=text)))
+    return Ended()
+
+
+def _round(turn: Turn, worker: str, task: str, branch: str | None) -> str:
+    """7 Rounds: a round is one model call, with its tools. The agent works in the first, and finishes its task in the second."""
+    finish = f"succeed_{task}"
+    result, key = f"{finish} by {worker}", f"{worker}_{finish}"
+    for name, args in (("work", {"key": key, "s": 0.05}), (finish, {"result": result})):
+        turn.use(MODEL_CALLS, worker, branch)
+        said = turn.say(turn.event(worker, branch, Part(function_call=FunctionCall(id=turn.new_id(), name=name, args=args))))
+        call = next(said.function_calls())
+        is_work = name == "work"
+        if is_work:
+            turn.ran.append(call.id or "")
+        response = FunctionResponse(id=call.id, name=name, response={"result": key} if is_work else {"status": "successful"})
+        delta = {key: key} if is_work else {}
+        turn.say(turn.event(worker, branch, Part(function_response=response), role="user", state_delta=delta))
+    return result

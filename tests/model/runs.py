@@ -1,0 +1,204 @@
+"""The run of an agent: what it does in a turn, from being started to its final response, a transfer, a pause or a failure.
+
+A run is a generator. It says its events with `Turn.say`, yields `Waits` where it waits for the user, and is sent the
+user's answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from actors import Content, Event, EventActions, Part
+from tests.model.said import Tree, are_same, rendered
+from tests.model.shown import shown
+from tests.simulation.scenarios import Node
+
+LOST = frozenset({"ActorLostError", "AgentLostError", "StoreError", "StoreUnavailableError", "StoreConflictError"})
+"""With these a run may fail at any moment: its process was lost too often, or the store did not take what it has said."""
+
+MODEL_CALLS, TRANSFERS = "LlmCallsLimitExceededError", "TransferLimitExceededError"
+"""With these a run fails that goes beyond a limit of its turn."""
+
+MAX_MODEL_CALLS, MAX_TRANSFERS = 60, 6
+
+
+class Waits(NamedTuple):
+    """A run waits for the user's responses to these calls."""
+
+    calls: Sequence[str]
+
+
+class Ended(NamedTuple):
+    """How a run has ended.
+
+    Attributes:
+        error: with what it has failed.
+        escalated: an event of it, or of anything below it, has escalated.
+        to: to which agent it hands over.
+    """
+
+    error: str = ""
+    escalated: bool = False
+    to: str = ""
+
+
+Run = Generator[Waits, Event, Ended]
+
+Begins = Callable[["Turn", Node, str | None], Run]
+
+
+class FailedError(Exception):
+    """The run of the agent `author` fails with `error`."""
+
+    def __init__(self, author: str, error: str) -> None:
+        super().__init__(author, error)
+        self.author, self.error = author, error
+
+
+class DiffersError(Exception):
+    """The log says something else than it must."""
+
+
+class Turn:
+    """What the runs of a turn share.
+
+    Args:
+        may_vary: runs side by side, or repeated ones, may use up a limit of the turn, so which of them fails is not decided.
+
+    Attributes:
+        log: what has been said so far, in this turn and before it.
+        asked: the agents whose models were called, each with what the model was shown.
+        ran: the calls whose tools have run.
+        is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
+    """
+
+    def __init__(self, tree: Tree, invocation_id: str, *, may_vary: bool) -> None:
+        self.tree, self.invocation_id = tree, invocation_id
+        self._limits = {MODEL_CALLS: MAX_MODEL_CALLS, TRANSFERS: MAX_TRANSFERS}
+        self.log: list[Event] = []
+        self.asked: list[tuple[str, Sequence[Content]]] = []
+        self.ran: list[str] = []
+        self.is_cut = False
+        self._may_vary = may_vary
+        self._used: Counter[str] = Counter()
+        self._there: Mapping[Hashable, Sequence[Event]] = {}
+        self._said: Counter[Hashable] = Counter()
+        self._ids = count(1)
+
+    def begin(self, before: Sequence[Event], there: Sequence[Event]) -> None:
+        """The turn begins, or goes on with an answer.
+
+        Args:
+            before: the log up to the message, or the answer, with it.
+            there: what the log has of the turn from there on, up to its next pause.
+        """
+        self.log, self._there, self._said = list(before), self.tree.streams(there), Counter()
+
+    def say(self, event: Event) -> Event:
+        """Say something. Returns it as it stands in the log; the event itself where the log has no more.
+
+        Raises:
+            FailedError: a run has failed, as any may at any moment.
+            DiffersError: the log says something else.
+        """
+        found = self._next(event)
+        if found is not None and not are_same(event, found):
+            if found.error_code in LOST:
+                raise FailedError(found.author, found.error_code or "")
+            raise DiffersError(f"said: {rendered(found)}\n    expected: {rendered(event)}")
+        self._said[self.tree.stream_of(event)] += 1
+        self.log.append(found or event)
+        return self.log[-1]
+
+    def _next(self, event: Event) -> Event | None:
+        stream = self.tree.stream_of(event)
+        there, place = self._there.get(stream, ()), self._said[stream]
+        return there[place] if place < len(there) else None
+
+    def _failure(self, author: str, branch: str | None) -> str:
+        """The error with which the log says that the agent's run has failed at this place; "" where it does not."""
+        found = self._next(self.event(author, branch))
+        return found.error_code or "" if found is not None and found.author == author else ""
+
+    def may_have_failed(self, author: str, branch: str | None) -> None:
+        """Raise FailedError if the log says that this agent's run has failed here, as any may at any moment."""
+        if (error := self._failure(author, branch)) in LOST:
+            raise FailedError(author, error)
+
+    def use(self, limit: str, author: str, branch: str | None) -> None:
+        """2 Limits of a turn: they count the model calls, and the transfers, of all agents together. The one beyond fails."""
+        self._used[limit] += 1
+        is_beyond, is_over = self._used[limit] > self._limits[limit], self._next(self.event(author, branch)) is None
+        is_refused = self._failure(author, branch) == limit
+        if is_beyond if is_over or not self._may_vary else is_refused:
+            raise FailedError(author, limit)
+
+    def take_back(self) -> Sequence[Event]:
+        """Forget what was said and is not in the log. Returns it."""
+        missing = [event for event in self.log if not event.seq]
+        self.log = [event for event in self.log if event.seq]
+        return missing
+
+    def stop(self) -> None:
+        """Runs were stopped, at no certain place."""
+        self.take_back()
+        self.is_cut = True
+
+    def left(self) -> Sequence[Event]:
+        """What the log has beyond what was said."""
+        return [event for stream, there in self._there.items() for event in there[self._said[stream] :]]
+
+    def event(self, author: str, branch: str | None, *parts: Part, role: str = "model", **more: Any) -> Event:
+        """An event of the turn, with fields of its actions, or of itself."""
+        acts = EventActions(**{name: more.pop(name) for name in EventActions.__struct_fields__ if name in more})
+        content = Content(role=role, parts=parts) if parts else None
+        return Event(invocation_id=self.invocation_id, author=author, branch=branch, content=content, actions=acts, **more)
+
+    def new_id(self) -> str:
+        """The id of a call, until it is known how the log names it."""
+        return f"?{next(self._ids)}"
+
+    def show(self, agent: str, branch: str | None) -> Sequence[Content]:
+        """What the model of an agent is shown."""
+        self.asked.append((agent, shown(self.log, agent, branch)))
+        return self.asked[-1][1]
+
+
+KINDS: dict[str, Begins] = {}
+"""What agents of each kind do."""
+
+
+def run(turn: Turn, node: Node, branch: str | None, begins: Begins | None = None) -> Run:
+    """3 What a transfer does: the calling agent's run is over; the target runs in the same turn and on the same branch.
+
+    Below a workflow agent, or an agent that is asked as a tool, a transfer stays: the run is that of all of them together.
+
+    Args:
+        begins: how the first of them runs, if not from its beginning.
+    """
+    escalated = False
+    while True:
+        ended = yield from _alone(turn, node, branch, begins or KINDS[node.kind])
+        escalated |= ended.escalated
+        if not ended.to:
+            return ended._replace(escalated=escalated)
+        node, begins = turn.tree.nodes[ended.to], None
+
+
+def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:
+    """2 Failures: an agent that fails leaves exactly one event."""
+    try:
+        ended = yield from begins(turn, node, branch)
+        if ended.to:
+            turn.use(TRANSFERS, node.name, branch)
+        return ended
+    except FailedError as failed:
+        if failed.author != node.name:
+            raise
+        if failed.error in LOST:
+            turn.stop()
+        turn.say(turn.event(node.name, branch, error_code=failed.error))
+        return Ended(error=failed.error)

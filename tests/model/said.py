@@ -1,0 +1,117 @@
+"""What a log says: its events without ids, times and notes of progress, in streams that have one right order each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors import Content, Event
+from tests.simulation.scenarios import Node
+
+MORE_RESULTS = "raygrove:more_results"
+"""Marks an event with results that was stored while other calls of the same answer ran."""
+
+replaced = msgspec.structs.replace
+
+
+class Tree:
+    """The agents of a tree, by their names."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.nodes = {node.name: node for node in root.all()}
+        self.parents = {child.name: node for node in root.all() for child in node.children}
+        self._workers = {name for node in root.all() if node.kind == "flow" for name in workers_of(node)}
+
+    def stream_of(self, event: Event) -> Hashable:
+        """A branch has one right order; so have an agent in a flow, and the decisions about a child of a parallel."""
+        if event.author in self._workers:
+            return event.branch, event.author
+        if (decision := decision_of(event)) and self.nodes[event.author].kind == "par":
+            return event.branch, decision["child"]
+        return event.branch
+
+    def streams(self, events: Iterable[Event]) -> Mapping[Hashable, Sequence[Event]]:
+        """What the events say, stream by stream. Section 5.6: the results of one answer are one event here."""
+        found: dict[Hashable, list[Event]] = defaultdict(list)
+        for event in filter(is_said, events):
+            stream = found[self.stream_of(event)]
+            stream.append(_together(stream.pop(), event) if stream and has_more(stream[-1]) else event)
+        return found
+
+
+def workers_of(flow: Node) -> list[str]:
+    """The agents that work on a flow's tasks, in the order of the tasks."""
+    return [f"{flow.name}_{number}" for number in range(len(flow.tasks))]
+
+
+def is_said(event: Event) -> bool:
+    """False for a note of a workflow agent or a flow about how far it is."""
+    is_note = event.actions.agent_state is not None or event.flow is not None
+    return not is_note or event.content is not None or event.error_code is not None or bool(decision_of(event))
+
+
+def is_seal(event: Event) -> bool:
+    """True for the responses that a cancelled turn gives to its open calls."""
+    given = [response.response for response in event.function_responses()]
+    return bool(given) and event.author != "user" and all(response == {"error": "cancelled"} for response in given)
+
+
+def has_more(event: Event) -> bool:
+    """True if other results of the same answer are in another event."""
+    return MORE_RESULTS in (event.custom_metadata or {})
+
+
+def _together(first: Event, then: Event) -> Event:
+    parts = [part for event in (first, then) if event.content is not None for part in event.content.parts]
+    actions = replaced(then.actions, state_delta={**first.actions.state_delta, **then.actions.state_delta})
+    return replaced(then, content=Content(role="user", parts=parts), actions=actions, custom_metadata=first.custom_metadata)
+
+
+def decision_of(event: Event) -> Mapping[str, Any]:
+    """What a supervisor has decided; nothing for every other event."""
+    decided: Mapping[str, Any] = (event.custom_metadata or {}).get("supervision", {})
+    return decided if event.content is None else {}
+
+
+def are_same(expected: Event, found: Event) -> bool:
+    """True if two events say and do the same. Results that came one after the other may have any order."""
+    return rendered(expected, has_more(found)) == rendered(found, has_more(found))
+
+
+def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:
+    """Everything that an event says and does."""
+    names = {call.id: call.name for call in event.function_calls()}
+    responses = [(each.id, each.name, _known(each.response)) for each in event.function_responses()]
+    actions, decision = event.actions, decision_of(event)
+    return [
+        event.author,
+        event.text,
+        [(call.name, call.args) for call in event.function_calls()],
+        [("waits", names.get(call_id)) for call_id in event.long_running_tool_ids],
+        sorted(responses, key=str) if in_any_order else responses,
+        dict(actions.state_delta),
+        [actions.transfer_to_agent, bool(actions.escalate), bool(actions.skip_summarization), event.error_code],
+        [decision[field] for field in ("decision", "child", "attempt", "of") if field in decision],
+    ]
+
+
+def _known(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A response, without the words of an error."""
+    return {"error": "..."} if set(response) == {"error"} and response["error"] != "cancelled" else dict(response)
+
+
+def folded(log: Iterable[Event]) -> Mapping[str, Any]:
+    """Section 6, State: what the changes of a log make."""
+    state: dict[str, Any] = {}
+    for event in log:
+        state.update(event.actions.state_delta)
+    return state
+
+
+def told(event: Event) -> str:
+    """An event in words."""
+    return " ".join(str(each) for each in rendered(event) if each)
