@@ -32,19 +32,17 @@ from actors import (
     ToolContext,
     exit_loop,
 )
+from tests.model.history import History
 from tests.simulation.cluster import HostProcess
 from tests.simulation.scenarios import Node
-from tests.simulation.scripts import scripted
-from tests.simulation.virtual_loop import PROCESS
+from tests.simulation.scripts import QUOTED, scripted
+from tests.simulation.virtual_loop import PROCESS, VirtualLoop
 from tests.support.agents.failing_agents import SKIP, FailingCallback, restart
 from tests.support.agents.workflow_agents import count_begun
 from tests.support.models.metered_model import tokens_of
 
 BEGUN: Counter[str] = Counter()
 """How often tools ran in the simulation that runs now, by the id of the call."""
-
-ASKED: list[tuple[str, Sequence[Content]]] = []
-"""What models were shown in the simulation that runs now, each with its agent."""
 
 UNDER_WAY: dict[str, HostProcess] = {}
 """The calls for which `work` runs now, and where; also those of processes that were lost or stopped."""
@@ -53,10 +51,18 @@ TWICE: list[str] = []
 """The calls that were repeated while they were under way, in a process that the Runner had not given up."""
 
 
+def history_here() -> History:
+    """The history of the simulation that runs now."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop.history
+
+
 async def work(key: str, s: float, tool_context: ToolContext) -> str:
     """Work for a while."""
     call_id, here = tool_context.function_call_id, cast(HostProcess, PROCESS.get())
     BEGUN[call_id] += 1
+    noted = history_here().begin_tool(call_id)
     before = UNDER_WAY.get(call_id)
     if before is not None and before.is_in_use and before.runner is here.runner:
         TWICE.append(call_id)
@@ -67,6 +73,7 @@ async def work(key: str, s: float, tool_context: ToolContext) -> str:
     finally:
         if UNDER_WAY.get(call_id) is here:
             del UNDER_WAY[call_id]
+    history_here().end_tool(noted)
     tool_context.state[key] = key
     return key
 
@@ -74,7 +81,6 @@ async def work(key: str, s: float, tool_context: ToolContext) -> str:
 def forget_calls() -> None:
     """Begin another simulation."""
     BEGUN.clear()
-    ASKED.clear()
     UNDER_WAY.clear()
     TWICE.clear()
 
@@ -82,6 +88,7 @@ def forget_calls() -> None:
 async def confirm(key: str, tool_context: ToolContext) -> str:
     """Work, if the user says yes."""
     BEGUN[tool_context.function_call_id] += 1
+    history_here().begin_tool(tool_context.function_call_id)
     tool_context.state[key] = key
     return key
 
@@ -103,7 +110,7 @@ class StepModel:
 
     async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
         """Give the next step."""
-        ASKED.append((self._node.name, request.contents))
+        history_here().ask_model(self._node.name, turn_asked(request.contents), request.contents)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
         parts = scripted(self._node, request.contents, ends=self._ends(request))
@@ -115,6 +122,12 @@ class StepModel:
     def _ends(self, request: LlmRequest) -> bool:
         """Two in three models end when they are told to."""
         return "End now" in request.system_instruction and sum(self._node.name.encode()) % 3 > 0
+
+
+def turn_asked(contents: Sequence[Content]) -> str:
+    """The turn that the only text of the user names; "" where there are several, or it names none."""
+    texts = [each.text for each in contents if each.role == "user" and each.text and not each.text.startswith(QUOTED)]
+    return texts[0].removeprefix("do ") if len(texts) == 1 and texts[0].startswith("do ") else ""
 
 
 class OtherModel:

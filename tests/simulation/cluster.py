@@ -173,9 +173,6 @@ class Wires:
         network: how long they take.
         on_sent, on_handled: called at each message, and with its reply; return for how long it is delayed, and whether its reply
             arrives.
-
-    Attributes:
-        lost_runs: how often an Invoke got no reply, by agent.
     """
 
     def __init__(self, loop: VirtualLoop, trace: Trace, network: Network) -> None:
@@ -188,7 +185,6 @@ class Wires:
         self._counts: Counter[str] = Counter()
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
-        self.lost_runs: Counter[str] = Counter()
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
 
@@ -284,7 +280,7 @@ class Wires:
     def _fail(self, replied: asyncio.Future[bytes], sent: Sent, can_restart: bool) -> None:
         self._trace.add(self._loop.time(), "failed", sent)
         if sent.kind == "Invoke" and sent.receiver is not None:
-            self.lost_runs[msgspec.msgpack.decode(sent.raw)["agent"]] += 1
+            self._loop.history.lost_runs[msgspec.msgpack.decode(sent.raw)["agent"]] += 1
         if not replied.done():
             replied.set_exception(self._absence() if can_restart else ActorDiedError())
 

@@ -80,12 +80,14 @@ class Driver(SimProcess):
     Attributes:
         rt: the Runtime.
         gone: set when the process is lost.
+        history: where it notes what it asks for.
     """
 
     def __init__(self, world: World) -> None:
         super().__init__(f"driver {len(world.drivers) + 1}")
         world.drivers.append(self)
         self.gone = asyncio.Event()
+        self.history = world.loop.history
         self.rt = Runtime.__new__(Runtime)
         engine, portal = cast(Engine, SimEngine(world, self)), cast(Portal, SimPortal(self))
         # As `Runtime.connect` does it.

@@ -87,6 +87,7 @@ class Firing:
         if any(fault is each for _, each in self.fired):
             return
         self.fired.append((now_s, fault))
+        self._world.loop.history.fail(fault.what)
         self._world.trace.add(now_s, f"FAULT {fault}")
         self._follow_up(place)
 

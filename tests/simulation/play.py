@@ -12,12 +12,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from actors import Content, Event, FunctionResponse, Part, RunConfig
-from actors.errors import RaygroveError
 from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
+from actors.rules.accounting.turn_usage import sum_of, sum_of_packed
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.pending import open_calls
-from tests.simulation.agents import ASKED, BEGUN, TWICE, build, forget_calls
+from runtime.stores.sql.sessions import SqlSessionStore
+from tests.model.history import Ask, Found, TurnRecord
+from tests.model.judge import problems
+from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
@@ -47,39 +50,17 @@ NO_FAULTS = FaultPlan(network=CALM)
 assert METADATA
 
 
-class Told(msgspec.Struct):
-    """What one driver was told of a turn.
-
-    Attributes:
-        turn: its invocation id.
-        how: "run", "again", "attach" and so on; "line": it put the turn in line, "follow": it follows that one; "answer": it
-            answered a call, and is told of the turn from there on.
-        call_id: the call that it answered; else "".
-        events: complete events, in the order in which they came.
-        ended: the name of the outcome's class, or of the error; "" while nothing has come.
-    """
-
-    turn: str
-    how: str
-    call_id: str = ""
-    events: list[Event] = []
-    ended: str = ""
-    error: str = ""
-
-
 class Result(msgspec.Struct):
     """What a simulation has left.
 
     Attributes:
         log: the session's events.
-        state, updated_s: those of the session, as the store has them.
-        told: what drivers were told.
+        state: of the session, as the store has it.
+        asks: what drivers have asked for, and what came of it.
         problems: what went wrong that never may.
         open_turns: turns that are open in the store at the end.
-        usage: what turns have used, as the store has it, packed.
         begun: how often tools ran, by the id of the call.
         asked: what models were shown, each with its agent.
-        lost_runs: how often the Runner lost a run, by agent.
         messages: how many messages of each class were sent.
         moments: how often each moment came at which faults may come.
         fired: the faults that have happened.
@@ -88,15 +69,12 @@ class Result(msgspec.Struct):
 
     log: list[Event] = []
     state: dict[str, Any] = {}
-    updated_s: float = 0.0
-    told: list[Told] = []
+    asks: list[Ask] = []
     problems: list[str] = []
     open_turns: list[str] = []
     turns: dict[str, str] = {}
-    usage: dict[str, bytes] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
     asked: list[tuple[str, Sequence[Content]]] = []
-    lost_runs: Counter[str] = msgspec.field(default_factory=Counter)
     messages: dict[str, int] = {}
     moments: dict[str, int] = {}
     fired: list[tuple[float, Fault]] = []
@@ -220,15 +198,15 @@ class Simulation:
         await asyncio.gather(*self._tasks)
         self._tasks.clear()
 
-    async def _ask(self, invocation_id: str, message: str, how: str = "run", **config: Any) -> Told:
+    async def _ask(self, invocation_id: str, message: str, how: str = "run", **config: Any) -> Ask:
         """Run a turn until a driver knows how it ended: one that is lost is replaced by another, which asks again."""
-        told = Told(invocation_id, how)
-        while not told.ended:
-            driver = Driver(self.world)
-            told = await self._follow(driver, invocation_id, how, message=message, run_config=self._config(**config))
-        return told
+        while True:
+            run_config = self._config(**config)
+            told = await self._follow(Driver(self.world), invocation_id, how, message=message, run_config=run_config)
+            if told.ended:
+                return told
 
-    async def _answer(self, invocation_id: str, call: Any) -> Told:
+    async def _answer(self, invocation_id: str, call: Any) -> Ask:
         part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response=self.said(call.id, yes=True)))
         driver = Driver(self.world)
         message = Content(role="user", parts=[part])
@@ -244,7 +222,7 @@ class Simulation:
                 told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
         return told
 
-    async def _answer_with_others(self, invocation_id: str, call_id: str, others: Sequence[Act], number: int) -> Told:
+    async def _answer_with_others(self, invocation_id: str, call_id: str, others: Sequence[Act], number: int) -> Ask:
         """Several drivers answer one call, with the knowledge that it waits."""
         if number == 1 and any(act.waits for act in others):
             # Once: a model of a script begins it again after another turn, and would ask for ever.
@@ -271,7 +249,7 @@ class Simulation:
         await asyncio.sleep(act.after_s)
         await self._send_answer(invocation_id, call_id, self.said(call_id, yes=not act.differs))
 
-    async def _send_answer(self, invocation_id: str, call_id: str, response: dict[str, Any]) -> Told:
+    async def _send_answer(self, invocation_id: str, call_id: str, response: dict[str, Any]) -> Ask:
         return await self._follow(
             Driver(self.world), invocation_id, "answer", call_id, response=response, run_config=self._config()
         )
@@ -297,9 +275,8 @@ class Simulation:
             await asyncio.sleep(0.1)
         return False
 
-    async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Told:
-        told = Told(invocation_id, how, call_id)
-        self._result.told.append(told)
+    async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Ask:
+        told = _ask_of(driver, invocation_id, how, call_id, asked)
         reading = driver.spawn(_read(driver, told, asked))
         gone = asyncio.create_task(driver.gone.wait())
         await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -323,73 +300,97 @@ class Simulation:
                     await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
             case "cancel":
                 driver = Driver(self.world)
-                told = Told(invocation_id, "cancel")
+                told = noted(driver, "cancel", turn=invocation_id)
                 await asyncio.wait(
                     {driver.spawn(_cancel(driver, told)), asyncio.create_task(driver.gone.wait())},
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if told.ended == "FencedError":
-                    self._result.problems.append(f"a cancel of {invocation_id} failed: {told.error}")
 
     def _log(self) -> list[Event]:
         return [decode_event(raw, seq) for seq, raw in self.world.disk.store.events(KEY)]
 
     async def _look(self) -> None:
         """Run one more turn, which has to work, and note what is left."""
-        result, world, store = self._result, self.world, self.world.disk.store
+        result, world, store, driver = self._result, self.world, self.world.disk.store, Driver(self.world)
         open_before = [row.invocation_id for _, row in store.running(APP)]
         try:
             async with asyncio.timeout(LIMIT_S):
                 await self._ask("last", "hi")
                 await asyncio.sleep(SETTLE_S)
-                statistics = await Driver(world).rt._client.engine.runner.statistics()
+                statistics = await driver.rt._client.engine.runner.statistics()
                 if statistics.counts["running"]:
                     result.problems.append("the Runner runs a turn that is over")
+                await driver.spawn(driver.history.wait(noted(driver, "get"), driver.rt.aio.sessions.get(KEY.user, KEY.session)))
         except TimeoutError:
             result.problems.append("hang: the next turn does not end")
-        result.log = self._log()
-        if (session := store.session(KEY)) is not None:
-            result.state, result.updated_s = dict(session.state), session.updated_s
-        result.open_turns = open_before + [row.invocation_id for _, row in store.running(APP)]
-        for invocation_id in {event.invocation_id for event in result.log}:
-            row = store.turn(KEY, invocation_id)
-            result.turns[invocation_id] = row.status if row is not None else "unknown"
-            result.usage[invocation_id] = row.usage if row is not None else b""
-        result.begun, result.asked = Counter(BEGUN), list(ASKED)
-        result.lost_runs = world.wires.lost_runs
+        result.open_turns = open_before
+        for key in self.keys:
+            driver.history.found[key.user, key.session] = _found(store, key)
+        found = driver.history.found[KEY.user, KEY.session]
+        result.log, result.state = list(found.log), dict(found.state)
+        result.turns = {invocation_id: record.status for invocation_id, record in found.turns.items()}
+        result.asks = driver.history.asks
+        result.begun = Counter(BEGUN)
+        result.asked = [(call.agent, call.contents) for call in driver.history.models]
         result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)
         result.fired = world.faults.fired
         result.problems += world.promises.broken
         result.problems += [f"call {each} was repeated while it was under way" for each in TWICE]
         result.store_timeout_s = world.store_timeout_s
+        result.problems += problems(driver.history)
 
 
-async def _read(driver: Driver, told: Told, asked: dict[str, Any]) -> None:
+def _found(store: SqlSessionStore, key: SessionKey) -> Found:
+    """What the store has of a session."""
+    session = store.session(key)
+    if session is None:
+        return Found()
+    log = [decode_event(raw, seq) for seq, raw in store.events(key)]
+    rows = {each: store.turn(key, each) for each in {event.invocation_id for event in log}}
+    turns = {
+        each: TurnRecord(status=row.status, epoch=row.epoch, used=_used(row.usage))
+        for each, row in rows.items()
+        if row is not None
+    }
+    of_app, of_user = store.state(key.app, key.user)
+    shared = {f"app:{name}": value for name, value in of_app.items()} | {f"user:{name}": value for name, value in of_user.items()}
+    return Found(log=log, state={**session.state, **shared}, turns=turns, written_s=session.updated_s)
+
+
+def _used(usage: bytes) -> dict[str, int] | None:
+    return sum_of(sum_of_packed([usage]).values())._asdict() if usage else None
+
+
+def noted(driver: Driver, what: str, **of: Any) -> Ask:
+    """A driver is about to ask for something of the session."""
+    return driver.history.ask(what, program=driver.name, user=KEY.user, session=KEY.session, **of)
+
+
+def _ask_of(driver: Driver, invocation_id: str, how: str, call_id: str, asked: dict[str, Any]) -> Ask:
+    what = "attach" if how in ("attach", "follow") else "answer" if "response" in asked else "run"
+    message = asked.get("message")
+    content = Content.of_text(message) if isinstance(message, str) else message
+    given = {each.id: each.response for each in content.function_responses()} if content is not None else {}
+    responses = {call_id: asked["response"]} if what == "answer" else given
+    config = asked.get("run_config", RunConfig())
+    return noted(driver, what, how=how, turn=invocation_id, message=content, responses=responses, config=config)
+
+
+async def _read(driver: Driver, told: Ask, asked: dict[str, Any]) -> None:
     """Start or attach a turn and read it to its end."""
-    if told.how in ("attach", "follow"):
+    if told.what == "attach":
         turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
-    elif "response" in asked:
-        turn = driver.rt.answer(told.call_id, user_id="ada", session_id="s1", **asked)
+    elif told.what == "answer":
+        turn = driver.rt.answer(next(iter(told.responses)), user_id="ada", session_id="s1", **asked)
     else:
-        more: dict[str, Any] = {} if told.how == "answer" else {"invocation_id": told.turn}
+        more: dict[str, Any] = {} if told.responses else {"invocation_id": told.turn}
         turn = driver.rt.run(user_id="ada", session_id="s1", **more, **asked)
-    try:
-        async for event in turn:
-            if not event.partial:
-                told.events.append(event)
-        result = await turn
-        told.ended = type(result.outcome).__name__
-    except RaygroveError as error:
-        told.ended, told.error = type(error).__name__, str(error)
+    await driver.history.read(told, turn)
 
 
-async def _cancel(driver: Driver, told: Told) -> None:
+async def _cancel(driver: Driver, told: Ask) -> None:
     turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
-    try:
-        await turn.aio.cancel()
-        told.ended = "cancel"
-    except RaygroveError as error:
-        told.ended, told.error = type(error).__name__, str(error)
+    await driver.history.wait(told, turn.aio.cancel())
 
 
 def _is_there(log: Sequence[Event], invocation_id: str) -> bool:

@@ -12,6 +12,7 @@ from unittest import mock
 
 from actors.errors import StoreConflictError, StoreUnavailableError
 from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
+from actors.messages.codec import decode_event
 from actors.messages.session import SessionKey
 from actors.session.store import store_thread, transactions
 from actors.session.store.worker import Job
@@ -67,8 +68,11 @@ class Disk:
         for write in writes:
             if isinstance(write, AddEvent):
                 self.events[write.row.head.id] = write.row.seq
+                self._loop.history.store((write.key.user, write.key.session), decode_event(write.row.raw, write.row.seq))
             elif isinstance(write, PutTurn):
                 self.turns[write.row.invocation_id] = write.row
+            elif isinstance(write, RemoveSession):
+                self._loop.history.remove((write.key.user, write.key.session))
         self.on_commit(process, "handled")
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")

@@ -150,7 +150,7 @@ def test_other_drivers_follow_turns_in_line_and_answer_calls_that_are_answered()
     ends: dict[str, set[str]] = {how: set() for how in wanted}
     for seed in range(SEEDS // 2):
         _, result, _ = check(case(seed), reference(seed // PLANS)[1])
-        for told in result.told:
+        for told in result.asks:
             ends.get(told.how, set()).add(told.ended)
         if all(ends[how] >= seen for how, seen in wanted.items()):
             break

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
+from tests.model.history import History
+
 T = TypeVar("T")
 
 PROCESS: ContextVar[SimProcess | None] = ContextVar("PROCESS", default=None)
@@ -147,6 +149,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     Attributes:
         days_passed_s: by so much the wall clock is ahead of the loop's time, beside the beginning.
+        history: what happens on it, for the judge.
     """
 
     _ready: Any
@@ -155,6 +158,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now_s = START_S
+        self.history = History(self.time)
         self._numbers = 0
         self._selector = _NoSelector(self)
         self.tasks: list[_Task] = []

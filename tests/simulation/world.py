@@ -217,6 +217,7 @@ class World:
         if old is None or old.is_dead:
             return
         self._outlived = old
+        self.loop.history.lose(old.name)
         self.trace.add(self.loop.time(), f"{old.name} is given up")
         self._start_session()
         outside(self.loop.call_later, lives_s, self.kill, old)
@@ -226,6 +227,7 @@ class World:
         old = self.runner
         if old is None or old.is_dead:
             return
+        self.loop.history.lose(old.name)
         self.trace.add(self.loop.time(), f"{old.name} is given up")
         self._lead_soon()
         outside(self.loop.call_later, lives_s, self.kill, old)
@@ -335,6 +337,7 @@ class World:
         if process.is_dead:
             return
         process.is_held = process.is_dead = True
+        self.loop.history.lose(process.name)
         self.trace.add(self.loop.time(), f"{process.name} is lost")
         process.note_lost()
         if not isinstance(process, HostProcess):

@@ -179,7 +179,7 @@ def _play(given: Traffic, seed: int) -> Left:
         except StuckError as error:
             left.problems.append(f"hang: {error}")
         finally:
-            left.trace, left.lost_runs, left.made = world.trace, dict(world.wires.lost_runs), [*MADE]
+            left.trace, left.lost_runs, left.made = world.trace, dict(loop.history.lost_runs), [*MADE]
             loop.forget()
             Disk(loop).clear(*{key_of(wish) for wish in given.wishes})
     return left

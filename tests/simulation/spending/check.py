@@ -209,7 +209,7 @@ def held_back(given: Scenario, spent: Spent) -> Iterator[str]:
             days.setdefault(began.setdefault(event.invocation_id, day_of(event.timestamp)), []).append(event)
         for day, events in [*days.items()][1:]:
             turns = {event.invocation_id for event in events}
-            refused = [told.turn for told in spent.result.told if told.turn in turns and told.ended == name]
+            refused = [told.turn for told in spent.result.asks if told.turn in turns and told.ended == name]
             refused += [event.invocation_id for event in events if any(scope_of(call.id) for call in event.function_calls())]
             refused += [event.invocation_id for event in events if event.model_version == OtherModel.name]
             if refused and not any(used(event).llm_calls and event.model_version != OtherModel.name for event in events):

@@ -1,0 +1,116 @@
+"""What has to hold of all that programs are given: each reader sees one story, and it is that of the log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from actors import Event
+from tests.model.history import NEVER, Ask
+from tests.model.story import USER, Story, Turn, by_agents, is_seal, seqs
+
+
+def acknowledged_is_kept(story: Story) -> Iterator[str]:
+    """2 Order of a turn: every complete event is stored before any reader gets it, and stays, unless it is taken back."""
+    places = {event.id: event.seq for event in story.whole}
+    for ask in story.asks:
+        for at, event in ask.heard:
+            if event.partial:
+                continue
+            if event.id not in places and at > story.changed_at:
+                continue
+            if event.id not in places and story.changed_at == NEVER:
+                yield f"{ask} was given event {event.seq}, which is not in the log"
+            elif event.id in places and places[event.id] != event.seq:
+                yield f"{ask} was given an event as {event.seq} that is {places[event.id]} in the log"
+            elif at < story.known(event):
+                yield f"{ask} was given event {event.seq} before it was stored"
+
+
+def one_story(story: Story) -> Iterator[str]:
+    """2 Ids and repeats: a program gets the events of its turn from the first on, in the order of the log and without holes.
+
+    One that answers gets those after its answer, one that attaches behind a position those after that, and one that retries those
+    from anywhere on. What was taken back may be missing.
+    """
+    for ask in story.asks:
+        turn = story.turns.get(ask.turn)
+        got = ask.events
+        if turn is None or not got or ask.what in ("tail", "get"):
+            continue
+        if seqs(got) != sorted(set(seqs(got))):
+            yield f"{ask} was given {seqs(got)}"
+        first = got[0].seq if ask.what == "retry" else _after(story, turn, ask) + 1
+        wanted = [event for event in by_agents(turn.events) if first <= event.seq <= got[-1].seq and event.id in story.shown]
+        ids = {event.id for event in got}
+        if holes := [event for event in wanted if event.id not in ids]:
+            yield f"{ask} was given {seqs(got)} without {seqs(holes)}"
+        if others := [event for event in got if event.invocation_id != ask.turn or event.author == USER]:
+            yield f"{ask} was given {seqs(others)}, which are not of its turn"
+
+
+def whole_story(story: Story) -> Iterator[str]:
+    """2 Order of a turn: a reader of a turn has all of it at its end: more comes after a message, a retry or a cancel only."""
+    for ask in story.asks:
+        turn = story.turns.get(ask.turn)
+        if turn is None or ask.kind != "end" or ask.what == "cancel" or story.changed_at < NEVER or turn.id in story.retried:
+            continue
+        after = max(_after(story, turn, ask), ask.events[-1].seq if ask.events else 0)
+        missed = next((event for event in by_agents(turn.events) if event.seq > after), None)
+        if missed is None or _is_refused_behind_another(story, ask):
+            continue
+        opened = any(
+            after < message.seq < missed.seq and (ask.events or message is not turn.messages[0]) for message in turn.messages
+        )
+        was_sealed = is_seal(missed) and ask.ended in ("Paused", "TurnCancelledError")
+        if not opened and not was_sealed:
+            yield f"{ask} came to {ask.ended} with {seqs(ask.events)}, and {missed.seq} is in the log"
+
+
+def _after(story: Story, turn: Turn, ask: Ask) -> int:
+    """The position after which a program is given events."""
+    answers = [event for event in turn.messages for each in event.function_responses() if each.id in ask.responses]
+    return answers[0].seq if answers else int(ask.given.get("after_seq", 0))
+
+
+def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
+    """True for an answer of which the log has nothing: a cancel met it in line, or another one came first."""
+    return bool(ask.responses) and not ask.events
+
+
+def pieces(story: Story) -> Iterator[str]:
+    """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that.
+
+    A slow reader may get none of an answer that is complete.
+    """
+    for ask in story.asks:
+        texts: dict[str, str] = defaultdict(str)
+        ended: set[str] = set()
+        for _, event in ask.heard:
+            if event.partial and event.id in ended:
+                yield f"{ask} was given a piece of event {event.id} behind the event"
+            elif event.partial:
+                texts[event.id] += event.text
+            else:
+                ended.add(event.id)
+                if event.id in texts and texts[event.id] != event.text:
+                    yield f"{ask} was given {texts[event.id]!r} in pieces of event {event.seq}, which says {event.text!r}"
+
+
+def found_for_a_reason(story: Story) -> Iterator[str]:
+    """2 Ids and repeats: InvocationNotFoundError is for a turn that is in no log, such as one in line that was dropped."""
+    for ask in story.asks:
+        turn = story.turns.get(ask.turn)
+        if (
+            ask.ended == "InvocationNotFoundError"
+            and turn is not None
+            and story.known(_first(turn)) < ask.began < story.changed_at
+        ):
+            yield f"{ask} was refused, and event {_first(turn).seq} of its turn was there"
+
+
+def _first(turn: Turn) -> Event:
+    return turn.events[0]
+
+
+READER_RULES = (acknowledged_is_kept, one_story, whole_story, pieces, found_for_a_reason)

@@ -1,0 +1,444 @@
+"""For each rule of the judge a small history that is possible, and one that only that rule forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import Event, RunConfig, Session
+from actors.errors import (
+    AgentFailedError,
+    FencedError,
+    InvocationNotFoundError,
+    RepeatMismatchError,
+    SessionBusyError,
+    SessionExistsError,
+    TurnCancelledError,
+    TurnStateError,
+    TurnTimeoutError,
+)
+from tests.model import readers, sessions, turns
+from tests.model.history import Found
+from tests.model.judge import HISTORY_RULES, STORY_RULES, heading, problems
+from tests.model.tales import HERE, Tale
+
+CASES: dict[Any, Callable[[Tale, bool], None]] = {}
+"""By rule, a history that breaks it, or nearly does."""
+
+
+def breaks(rule: Any) -> Callable[[Callable[[Tale, bool], None]], Callable[[Tale, bool], None]]:
+    """The function tells a history that breaks a rule, or with False one that does not."""
+
+    def add(tell: Callable[[Tale, bool], None]) -> Callable[[Tale, bool], None]:
+        CASES[rule] = tell
+        return tell
+
+    return add
+
+
+@pytest.mark.parametrize("rule", [*STORY_RULES, *HISTORY_RULES], ids=lambda rule: rule.__name__)
+def test_each_rule_finds_what_breaks_it_and_nothing_else(rule: Any) -> None:
+    fine, broken = Tale(), Tale()
+    CASES[rule](fine, False)
+    CASES[rule](broken, True)
+    assert problems(fine.over()) == []
+    found = problems(broken.over())
+    assert found
+    assert {each.rpartition(" (")[2] for each in found} == {f"{heading(rule)})"}, found
+
+
+@breaks(sessions.positions)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.message("e-2")
+    tale.end("e-2")
+    if broken:
+        del tale.log[1]
+
+
+@breaks(sessions.each_event_once)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.event("e-1", text="more", id="event 2" if broken else "event 3", usage=None)
+    tale.history.asks.clear()
+
+
+@breaks(sessions.no_partial_event)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.event("e-1", text="a piece", partial=broken or None)
+
+
+@breaks(sessions.state_is_the_fold)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1", state_delta={"a": 1, "b": 2})
+    tale.event("e-1", text="b is gone", state_delta={"b": None})
+    if broken:
+        tale.state["a"] = 2
+
+
+@breaks(sessions.temp_is_not_stored)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1", state_delta={"temp:a" if broken else "a": 1})
+
+
+@breaks(sessions.written_at)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-0")
+    tale.written_s = tale.message("e-1").timestamp - broken
+
+
+@breaks(sessions.reads)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    ask = tale.ask("get")
+    read = Session(app_name="a", user_id="ada", id="s1", state={}, events=tale.log[: 1 if broken else 2], last_update_time=0.0)
+    tale.history.end(ask, "done", read)
+
+
+@breaks(sessions.shared_state)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1", state_delta={"user:a": 1})
+    tale.state["user:a"] = 2 if broken else 3
+    other = tale.log[0]
+    actions = msgspec.structs.replace(other.actions, state_delta={"user:a": 3})
+    log = [msgspec.structs.replace(other, id="of s2", actions=actions)]
+    tale.history.found["ada", "s2"] = Found(log=log, state={"user:a": 3})
+
+
+@breaks(sessions.created_once)
+def _(tale: Tale, broken: bool) -> None:
+    tale.give(tale.ask("create"), ended="done")
+    tale.give(tale.ask("create"), ended="done" if broken else SessionExistsError("app", "ada", "s1"))
+
+
+@breaks(sessions.deleted)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    if not broken:
+        tale.log.clear()
+        tale.history.remove(HERE)
+    tale.give(tale.ask("delete"), ended="done")
+
+
+@breaks(turns.one_message)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.message("e-1" if broken else "e-2")
+
+
+@breaks(turns.other_requests)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1", fingerprint="a")
+    tale.message("e-1", custom_metadata={"raygrove:fingerprint": "a"})
+    answer = tale.model("e-1")
+    tale.give(ask, answer)
+    other = tale.ask("run", "e-1", fingerprint="b")
+    if broken:
+        tale.give(other, answer)
+    else:
+        tale.give(other, ended=RepeatMismatchError("e-1", "s1"))
+
+
+@breaks(turns.message_is_kept)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1", text="ho" if broken else "hi")
+    tale.give(ask, tale.model("e-1"))
+
+
+@breaks(turns.refused_is_not_stored)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    running = tale.ask("run", "e-2")
+    tale.give(tale.ask("run", "e-3", program="q"), ended=SessionBusyError("s1", "e-2"))
+    tale.message("e-2")
+    tale.give(running, tale.model("e-2"))
+    if broken:
+        tale.message("e-3")
+
+
+@breaks(turns.record_says_the_end)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1", status="running" if broken else "finished")
+
+
+@breaks(turns.every_ask_ends)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.ask("run", "e-1", program="driver 1")
+    tale.ask("run", "e-1", program="driver 2")
+    tale.history.lose("driver 1")
+    if not broken:
+        tale.history.lose("driver 2")
+
+
+@breaks(turns.nothing_internal)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.give(tale.ask("cancel", "e-1"), ended=FencedError("e-1", 1) if broken else "done")
+
+
+@breaks(turns.one_turn_at_a_time)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    tale.message("e-2")
+    if not broken:
+        tale.response("e-1", "c", {"yes": 1}, author="user")
+    tale.event("e-1", text="goes on")
+
+
+@breaks(turns.order_of_turns)
+def _(tale: Tale, broken: bool) -> None:
+    early = None if broken else tale.ask("run", "e-1")
+    for turn in ("e-1", "e-2"):
+        tale.message(turn)
+    tale.give(early or tale.ask("run", "e-1"))
+
+
+@breaks(turns.line_of_a_program)
+def _(tale: Tale, broken: bool) -> None:
+    for turn in ("e-2", "e-1") if broken else ("e-1", "e-2"):
+        tale.ask("run", turn)
+    for turn in ("e-1", "e-2"):
+        tale.message(turn)
+    for ask in tale.history.asks:
+        tale.give(ask, ended="Finished")
+
+
+@breaks(turns.busy_for_a_reason)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    running = None if broken else tale.ask("run", "e-2")
+    tale.give(tale.ask("run", "e-3", program="q"), ended=SessionBusyError("s1", "e-2"))
+    if running is not None:
+        tale.message("e-2")
+        tale.give(running)
+
+
+@breaks(turns.model_calls)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1", config=RunConfig(max_llm_calls=1))
+    tale.message("e-1")
+    tale.give(ask, tale.model("e-1"))
+    tale.history.ask_model("root", "e-1")
+    if broken:
+        tale.history.ask_model("root", "e-1")
+
+
+@breaks(turns.transfers)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1", config=RunConfig(max_transfers=1))
+    tale.message("e-1")
+    made = [tale.event("e-1", text="you", transfer_to_agent="other") for _ in range(3 if broken else 2)]
+    tale.give(ask, *made)
+
+
+@breaks(turns.timeouts)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1", config=RunConfig(timeout=60.0 if broken else 1.0))
+    tale.message("e-1")
+    tale.give(ask, tale.model("e-1"), ended=TurnTimeoutError("took too long"))
+
+
+@breaks(turns.used)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    if broken:
+        tale.end("e-1", used={"llm_calls": 2, "input_tokens": 1})
+
+
+@breaks(turns.failures_leave_an_event)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    error = tale.event("e-1", content=None, error_code="ValueError") if not broken else tale.event("e-1", text="so far")
+    tale.give(ask, error, ended=AgentFailedError("root", "ValueError", "no"))
+    tale.end("e-1", "failed")
+
+
+@breaks(turns.ended_calls_stay_ended)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    tale.history.begin_tool("c")
+    if not broken:
+        tale.history.begin_tool("c")
+    tale.response("e-1", "c", {"result": 1})
+    if broken:
+        tale.history.begin_tool("c")
+
+
+@breaks(turns.calls_are_the_logs)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    tale.history.begin_tool("d" if broken else "c")
+
+
+@breaks(turns.attempts)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    for _ in range(5):
+        tale.history.begin_tool("c")
+    if not broken:
+        tale.history.lose("runner#1")
+
+
+@breaks(turns.lost_for_a_reason)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.event("e-1", content=None, error_code="ActorLostError")
+    tale.history.lost_runs["root"] = 2 if broken else 3
+
+
+@breaks(turns.nothing_after_the_end)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    said = tale.model("e-1")
+    tale.history.hear(ask, said)
+    cancel = tale.ask("cancel", "e-1")
+    if not broken:
+        tale.event("e-1", text="late")
+    tale.give(cancel, ended="done")
+    if broken:
+        tale.event("e-1", text="late")
+    tale.give(ask, tale.log[-1], ended=TurnCancelledError("cancelled"))
+
+
+@breaks(turns.cancelled_for_a_reason)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    if not broken:
+        tale.give(tale.ask("cancel", "e-1"), ended="done")
+    tale.give(ask, ended=TurnCancelledError("cancelled"))
+
+
+@breaks(turns.calls_are_answered)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    if not broken:
+        tale.response("e-1", "c", {"error": "cancelled"})
+    tale.end("e-1", "cancelled")
+
+
+@breaks(turns.one_answer)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    for _ in range(2 if broken else 1):
+        tale.response("e-1", "c", {"confirmed": True}, author="user")
+
+
+@breaks(turns.declined_is_not_run)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    tale.response("e-1", "c", {"confirmed": not broken}, author="user")
+    tale.history.begin_tool("c")
+
+
+@breaks(turns.answers_are_kept)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    asks = [tale.ask("answer", "e-1", program, responses={"c": {"by": program}}) for program in ("p", "q")]
+    tale.response("e-1", "c", {"by": "p"}, author="user")
+    said = tale.model("e-1")
+    tale.give(asks[0], said)
+    if broken:
+        tale.give(asks[1], said)
+    else:
+        tale.give(asks[1], ended=TurnStateError("it waits for no answer"))
+
+
+@breaks(turns.rewound)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1", state_delta={"a": 1})
+    tale.message("e-2", state_delta={"a": 2})
+    del tale.log[1]
+    tale.event("r", "user", seq=3, content=None, rewind_before_invocation_id="e-2", state_delta={"a": 2 if broken else 1})
+    tale.give(tale.ask("rewind", "e-2"), ended="done")
+
+
+@breaks(turns.run_again_from)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.event("e-1", text="nonsense")
+    if not broken:
+        del tale.log[2]
+    reset = {"raygrove:reset": {"invocationId": "e-1", "eventId": "event 2"}}
+    tale.event("r", "user", seq=4, content=None, custom_metadata=reset)
+    tale.give(tale.ask("retry", "e-1", given={"from_event": "event 2"}), ended="Finished")
+
+
+@breaks(turns.retries)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    error = tale.event("e-1", content=None, error_code="ValueError")
+    tale.give(ask, error, ended=AgentFailedError("root", "ValueError", "no"))
+    others = [] if broken else [tale.ask("retry", "e-1", program="q")]
+    tale.give(tale.ask("retry", "e-1"), ended=TurnStateError("it runs"))
+    for other in others:
+        tale.give(other, tale.model("e-1"))
+
+
+@breaks(turns.forked)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.give(tale.ask("fork", "e-1", given={"fork_id": "s2"}), ended="done")
+    tale.history.found["ada", "s2"] = Found(log=tale.log[: 1 if broken else 2])
+
+
+@breaks(turns.one_turn_a_due_time)
+def _(tale: Tale, broken: bool) -> None:
+    for turn in ("e-1", "e-2"):
+        tale.message(turn, custom_metadata={"schedule": "s", "due": "8:00" if broken else turn})
+
+
+@breaks(readers.acknowledged_is_kept)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.turn("e-1")
+    if broken:
+        tale.history.hear(ask, Event(id="lost", seq=3, author="root", invocation_id="e-2"))
+        ask.turn = "e-2"
+
+
+@breaks(readers.one_story)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    said = [tale.event("e-1", text=text) for text in ("one", "two", "three")]
+    tale.give(ask, *(said[::2] if broken else said))
+
+
+@breaks(readers.whole_story)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    said = [tale.event("e-1", text=text) for text in ("one", "two")]
+    tale.give(ask, *(said[:1] if broken else said))
+
+
+@breaks(readers.pieces)
+def _(tale: Tale, broken: bool) -> None:
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    whole = tale.model("e-1", text="good day")
+    for text in ("good ", "bye" if broken else "day"):
+        tale.history.hear(ask, Event(id=whole.id, author="root", partial=True, content=Tale().model("", text=text).content))
+    tale.give(ask, whole)
+
+
+@breaks(readers.found_for_a_reason)
+def _(tale: Tale, broken: bool) -> None:
+    tale.turn("e-1")
+    tale.give(tale.ask("attach", "e-1" if broken else "e-9"), ended=InvocationNotFoundError("e-1", "s1"))

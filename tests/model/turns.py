@@ -1,0 +1,477 @@
+"""What has to hold of turns: how they begin, follow each other and end (docs/semantics.md section 2, and pauses of section 4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from actors import Event
+from tests.model.history import NEVER, Ask, History, Moment
+from tests.model.story import CANCELLED, USER, Story, Turn, by_agents, is_message, is_seal, seqs, takes_back
+
+STATUS = {"Finished": "finished", "Paused": "paused", "TurnCancelledError": "cancelled", "TurnTimeoutError": "cancelled"}
+"""The status of a turn by what programs are told; by any other TurnError it is "failed"."""
+
+INTERNAL = ("FencedError", "ActorRestartsError", "WriterReplacedError", "UserElsewhereError", "UserArrivingError")
+"""Errors between actors, of which programs hear nothing."""
+
+MOST_ATTEMPTS = 4
+"""A call is made again after a loss, and then three times in a process of its own at most."""
+
+
+def one_message(story: Story) -> Iterator[str]:
+    """2 Ids and repeats: the same id again joins the same turn, and never starts a second one: one message begins a turn."""
+    appended = {ask.result.invocation_id for ask in story.asks if ask.what == "append_event" and ask.result is not None}
+    for turn in story.turns.values():
+        begun = [e for e in turn.messages if not list(e.function_responses()) and e.node_info is None]
+        if len(begun) != 1 and turn.id not in appended:
+            yield f"turn {turn.id} has {len(begun)} messages that begin it: {seqs(begun)}"
+
+
+def other_requests(story: Story) -> Iterator[str]:
+    """2 Ids and repeats: the same id with another fingerprint is refused with RepeatMismatchError. One without is joined."""
+    for ask in story.asks:
+        others = [other for other in story.of_turn(ask.turn) if other.fingerprint not in ("", ask.fingerprint)]
+        if ask.ended == "RepeatMismatchError" and not (ask.fingerprint and others):
+            yield f"{ask} was refused, and its turn began with no other request"
+        turn = story.turns.get(ask.turn)
+        kept = (turn.messages[0].custom_metadata or {}).get("raygrove:fingerprint") if turn and turn.messages else None
+        if kept and ask.fingerprint not in ("", kept) and ask.kind == "end":
+            yield f"{ask} came to {ask.ended} of a turn that began with another request"
+
+
+def message_is_kept(story: Story) -> Iterator[str]:
+    """2 Messages: the Runner stores a copy of the message, with the role `user`; it is the first event of its turn."""
+    for turn in story.turns.values():
+        sent = {ask.message.text for ask in story.of_turn(turn.id) if ask.begins and ask.message is not None}
+        if sent and turn.messages and turn.messages[0].text not in sent:
+            yield f"turn {turn.id} began with {turn.messages[0].text!r}, and {sorted(sent)} were sent"
+        if sent and turn.events[0] not in turn.messages:
+            yield f"turn {turn.id} has event {turn.events[0].seq} before its message"
+        for event in turn.messages:
+            if event.content is not None and event.content.role != USER:
+                yield f"message {event.seq} has the role {event.content.role}"
+
+
+def refused_is_not_stored(story: Story) -> Iterator[str]:
+    """2 Order of a turn: a request that is refused in steps 1 to 4 leaves neither an event nor a session."""
+    for turn in story.turns.values():
+        asks = [ask for ask in story.of_turn(turn.id) if ask.begins]
+        if asks and all(ask.kind == "refusal" for ask in asks):
+            yield f"turn {turn.id} is in the log, and {asks[0]} was refused with {asks[0].ended}"
+
+
+def record_says_the_end(story: Story) -> Iterator[str]:
+    """2 Order of a turn: the record of the turn says how it ended: none is left open, and all that read it to its end agree."""
+    for turn in story.turns.values():
+        record = story.found.turns.get(turn.id)
+        if record is None or not turn.messages:
+            continue
+        if record.status == "running":
+            yield f"turn {turn.id} is open at the end"
+        last = turn.messages[-1]
+        said = [event.seq for event in by_agents(turn.events)][-1:]
+        for ask in story.of_turn(turn.id):
+            has_all = seqs(ask.events[-1:]) == said and ask.ended_at > story.known(last)
+            status = STATUS.get(ask.ended, "failed")
+            is_it = record.status == status or (status, record.status) == ("paused", "cancelled")
+            if ask.kind == "end" and has_all and turn.id not in story.retried and not is_it:
+                yield f"{ask} came to {ask.ended}, and the record says {record.status}"
+
+
+def every_ask_ends(history: History) -> Iterator[str]:
+    """2 Concurrent turns: a turn waits for those before it and begins when they have ended: no program waits for ever."""
+    lost = {process for _, process in history.lost}
+    for ask in history.asks:
+        if not ask.ended and ask.program not in lost:
+            yield f"{ask} was never answered"
+
+
+def nothing_internal(history: History) -> Iterator[str]:
+    """2 Lost processes: runs go on elsewhere: what actors say to each other about losses and moves is an error of no request."""
+    yield from (f"{ask} failed with {ask.ended}: {ask.error}" for ask in history.asks if ask.ended in INTERNAL)
+
+
+def one_turn_at_a_time(story: Story) -> Iterator[str]:
+    """2 Concurrent turns: one turn of a session runs at a time: another one that speaks begins, goes on by an answer, or ends."""
+    before = ""
+    for event in story.log:
+        goes_on = is_message(event) or is_seal(event) or takes_back(event) or event.invocation_id in story.retried
+        if event.invocation_id != before and not goes_on and (turn := story.turns[event.invocation_id]).messages:
+            yield f"event {event.seq} of turn {turn.id} stands in the midst of turn {before}"
+        before = event.invocation_id
+
+
+def order_of_turns(story: Story) -> Iterator[str]:
+    """2 Concurrent turns: first come, first served: a turn that any program knew of before another was asked stands before it."""
+    begun = [(turn, _asked(story, turn)) for turn in story.turns.values() if turn.messages]
+    earliest: Moment = NEVER
+    first = ""
+    for turn, asked in reversed(begun):
+        if earliest < asked < NEVER:
+            yield f"turn {turn.id} was asked for when turn {first} was there, and stands before it"
+        if (known := story.known(turn.messages[0])) < earliest:
+            earliest, first = known, turn.id
+
+
+def _asked(story: Story, turn: Turn) -> Moment:
+    return min((ask.began for ask in story.of_turn(turn.id) if ask.begins), default=NEVER)
+
+
+def line_of_a_program(story: Story) -> Iterator[str]:
+    """2 Concurrent turns: turns that one program starts without waiting come in the order in which it has started them.
+
+    After a loss of the Runner or the Session actor one that was sent again may come after the next.
+    """
+    if story.history.lost or story.history.faults:
+        return
+    places = {turn: place for place, turn in enumerate(story.turns)}
+    last: dict[str, Ask] = {}
+    for ask in story.asks:
+        if not ask.begins or ask.turn not in places or ask.config.on_concurrent_turn == "interrupt":
+            continue
+        before = last.get(ask.program)
+        if before is not None and places[before.turn] > places[ask.turn]:
+            yield f"turn {ask.turn} stands before turn {before.turn}, which {ask.program} had started before"
+        last[ask.program] = ask
+
+
+def busy_for_a_reason(story: Story) -> Iterator[str]:
+    """2 Concurrent turns: SessionBusyError is the answer only while another request of the session may be under way."""
+    for ask in story.asks:
+        if ask.ended == "SessionBusyError" and not any(
+            other is not ask and other.began < ask.ended_at and other.ended_at > ask.began for other in story.asks
+        ):
+            by_schedule = any(turn.messages and not story.of_turn(turn.id) for turn in story.turns.values())
+            if not by_schedule:
+                yield f"{ask} was refused as the session was busy, and nothing else was asked of it then"
+
+
+def model_calls(story: Story) -> Iterator[str]:
+    """2 Limits of a turn: `max_llm_calls` counts the model calls of all agents; the call beyond it is refused before it is made.
+
+    A call whose answer was lost is made again, and counts once.
+    """
+    made = Counter(call.turn for call in story.history.models)
+    for turn in story.turns.values():
+        limits = [ask.config.max_llm_calls for ask in story.of_turn(turn.id) if ask.begins or ask.goes_on]
+        if not limits or min(limits) <= 0:
+            continue
+        most, answered = max(limits), sum(_is_of_model(event) for event in story.log if event.invocation_id == turn.id)
+        if answered > most:
+            yield f"turn {turn.id} has {answered} answers of models, and may have {most} calls"
+        if made[turn.id] > most and not story.history.lost and turn.id not in story.retried:
+            yield f"turn {turn.id} has made {made[turn.id]} model calls, and may make {most}"
+
+
+def _is_of_model(event: Event) -> bool:
+    return event.author != USER and (event.model_version is not None or event.usage is not None)
+
+
+def transfers(story: Story) -> Iterator[str]:
+    """2 Limits of a turn: `max_transfers` counts the transfers of the turn; the next one fails it."""
+    for turn in story.turns.values():
+        limits = [ask.config.max_transfers for ask in story.of_turn(turn.id) if ask.begins or ask.goes_on]
+        made = [event for event in turn.events if event.actions.transfer_to_agent]
+        if limits and len(made) > max(limits) + 1:
+            yield f"turn {turn.id} has {len(made)} transfers, and may have {max(limits)}"
+
+
+def timeouts(story: Story) -> Iterator[str]:
+    """2 Limits of a turn: `timeout` cancels the turn after so many seconds, not before. Waiting in line does not count."""
+    for ask in story.asks:
+        if ask.ended != "TurnTimeoutError":
+            continue
+        given = [other.config.timeout for other in story.of_turn(ask.turn) if other.config.timeout]
+        turn = story.turns.get(ask.turn)
+        began = story.known(turn.messages[0]) if turn is not None and turn.messages else ask.began
+        if not given or ask.ended_at[0] - began[0] < min(given) - 0.001:
+            yield f"{ask} timed out {ask.ended_at[0] - began[0]:.3f} s after it began, and has {given} s"
+
+
+def used(story: Story) -> Iterator[str]:
+    """2 Limits of a turn: what a turn has used is the sum of what the events in its log say, also of those that were taken back.
+
+    A turn that ends while the store is away may have no sums in its record: they are made from the log when they are wanted.
+    """
+    for turn in story.turns.values():
+        record = story.found.turns.get(turn.id)
+        if record is None or record.status == "running" or (story.whole is story.log and story.changed_at < NEVER):
+            continue
+        sums = _sums(turn.events)
+        if record.used is not None and {name: record.used.get(name, 0) for name in sums} != sums:
+            yield f"turn {turn.id} has used {dict(record.used)}, and its events {sums}"
+        if record.used is None and not story.history.store_failed:
+            yield f"turn {turn.id} has no sums of what it has used"
+
+
+def _sums(events: Sequence[Event]) -> dict[str, int]:
+    sums = dict.fromkeys(("llm_calls", "tool_calls", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"), 0)
+    for event in events:
+        if event.author == USER:
+            continue
+        sums["llm_calls"] += _is_of_model(event)
+        sums["tool_calls"] += len({call.id for call in event.function_calls() if call.name != "raygrove_request_budget"})
+        if (usage := event.usage) is not None:
+            sums["input_tokens"] += (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
+            sums["cached_tokens"] += usage.cached_content_token_count or 0
+            sums["output_tokens"] += usage.candidates_token_count or 0
+            sums["reasoning_tokens"] += usage.thoughts_token_count or 0
+    return sums
+
+
+def failures_leave_an_event(story: Story) -> Iterator[str]:
+    """2 Failures: an agent that fails leaves an event with the error and without content: a failed turn has one."""
+    for turn in story.turns.values():
+        record = story.found.turns.get(turn.id)
+        if record is None or record.status != "failed" or story.history.store_failed or not turn.messages:
+            continue
+        if not any(event.error_code and event.content is None and event.seq > turn.messages[-1].seq for event in turn.events):
+            yield f"turn {turn.id} has failed, and no event says why"
+
+
+def ended_calls_stay_ended(story: Story) -> Iterator[str]:
+    """2 Lost processes: a run goes on from what the log has: only calls that had not ended are made again."""
+    ended: dict[str, tuple[Moment, Event]] = {}
+    if story.changed_at < NEVER:
+        return
+    for turn in story.turns.values():
+        for call_id, answers in turn.answers.items():
+            for event, response in answers:
+                late = any(later.author == USER and later.seq > event.seq for later, _ in answers)
+                if event.author != USER and not (late and response.response == CANCELLED):
+                    ended.setdefault(call_id, (story.known(event), event))
+    for run in story.history.tools:
+        if run.call_id in ended and run.began > ended[run.call_id][0]:
+            yield f"call {run.call_id} was made again, and event {ended[run.call_id][1].seq} has its result"
+
+
+def calls_are_the_logs(story: Story) -> Iterator[str]:
+    """5.1 The step loop: an agent stores the response, then runs the tools: each call is in one event of the log."""
+    made = Counter(
+        call_id
+        for turn in story.turns.values()
+        for event in turn.events
+        for call in event.function_calls()
+        for call_id in [call.id]
+    )
+    yield from (f"call {each} is made by {often} events" for each, often in made.items() if often > 1)
+    if len(story.history.found) == 1 and story.changed_at == NEVER:
+        yield from (
+            f"a tool ran for call {run.call_id}, which is not in the log"
+            for run in story.history.tools
+            if run.call_id not in made
+        )
+
+
+def attempts(history: History) -> Iterator[str]:
+    """2 Lost processes: the third loss of a process of its own fails the run. Each loss of a Runner may add an attempt."""
+    runners = sum(process.startswith("runner") for _, process in history.lost)
+    for call_id, often in Counter(run.call_id for run in history.tools).items():
+        if often > MOST_ATTEMPTS + runners:
+            yield f"call {call_id} was made {often} times, with {runners} losses of a Runner"
+
+
+def lost_for_a_reason(story: Story) -> Iterator[str]:
+    """2 Lost processes: a run fails with ActorLostError at the third loss, and not before."""
+    for event in story.whole:
+        if event.error_code == "ActorLostError" and story.history.lost_runs[event.author] < 3:
+            yield f"{event.author} has failed by losses at {event.seq}, after {story.history.lost_runs[event.author]} of them"
+
+
+def nothing_after_the_end(story: Story) -> Iterator[str]:
+    """2 Cancellation: a turn that has ended stays as it is, and what comes later is dropped, until it is answered or retried."""
+    for turn in story.turns.values():
+        ends = [ask for ask in story.of_turn(turn.id) if _has_ended(ask)]
+        if not ends or turn.id in story.retried:
+            continue
+        for event in by_agents(turn.events):
+            opener = turn.opener(event)
+            over = [ask for ask in ends if opener is not None and story.known(opener) < ask.ended_at < story.known(event)]
+            # An answer in line behind a cancelled turn hears of that end, and not of its own.
+            over = [ask for ask in over if not ask.responses or ask.events]
+            if over and not (over[0].ended == "Paused" and is_seal(event)) and not story.history.store_failed:
+                yield f"event {event.seq} of turn {turn.id} came after {over[0]} had come to {over[0].ended}"
+
+
+def _has_ended(ask: Ask) -> bool:
+    return ask.kind == "end" or (ask.what == "cancel" and ask.kind == "done")
+
+
+def cancelled_for_a_reason(story: Story) -> Iterator[str]:
+    """2 Cancellation: `cancel`, an interruption and the deletion of the user cancel a turn. A program that dies does not."""
+    for ask in story.asks:
+        if ask.ended != "TurnCancelledError":
+            continue
+        if not any(other.began < ask.ended_at and _cancels(other, ask) for other in story.history.asks if other.user == ask.user):
+            yield f"{ask} was told that its turn was cancelled, and nothing has cancelled it"
+
+
+def _cancels(other: Ask, ask: Ask) -> bool:
+    if other.what == "users.delete":
+        return True
+    is_here = other.session == ask.session
+    interrupts = other.config.on_concurrent_turn == "interrupt" and other.turn != ask.turn
+    return is_here and (interrupts or (other.what in ("cancel", "leave") and other.turn == ask.turn))
+
+
+def calls_are_answered(story: Story) -> Iterator[str]:
+    """2 Cancellation: each call of a turn that is over has one response, in a cancelled one at least the error "cancelled".
+
+    While the store takes nothing a cancelled turn ends all the same, and its calls stay without one. So does a question below an
+    agent that is a tool, which cannot pause the turn.
+    """
+    over = ("finished",) if story.history.store_failed else ("finished", "cancelled")
+    for turn in story.turns.values():
+        record = story.found.turns.get(turn.id)
+        for call_id, answers in turn.answers.items():
+            late = [event.seq for event, _ in answers if event.author == USER]
+            own = [
+                event for event, _ in answers if event.author != USER and not (is_seal(event) and late and late[-1] > event.seq)
+            ]
+            if len(own) > 1 and story.changed_at == NEVER:
+                yield f"call {call_id} has {len(own)} responses of its agent: {seqs(own)}"
+        if record is None or record.status not in over:
+            continue
+        for call_id, (event, call) in turn.calls.items():
+            asks_below = call_id in event.long_running_tool_ids and event.branch is not None
+            if call_id not in turn.answers and not asks_below and event.id in story.shown:
+                yield f"call {call.name} of {event.author} at {event.seq} has no response in a turn that is {record.status}"
+
+
+def one_answer(story: Story) -> Iterator[str]:
+    """4 Pauses: a call takes one answer of the user; so it is with consent, and with a question until its tool asks again."""
+    asked = Counter(call for event in story.whole for call in event.actions.requested_inputs)
+    later = Counter(call for ask in story.asks if ask.what == "run" for call in ask.responses)
+    for turn in story.turns.values():
+        for call_id, answers in turn.answers.items():
+            given = [event for event, _ in answers if event.author == USER]
+            if len(given) > max(1, asked[call_id], later[call_id]) and story.changed_at == NEVER:
+                yield f"call {call_id} is answered {len(given)} times by the user: {seqs(given)}"
+
+
+def declined_is_not_run(story: Story) -> Iterator[str]:
+    """5.6 Tools: `{"confirmed": true}` runs the function; anything else answers the call with an error."""
+    ran = {run.call_id for run in story.history.tools}
+    for turn in story.turns.values():
+        for call_id in turn.answers.keys() & ran:
+            no = [r.response for e, r in turn.answers[call_id] if e.author == USER and r.response.get("confirmed") is False]
+            if no and not turn.calls[call_id][0].actions.requested_inputs:
+                yield f"a tool ran for call {call_id}, to which the user has said no"
+
+
+def answers_are_kept(story: Story) -> Iterator[str]:
+    """4 Pauses: of two answers that stand in line the second is refused with TurnStateError: one that was taken is in the log."""
+    kept = {(r.id, _plain(r.response)) for event in story.whole if event.author == USER for r in event.function_responses()}
+    answered = {call_id for call_id, _ in kept}
+    for ask in story.asks:
+        if not ask.responses:
+            continue
+        lacks = [call for call, response in ask.responses.items() if (call, _plain(response)) not in kept]
+        if ask.ended in ("Finished", "Paused") and lacks and story.changed_at == NEVER:
+            yield f"{ask} came to {ask.ended}, and its answer is not in the log"
+        record, turn = story.found.turns.get(ask.turn), story.turns.get(ask.turn)
+        is_refused = ask.ended in ("TurnStateError", "TurnCancelledError") and not ask.events
+        if is_refused and record is not None and record.status == "paused" and turn and not answered & ask.responses.keys():
+            yield f"{ask} was refused with {ask.ended}, and turn {ask.turn} still waits for the answer"
+
+
+def _plain(response: Any) -> str:
+    return repr(sorted(response.items())) if isinstance(response, Mapping) else repr([("result", response)])
+
+
+def rewound(story: Story) -> Iterator[str]:
+    """2 Rewind: readers see the log as before that turn, and the state as it was then; keys that were added since are gone."""
+    state: dict[str, Any] = {}
+    before: list[Event] = []
+    for event in story.log:
+        delta = {key: value for key, value in event.actions.state_delta.items() if ":" not in key}
+        gone = event.actions.rewind_before_invocation_id
+        if takes_back(event) and any(state.get(key) != value for key, value in delta.items()):
+            yield f"event {event.seq} takes turns back, and makes the state {delta} that was {state} before them"
+        if gone and (left := [other for other in before if other.invocation_id == gone]):
+            yield f"turn {gone} was rewound at {event.seq}, and {seqs(left)} are shown"
+        state.update(delta)
+        before.append(event)
+
+
+def run_again_from(story: Story) -> Iterator[str]:
+    """2 Run again from a step: all events of the turn after that one are hidden; one event more names the turn and the event."""
+    for event, before in zip(story.log[1:], story.log, strict=False):
+        reset: Any = (event.custom_metadata or {}).get("raygrove:reset")
+        if reset and before.id != reset["eventId"] and not takes_back(before):
+            yield f"turn {reset['invocationId']} was run again from {reset['eventId']}, and event {before.seq} stands behind that"
+
+
+def retries(story: Story) -> Iterator[str]:
+    """2 Failures: a failed turn that is retried is open again. One that has failed, and was not retried since, is not refused."""
+    for ask in story.asks:
+        others = [
+            o for o in story.of_turn(ask.turn) if o is not ask and (o.goes_on or o.what == "cancel") and o.ended_at > ask.began
+        ]
+        told = [o for o in story.of_turn(ask.turn) if o.kind == "end" and o.ended_at < ask.began]
+        failed = bool(told) and STATUS.get(max(told, key=lambda o: o.ended_at).ended, "failed") == "failed"
+        if ask.what == "retry" and ask.ended == "TurnStateError" and not ask.given and failed and not others:
+            yield f"{ask} was refused, and its turn had failed"
+
+
+def forked(history: History) -> Iterator[str]:
+    """2 Fork: a fork has what readers see of the other session up to the last event of the turn, with the same positions."""
+    for ask in history.asks:
+        fork = history.found.get((ask.user, str(ask.given.get("fork_id"))))
+        source = history.stored.get((ask.user, ask.session)) or history.found.get((ask.user, ask.session), fork)
+        if ask.what != "fork" or ask.kind != "done" or fork is None or source is None:
+            continue
+        log = source if isinstance(source, list) else source.log
+        ids = {event.seq: event.id for event in log}
+        until = max((event.seq for event in log if event.invocation_id == ask.turn), default=0)
+        differs = [event.seq for event in fork.log if event.seq <= until and ids.get(event.seq) != event.id]
+        if differs or (fork.log and fork.log[-1].seq < until):
+            yield f"{ask}: the fork differs at {differs or until} from the session up to {until}"
+
+
+def one_turn_a_due_time(history: History) -> Iterator[str]:
+    """schedules.md What cannot happen: there is no moment at which a loss could make a due time's turn twice."""
+    due = Counter(
+        (story[0], metadata["schedule"], metadata["due"])
+        for story, log in {session: history.stored.get(session) or found.log for session, found in history.found.items()}.items()
+        for event in log
+        if is_message(event) and "due" in (metadata := event.custom_metadata or {})
+    )
+    yield from (
+        f"due time {when} of schedule {name} of {user} made {often} turns"
+        for (user, name, when), often in due.items()
+        if often > 1
+    )
+
+
+TURN_RULES = (
+    one_message,
+    other_requests,
+    message_is_kept,
+    refused_is_not_stored,
+    record_says_the_end,
+    one_turn_at_a_time,
+    order_of_turns,
+    line_of_a_program,
+    busy_for_a_reason,
+    model_calls,
+    transfers,
+    timeouts,
+    used,
+    failures_leave_an_event,
+    ended_calls_stay_ended,
+    calls_are_the_logs,
+    lost_for_a_reason,
+    nothing_after_the_end,
+    cancelled_for_a_reason,
+    calls_are_answered,
+    one_answer,
+    declined_is_not_run,
+    answers_are_kept,
+    rewound,
+    run_again_from,
+    retries,
+)
+RUN_RULES = (every_ask_ends, nothing_internal, attempts, forked, one_turn_a_due_time)
