@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 from actors import Event, FunctionCall, FunctionResponse, Part
@@ -51,42 +52,47 @@ def _with_id(turn: Turn, part: Part) -> Part:
 
 
 def _tools(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall]) -> Any:
-    """5.6 Tools: calls of one answer run concurrently and share one event, in the order of the calls. Actions are merged."""
-    waiting = [call.id or "" for call in calls if call.name in MAY_WAIT]
-    if waiting:
-        answers: dict[str, dict[str, Any]] = {}
-        while left := [call_id for call_id in waiting if call_id not in answers]:
-            message = yield Waits(left)
-            answers |= {each.id or "": each.response for each in message.function_responses()}
-        return decided(turn, node, branch, calls, answers)
+    """5.6 Tools: calls of one answer run concurrently and share one event, in the order of the calls. Actions are merged. Gives
+    how the run has ended; None: it goes on."""
+    waiting = [call for call in calls if call.name in MAY_WAIT]
     responses: list[Part] = []
-    actions: dict[str, Any] = {}
+    actions: dict[str, Any] = {"state_delta": {}}
     for call in calls:
-        response, acts = _result(turn, node.name, branch, call)
-        responses.append(_response(call, response))
-        actions |= {**acts, "state_delta": {**actions.get("state_delta", {}), **acts.get("state_delta", {})}}
-    turn.say(turn.event(node.name, branch, *responses, role="user", **actions))
-    to = actions.get("transfer_to_agent", "")
-    is_over = to or actions.get("skip_summarization")
-    return Ended(to=to, escalated=bool(actions.get("escalate"))) if is_over else None
+        if call not in waiting:
+            response, acts = _result(turn, node.name, branch, call)
+            responses.append(_response(call, response))
+            actions |= {**acts, "state_delta": {**actions["state_delta"], **acts.get("state_delta", {})}}
+    if responses:
+        turn.say(turn.event(node.name, branch, *responses, role="user", **actions))
+    if to := actions.get("transfer_to_agent", ""):
+        return Ended(to=to, left=partial(_answered, calls=waiting) if waiting else None)
+    if actions.get("skip_summarization"):
+        return Ended(escalated=bool(actions.get("escalate")))
+    return (yield from _decided(turn, node, branch, waiting)) if waiting else None
 
 
-def decided(
-    turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall], answers: dict[str, dict[str, Any]]
-) -> None:
-    """5.6 Confirmation: consent runs the function; anything else answers the call with an error. A long-running call has the
-    user's response."""
+def _answered(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall]) -> Run:
+    """The rest of a run that has handed over, when the user has answered these calls."""
+    yield from _decided(turn, node, branch, calls)
+    return (yield from steps(turn, node, branch))
+
+
+def _decided(turn: Turn, node: Node, branch: str | None, calls: Sequence[FunctionCall]) -> Generator[Waits, Event, None]:
+    """5.6 Confirmation: consent runs the function; anything else answers the call with an error. No call is run before all are
+    decided. A long-running call has the user's response."""
+    answers: dict[str | None, dict[str, Any]] = {}
+    while left := [call.id or "" for call in calls if call.id not in answers]:
+        message = yield Waits(left)
+        answers |= {each.id: each.response for each in message.function_responses()}
     responses: list[Part] = []
     written: dict[str, Any] = {}
     for call in calls:
-        if call.name != "confirm" or call.id not in answers:
-            continue
-        if answers[call.id].get("confirmed") is True:
+        if call.name == "confirm" and answers[call.id].get("confirmed") is True:
             response, acts = _result(turn, node.name, branch, call)
+            responses.append(_response(call, response))
             written |= acts["state_delta"]
-        else:
-            response = {"error": "rejected"}
-        responses.append(_response(call, response))
+        elif call.name == "confirm":
+            responses.append(_response(call, {"error": "rejected"}))
     if responses:
         turn.say(turn.event(node.name, branch, *responses, role="user", state_delta=written))
 

@@ -59,7 +59,11 @@ class Conversation:
         turn = self._turns.setdefault(name, Turn(self._tree, name, may_vary=self._may_vary))
         before = [event for event in self._log if event.seq <= message.seq]
         turn.begin(before, there)
-        runs, answer = self._continued(turn, message, before)
+        agent = selected(self._tree, before[:-1], message)
+        if agent not in self._tree.nodes:
+            self.problems.append(f"{name} after {message.seq}: it answers no call of the log")
+            return
+        runs, answer = self._continued(turn, self._tree.nodes[agent], message, before)
         self._runs.pop(name, None)
         try:
             runs.send(answer)  # type: ignore[arg-type]
@@ -72,10 +76,9 @@ class Conversation:
             return
         self._compare(turn, f"{name} after {message.seq}")
 
-    def _continued(self, turn: Turn, message: Event, before: Sequence[Event]) -> tuple[Run, Event | None]:
+    def _continued(self, turn: Turn, agent: Node, message: Event, before: Sequence[Event]) -> tuple[Run, Event | None]:
         """4 Pauses: an answer continues the same turn, at the agent that asked. One to a call of a turn that is over reaches that
         agent, and continues nothing else. Any other message begins a turn, at the agent that section 1 selects."""
-        agent = self._tree.nodes[selected(self._tree, before[:-1], message)]
         answered = {response.id for response in message.function_responses()}
         if not answered:
             return run(turn, agent, None), None

@@ -31,6 +31,11 @@ class Waits(NamedTuple):
     calls: Sequence[str]
 
 
+Run = Generator[Waits, Event, "Ended"]
+
+Begins = Callable[["Turn", Node, str | None], Run]
+
+
 class Ended(NamedTuple):
     """How a run has ended.
 
@@ -38,16 +43,13 @@ class Ended(NamedTuple):
         error: with what it has failed.
         escalated: an event of it, or of anything below it, has escalated.
         to: to which agent it hands over.
+        left: how it goes on when its calls have their answers that stood beside the transfer.
     """
 
     error: str = ""
     escalated: bool = False
     to: str = ""
-
-
-Run = Generator[Waits, Event, Ended]
-
-Begins = Callable[["Turn", Node, str | None], Run]
+    left: Begins | None = None
 
 
 class FailedError(Exception):
@@ -174,7 +176,8 @@ KINDS: dict[str, Begins] = {}
 def run(turn: Turn, node: Node, branch: str | None, begins: Begins | None = None) -> Run:
     """3 What a transfer does: the calling agent's run is over; the target runs in the same turn and on the same branch.
 
-    Below a workflow agent, or an agent that is asked as a tool, a transfer stays: the run is that of all of them together.
+    Below a workflow agent, or an agent that is asked as a tool, a transfer stays: the run is that of all of them together. What
+    waits for the user beside a transfer does not keep it from being followed: it goes on with the answer.
 
     Args:
         begins: how the first of them runs, if not from its beginning.
@@ -185,7 +188,38 @@ def run(turn: Turn, node: Node, branch: str | None, begins: Begins | None = None
         escalated |= ended.escalated
         if not ended.to:
             return ended._replace(escalated=escalated)
+        if ended.left is not None:
+            others = run(turn, turn.tree.nodes[ended.to], branch), run(turn, node, branch, ended.left)
+            ended = yield from at_once(turn, others)
+            return ended._replace(escalated=escalated or ended.escalated)
         node, begins = turn.tree.nodes[ended.to], None
+
+
+def at_once(turn: Turn, runs: Sequence[Run]) -> Run:
+    """Runs side by side. They are done when each of them is, in whatever order their answers come. The first failure ends all.
+
+    4 Pauses: a message may answer calls of several agents: each of them goes on, in the order of the answers.
+    """
+    waiting = dict.fromkeys(runs, Waits(()))
+    going: Sequence[Run] = runs
+    message: Event | None = None
+    escalated, error = False, ""
+    while waiting:
+        for each in going:
+            try:
+                waiting[each] = each.send(message)  # type: ignore[arg-type]
+            except StopIteration as end:
+                del waiting[each]
+                escalated |= end.value.escalated
+                error = error or end.value.error
+        if error:
+            turn.stop()
+            break
+        if waiting:
+            message = yield Waits([call for waits in waiting.values() for call in waits.calls])
+            answers = [response.id for response in message.function_responses()]
+            going = list(dict.fromkeys(each for answer in answers for each, waits in waiting.items() if answer in waits.calls))
+    return Ended(error=error, escalated=escalated)
 
 
 def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:

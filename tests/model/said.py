@@ -24,13 +24,14 @@ class Tree:
         self.root = root
         self.nodes = {node.name: node for node in root.all()}
         self.parents = {child.name: node for node in root.all() for child in node.children}
+        self._parallels = {node.name for node in root.all() if node.kind == "par"}
         self._workers = {name for node in root.all() if node.kind == "flow" for name in workers_of(node)}
 
     def stream_of(self, event: Event) -> Hashable:
         """A branch has one right order; so have an agent in a flow, and the decisions about a child of a parallel."""
         if event.author in self._workers:
             return event.branch, event.author
-        if (decision := decision_of(event)) and self.nodes[event.author].kind == "par":
+        if (decision := decision_of(event)) and event.author in self._parallels:
             return event.branch, decision["child"]
         return event.branch
 

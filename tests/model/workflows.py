@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors import Event
-from tests.model.runs import MODEL_CALLS, TRANSFERS, Ended, Run, Turn, Waits, run
+from tests.model.runs import MODEL_CALLS, TRANSFERS, Ended, Run, Turn, at_once, run
 from tests.simulation.scenarios import Node
 
 MAX_RESTARTS = 3
@@ -40,30 +39,12 @@ def parallel(turn: Turn, node: Node, branch: str | None) -> Run:
     An escalation ends neither its author nor the siblings; it travels up. The first failure that goes up cancels the siblings.
     Pauses: the siblings run to their end. It is done when every paused child has its answer, in whatever order they come.
     """
-    escalated, error, restarts = False, "", Counter[str]()
-    runs = {}
-    for child in node.children:
-        own = ".".join(filter(None, [branch, node.name, child.name]))
-        runs[child.name] = supervised(turn, node, child, own, branch, restarts)
-    waiting = dict.fromkeys(runs, Waits(()))
-    message: Event | None = None
-    while waiting and not error:
-        answered = {response.id for response in message.function_responses()} if message is not None else set()
-        for name, waits in list(waiting.items()):
-            if message is not None and answered.isdisjoint(waits.calls):
-                continue
-            try:
-                waiting[name] = runs[name].send(message)  # type: ignore[arg-type]
-            except StopIteration as end:
-                del waiting[name]
-                escalated |= end.value.escalated
-                error = error or end.value.error
-        turn.may_have_failed(node.name, branch)
-        if waiting and not error:
-            message = yield Waits([call for waits in waiting.values() for call in waits.calls])
-    if error:
-        turn.stop()
-    return Ended(error=error, escalated=escalated)
+    restarts = Counter[str]()
+    branches = [".".join(filter(None, [branch, node.name, child.name])) for child in node.children]
+    runs = [supervised(turn, node, child, own, branch, restarts) for child, own in zip(node.children, branches, strict=True)]
+    ended = yield from at_once(turn, runs)
+    turn.may_have_failed(node.name, branch)
+    return ended
 
 
 def supervised(turn: Turn, node: Node, child: Node, branch: str | None, own: str | None, restarts: Counter[str]) -> Run:

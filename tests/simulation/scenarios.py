@@ -11,7 +11,7 @@ import msgspec
 Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow"]
 
 
-Does = Literal["say", "work", "trickle", "ask", "confirm", "expert", "transfer", "exit"]
+Does = Literal["say", "work", "trickle", "ask", "confirm", "expert", "transfer", "hand", "exit"]
 
 _DEEDS: Sequence[Does] = ("work", "ask", "confirm", "say", "exit")
 
@@ -22,8 +22,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         does: "say" ends the run with a text, as "exit" does with exit_loop; "work" calls the tool that takes time, `often` times
             at once; of "trickle" the calls end one after the other, `takes_s` apart; "ask" and "confirm" call tools that wait for
-            the user, "expert" an agent that is a tool, "transfer" hands over.
-        to: the agent of "expert" and "transfer".
+            the user, "expert" an agent that is a tool, "transfer" hands over; "hand" asks the user and hands over in one answer.
+        to: the agent of "expert", "transfer" and "hand".
         takes_s: how long a tool takes.
     """
 

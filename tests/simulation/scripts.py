@@ -36,6 +36,7 @@ def _parts(name: str, step: Step, spoken: int, seen: int) -> list[Part]:
         "confirm": [FunctionCall(name="confirm", args={"key": f"{name}_{spoken}"})],
         "expert": [FunctionCall(name=step.to, args={"request": f"{name} asks {spoken}"})],
         "transfer": [FunctionCall(name="transfer_to_agent", args={"agent_name": step.to})],
+        "hand": [FunctionCall(name="ask"), FunctionCall(name="transfer_to_agent", args={"agent_name": step.to})],
         "exit": [FunctionCall(name="exit_loop")],
     }[step.does]
     return [Part(function_call=call) for call in calls]
