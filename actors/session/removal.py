@@ -21,8 +21,13 @@ async def remove_session(parts: SessionParts, log: SessionLog, *also: Write) -> 
     Raises:
         StoreError: nothing is removed.
     """
-    lost, log.turn = log.open_id(), None
-    await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
+    turn, lost = log.turn, log.open_id()
+    log.turn = None
+    try:
+        await parts.logs.commits.write(log, [RemoveSession(log.key), *also])
+    except BaseException:
+        log.turn = turn
+        raise
     parts.logs.evict(log.key)
     for followed in (WHOLE_SESSION, lost):
         parts.subscriptions.publish_end(log.key, followed, _gone(log.key))

@@ -92,7 +92,8 @@ class SessionServices:
             try:
                 await remove_session(self._parts, log)
             finally:
-                log.queue.start_next()
+                if log.turn is None:
+                    log.queue.start_next()
         return p.Ack()
 
     async def append_event(self, message: p.AppendEventRequest) -> p.Appended:

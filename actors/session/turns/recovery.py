@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import InvocationNotFoundError, SessionBusyError, StoreError, TurnStateError
-from actors.interfaces.records import TurnRow, Write
+from actors.interfaces.records import Write
 from actors.messages import protocol as p
 from actors.messages.session import Shard
 from actors.rules.capacity.sharding import holds
+from actors.rules.recovery.failures import failure
 from actors.rules.routing.selection import selectable
 from actors.session.log.event_scan import scan
 from actors.session.log.open_turn import SessionTurn, TurnNotes
@@ -133,13 +134,17 @@ class TurnRecovery:
         if log.queue.is_taken:
             raise SessionBusyError(key.session, log.open_id())
         log.queue.is_taken = True
+        turn = SessionTurn.of(row)
         try:
             if message.from_event:
-                turn = await self._resets.take_back(log, row, message)
+                await self._resets.take_back(log, turn, message)
                 self._parts.access.pending_ends.forget_ends(log.key, invocation_id, turn.row.epoch)
             else:
-                return await self._retried(log, row, message)
-        except BaseException:
+                return await self._retried(log, turn, message)
+        except BaseException as error:
+            if isinstance(error, StoreError):
+                # It may run in the store.
+                self._parts.store_end_later(log, turn.ended(row.agent, failure(error)))
             log.turn = None
             log.queue.start_next()
             raise
@@ -158,8 +163,7 @@ class TurnRecovery:
             turn.runner = ""
             raise
 
-    async def _retried(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> p.TurnResumed:
-        turn = SessionTurn.of(row)
+    async def _retried(self, log: SessionLog, turn: SessionTurn, message: p.RetryTurn) -> p.TurnResumed:
         await self._reader.recall(log.key, turn)
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
         turn.runner = message.runner

@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.errors import RequestError, TurnStateError
-from actors.interfaces.records import HideEvents, PutState, TurnRow, Write
+from actors.interfaces.records import HideEvents, PutState, Write
 from actors.messages import protocol as p
 from actors.messages.event import RESET, USER, Event, EventActions, new_event_id, new_invocation_id, now_s
 from actors.rules.accounting.turn_usage import minus, packed
@@ -32,11 +32,11 @@ class TurnResets:
         self._reader = parts.reader
         self._writer = parts.writer
 
-    async def take_back(self, log: SessionLog, row: TurnRow, message: p.RetryTurn) -> SessionTurn:
+    async def take_back(self, log: SessionLog, turn: SessionTurn, message: p.RetryTurn) -> None:
         """Hide what came after the step, and store that the turn runs. The log has to be loaded again.
 
         Args:
-            row: of the turn, which has ended, or is paused.
+            turn: it has ended, or is paused.
 
         Raises:
             RequestError: the turn has no such event.
@@ -44,7 +44,6 @@ class TurnResets:
             StoreError: nothing is stored.
         """
         kept_seq, is_failure = await self._place(log, message)
-        turn = SessionTurn.of(row)
         await self._reader.recall(log.key, turn)
         used = dict(turn.usage.spent)
         turn.taken_back = b""
@@ -69,7 +68,7 @@ class TurnResets:
             author=USER,
             timestamp=now_s(),
             actions=EventActions(state_delta={**restored, **dict.fromkeys(removed)}),
-            custom_metadata={RESET: {"invocationId": row.invocation_id, "eventId": message.from_event}},
+            custom_metadata={RESET: {"invocationId": turn.row.invocation_id, "eventId": message.from_event}},
         )
         writes: list[Write] = [
             PutState(log.key, {}, removed),
@@ -77,7 +76,6 @@ class TurnResets:
             log.put_turn(turn.record()),
         ]
         await self._writer.add(log, [new_event(told)], writes)
-        return turn
 
     async def _place(self, log: SessionLog, message: p.RetryTurn) -> tuple[int, bool]:
         """The position of the step, and whether it is a failure. Raises TurnStateError, RequestError, StoreError."""

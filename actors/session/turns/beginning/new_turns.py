@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from actors.errors import StoreUnavailableError
+from actors.errors import StoreConflictError, StoreError
 from actors.interfaces.records import AdvanceSchedule, TurnRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
@@ -84,8 +84,8 @@ class NewTurns:
         message, log = request.message, request.log
         # With its arguments, so that every driver raises the error itself: no agent has failed.
         told: p.AnyOutcome = failure(error)
-        if isinstance(error, StoreUnavailableError) and log.turn is not None:
-            # It may have begun in the store.
+        if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
+            # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
             self._parts.store_end_later(log, log.turn.ended("", told))
         elif request.before is not None and request.before.outcome:
             # Only the answer is refused: the turn is as it was.

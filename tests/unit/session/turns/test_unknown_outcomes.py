@@ -1,0 +1,85 @@
+"""A commit that opens a turn, and of which nobody knows whether it was made: no turn stays open that no Runner has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from actors.errors import StoreError, StoreUnavailableError
+from actors.interfaces.records import Write
+from actors.messages import protocol as p
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+FAILED = p.Failed(agent="root", error_code="ValueError")
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path) -> AsyncIterator[SessionFixture]:
+    """A Session actor that gives its store up almost at once."""
+    made = SessionFixture(tmp_path, store_timeout_s=0.1)
+    yield made
+    await made.ref.stop()
+
+
+async def when_it_has_stopped(session: SessionFixture, turn: str = "e-1") -> tuple[SessionFixture, str]:
+    """The next Session actor, and the status of a turn that it finds in the store."""
+    heir = await session.restarted()
+    await heir.state()
+    row = heir.store.turn(KEY, turn)
+    assert row is not None
+    return heir, row.status
+
+
+async def test_a_turn_that_is_stored_and_refused_does_not_stay_open(
+    hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hasty.turn("e-0", "hello")
+    commit = hasty.store.commit
+
+    def commit_and_fail_from_then_on(writes: Sequence[Write]) -> None:
+        try:
+            commit(writes)
+        finally:
+            # The connection breaks behind this commit, and the next attempts fail for good.
+            hasty.store.failures = 2
+
+    hasty.store.breaks = 1
+    with monkeypatch.context() as patched:
+        patched.setattr(hasty.store, "commit", commit_and_fail_from_then_on)
+        with pytest.raises(StoreError, match="the disk is full"):
+            await hasty.open()
+    hasty.store.failures = 0
+    heir, status = await when_it_has_stopped(hasty)
+    await heir.ref.stop()
+    assert status == "failed"
+
+
+@pytest.mark.parametrize("from_event", ["", "e-1-root-2"])
+async def test_a_turn_that_could_not_be_retried_does_not_stay_open(hasty: SessionFixture, from_event: str) -> None:
+    await hasty.open()
+    await hasty.say(hasty.event("root", "hello"), hasty.event("root", "bye"))
+    await hasty.close(outcome=FAILED)
+    hasty.store.leaves = True
+    retry = p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner", from_event=from_event, request="r")
+    with pytest.raises(StoreUnavailableError):
+        await hasty.ref.retry_turn(retry)
+    hasty.store.away = hasty.store.leaves = False
+    stored = hasty.store.turn(KEY, "e-1")
+    assert stored is not None
+    assert (stored.status, stored.epoch) == ("running", 2)
+    heir, status = await when_it_has_stopped(hasty)
+    again = await heir.ref.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await heir.ref.stop()
+    assert status == "failed"
+    assert isinstance(again, p.TurnResumed)
+
+
+async def test_a_session_whose_lost_turn_could_not_be_deleted_with_it_keeps_the_turn(hasty: SessionFixture) -> None:
+    await hasty.open()
+    await hasty.ref.announce_runner(p.AnnounceRunner(runner="runner-2", number=0))
+    hasty.store.failures = 2
+    with pytest.raises(StoreError):
+        await hasty.ref.delete_session(p.DeleteSessionRequest(key=KEY))
+    assert isinstance(await hasty.ask_to_open("e-2", runner="runner-2"), p.ResumeFirst)
