@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import ray
@@ -327,7 +328,9 @@ class DeployedEngine(DeployedLogs):
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.stop_timeout_s):
                 # Neither Ray nor the kernel notifies when a process ends that is not a child, so both are polled.
-                while await asyncio.to_thread(self._any_is_named, handles) or any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110
+                while await self.ask_ray(partial(self._any_is_named, handles), otherwise=False) or (  # noqa: ASYNC110
+                    self.can_ask_ray and any(_is_alive(pid) for pid in pids)
+                ):
                     await asyncio.sleep(0.01)
 
     def _clients(self) -> list[SessionRef | RunnerRef | LimiterRef]:

@@ -26,9 +26,10 @@ def processes_with(variable: str) -> dict[int, str]:
 
 
 def kill(*pids: int) -> None:
-    """Kill the processes, without waiting for their ends."""
+    """Kill the processes, without waiting for their ends. One may have ended since another was killed."""
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def stop(pid: int) -> None:
