@@ -108,6 +108,13 @@ class Story:
         made = [ask.given.get("state") for ask in self.asks if ask.what == "create" and ask.kind == "done"]
         return (made[-1] if made else None) or {}
 
+    @cached_property
+    def copied(self) -> frozenset[str]:
+        """The ids of events that a fork has copied."""
+        made = [ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id]
+        sources = [Story(self.history, (ask.user, ask.session)).whole for ask in made]
+        return frozenset(event.id for source in sources for event in source)
+
     def of_turn(self, turn: str) -> list[Ask]:
         """The asks about a turn."""
         return self._by_turn.get(turn, [])

@@ -21,7 +21,7 @@ from actors.errors import (
     TurnTimeoutError,
 )
 from tests.model import readers, sessions, turns
-from tests.model.history import Found
+from tests.model.history import Found, TurnRecord
 from tests.model.judge import HISTORY_RULES, STORY_RULES, heading, problems
 from tests.model.tales import HERE, Tale
 
@@ -395,7 +395,8 @@ def _(tale: Tale, broken: bool) -> None:
 def _(tale: Tale, broken: bool) -> None:
     tale.turn("e-1")
     tale.give(tale.ask("fork", "e-1", given={"fork_id": "s2"}), ended="done")
-    tale.history.found["ada", "s2"] = Found(log=tale.log[: 1 if broken else 2])
+    record = TurnRecord(status="finished", used={})
+    tale.history.found["ada", "s2"] = Found(log=tale.log[: 1 if broken else 2], turns={"e-1": record})
 
 
 @breaks(turns.one_turn_a_due_time)

@@ -193,13 +193,14 @@ def timeouts(story: Story) -> Iterator[str]:
 def used(story: Story) -> Iterator[str]:
     """2 Limits of a turn: what a turn has used is the sum of what the events in its log say, also of those that were taken back.
 
-    A turn that ends while the store is away may have no sums in its record: they are made from the log when they are wanted.
+    What a fork has copied counts where it was used. A turn that ends while the store is away may have no sums in its record:
+    they are made from the log when they are wanted.
     """
     for turn in story.turns.values():
         record = story.found.turns.get(turn.id)
         if record is None or record.status == "running" or (story.whole is story.log and story.changed_at < NEVER):
             continue
-        sums = _sums(turn.events)
+        sums = _sums([event for event in turn.events if event.id not in story.copied])
         if record.used is not None and {name: record.used.get(name, 0) for name in sums} != sums:
             yield f"turn {turn.id} has used {dict(record.used)}, and its events {sums}"
         if record.used is None and not story.history.store_failed:

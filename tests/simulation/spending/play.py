@@ -19,7 +19,7 @@ from tests.simulation.agents import OtherModel
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import FaultPlan
-from tests.simulation.play import KEY, NO_FAULTS, Result, Simulation, play
+from tests.simulation.play import KEY, NO_FAULTS, Result, Simulation, noted, play
 from tests.simulation.scenarios import Act, Scenario
 from tests.simulation.world import pass_midnight
 
@@ -109,11 +109,12 @@ class SpendingSimulation(Simulation):
     async def _change(self, what: str, *args: str) -> bool:
         """Have a session changed by a driver. False if that failed, or is not known, since the driver was lost."""
         driver = Driver(self.world)
-        changing = driver.spawn(_changed(driver, what, args))
+        ask = noted(driver, what, turn=args[0], given={"fork_id": args[1]} if what == "fork" else {})
+        changing = driver.spawn(driver.history.wait(ask, getattr(driver.rt.aio.sessions, what)(KEY.user, KEY.session, *args)))
         gone = asyncio.create_task(driver.gone.wait())
         await asyncio.wait({changing, gone}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
-        return changing.done() and changing.result()
+        return ask.kind == "done"
 
     async def _elsewhere(self, key: SessionKey, invocation_id: str) -> None:
         """Run a turn of another session until a driver knows how it ended."""
@@ -156,14 +157,6 @@ def spend(scenario: Scenario, plan: FaultPlan = NO_FAULTS, seed: int = 0) -> tup
     [played] = LAST
     LAST.clear()
     return Spent(result, played.others, played.ended, played.report, bool(played.before)), trace
-
-
-async def _changed(driver: Driver, what: str, args: Sequence[str]) -> bool:
-    try:
-        await getattr(driver.rt.aio.sessions, what)(KEY.user, KEY.session, *args)
-    except RaygroveError:
-        return False
-    return True
 
 
 async def _ended(driver: Driver, asked: dict[str, Any]) -> str:
