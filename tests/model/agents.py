@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
 from actors import Event, FunctionCall, FunctionResponse, Part
 from tests.model.runs import MODEL_CALLS, Ended, FailedError, Run, Turn, Waits, run
-from tests.model.said import folded
+from tests.model.story import fold
 from tests.simulation.scenarios import Node
 from tests.simulation.scripts import scripted
 
@@ -18,28 +18,37 @@ MAY_WAIT = frozenset({"ask", "confirm"})
 
 def llm(turn: Turn, node: Node, branch: str | None) -> Run:
     """5.1 The step loop: the agent calls its model, runs the tools, and begins again, until an event is a final response."""
-    if node.fails:
-        key = f"{node.name}_begun"
-        turn.say(turn.event(node.name, branch, state_delta={key: folded(turn.log).get(key, 0) + 1}))
+    begin_llm(turn, node, branch)
     return (yield from steps(turn, node, branch))
 
 
-def steps(turn: Turn, node: Node, branch: str | None) -> Run:
-    """5.1: the steps of a run, from the next model call on."""
+def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
+    """5.5 Callbacks: `before_agent` is called when a run begins. State that it writes rides on an event."""
+    if node.fails:
+        key = f"{node.name}_begun"
+        turn.say(turn.event(node.name, branch, state_delta={key: fold(turn.log).get(key, 0) + 1}))
+
+
+def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None = None) -> Run:
+    """5.1: the steps of a run, from the next model call on.
+
+    Args:
+        seen: what it sees, if that is not the log.
+    """
     while True:
-        if node.fails and folded(turn.log)[f"{node.name}_begun"] <= node.fails:
+        if node.fails and fold(turn.log)[f"{node.name}_begun"] <= node.fails:
             raise FailedError(node.name, "ValueError")
         turn.use(MODEL_CALLS, node.name, branch)
-        said = turn.say(_answer(turn, node, branch))
+        said = turn.say(_answer(turn, node, branch, seen() if seen is not None else turn.log))
         calls = list(said.function_calls())
-        ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended()
+        ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended(said=said.text)
         if ended is not None:
             return ended
 
 
-def _answer(turn: Turn, node: Node, branch: str | None) -> Event:
+def _answer(turn: Turn, node: Node, branch: str | None, seen: Sequence[Event]) -> Event:
     """One answer of the model. 5.6: calls that may wait are listed on the event, and those that need consent."""
-    parts = [_with_id(turn, part) for part in scripted(node, turn.show(node.name, branch))]
+    parts = [_with_id(turn, part) for part in scripted(node, turn.show(node.name, branch, seen))]
     calls = [part.function_call for part in parts if part.function_call is not None]
     waiting = [call.id for call in calls if call.name in MAY_WAIT]
     consent = {call.id: {"confirmed": False} for call in calls if call.name == "confirm"}

@@ -1,4 +1,4 @@
-"""What the turns of a session must say: docs/semantics.md, sections 1, 3, 4, 5 and 7, as a sequential program.
+"""What the turns of a session must say: docs/semantics.md, sections 1, 3, 4, 5, 7 and parts of 8, as a sequential program.
 
 It is played along a log. From the log it takes what users have done, in its order, how calls are named, and which runs were lost
 too often. All else has to be as it says: who gets each message, what is said on each branch, and how each turn ends.
@@ -8,85 +8,127 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from actors import Content, Event
 from tests.model.agents import llm, runs_children, says, steps
 from tests.model.floor import selected
 from tests.model.flows import flow
-from tests.model.runs import KINDS, MAX_MODEL_CALLS, DiffersError, FailedError, Run, Turn, run
-from tests.model.said import Tree, is_seal, told
+from tests.model.graphs import graph
+from tests.model.runs import KINDS, DiffersError, FailedError, Run, Turn, run
+from tests.model.said import Tree, told
+from tests.model.story import is_message, is_seal
 from tests.model.workflows import loop, parallel, sequence
 from tests.simulation.scenarios import Node
 
-KINDS |= {"llm": llm, "says": says, "custom": runs_children, "seq": sequence, "loop": loop, "par": parallel, "flow": flow}
+KINDS |= {"llm": llm, "says": says, "custom": runs_children, "flow": flow, "graph": graph}
+KINDS |= {"seq": sequence, "loop": loop, "par": parallel}
+
+
+class Stretch(NamedTuple):
+    """A part of a turn: a message or an answer of the user, and what is said from there on to the end, or to the next answer.
+
+    Attributes:
+        before: the log up to the message, with it.
+    """
+
+    message: Event
+    before: Sequence[Event]
+    there: list[Event]
 
 
 class Conversation:
     """The log of a session, played again.
 
     Args:
+        turns: those that the log has, by id, and how they have ended; "": it was taken back. Other messages begin none.
         may_be_cut: true of a turn that may have ended at any moment, since it was cancelled or could not be stored.
+        max_calls: how many model calls a turn may make.
         has_faults: model calls may have been repeated.
 
     Attributes:
         problems: what is not as it must be.
-        ends: how each turn ends; "cut" at any moment.
         asked: how often the models of agents were shown what.
         ran: how often the tools of calls have run.
-        is_whole: no turn was cut, and no run was lost too often.
+        is_whole: no turn was cut or retried, and no run was lost too often.
     """
 
-    def __init__(self, root: Node, log: Sequence[Event], may_be_cut: Callable[[str], bool], *, has_faults: bool) -> None:
+    def __init__(
+        self,
+        root: Node,
+        log: Sequence[Event],
+        turns: Mapping[str, str],
+        may_be_cut: Callable[[str], bool],
+        *,
+        max_calls: int = 60,
+        has_faults: bool,
+    ) -> None:
         self.problems: list[str] = []
-        self.ends: dict[str, str] = {}
         self.asked: Counter[str] = Counter()
         self.ran: Counter[str] = Counter()
         self.is_whole = True
-        self._tree, self._log, self._may_be_cut = Tree(root), log, may_be_cut
-        self._may_vary = has_faults or any(node.kind == "par" for node in root.all())
+        self._tree, self._log, self._may_be_cut, self._max_calls = Tree(root), log, may_be_cut, max_calls
+        self._may_vary = has_faults or any(node.kind in ("par", "graph") for node in root.all())
+        self._played: dict[str, list[Stretch]] = defaultdict(list)
         self._turns: dict[str, Turn] = {}
         self._runs: dict[str, Run] = {}
-        for message, there in _stretches(log):
-            self._play(message, there)
-        for turn in self._turns.values():
+        self._ends: dict[str, str] = {}
+        for stretch in _stretches(log, turns):
+            self._played[stretch.message.invocation_id].append(stretch)
+            self._play(stretch)
+        for name, turn in self._turns.items():
             self.asked.update(request_of(agent, contents) for agent, contents in turn.asked)
             self.ran.update(turn.ran)
-            self._count_model_calls(turn)
+            self._look_at(name, turns[name])
 
-    def _play(self, message: Event, there: Sequence[Event]) -> None:
+    def _play(self, stretch: Stretch) -> None:
         """Play a turn from a message of the user to its end, or to its next pause."""
-        name = message.invocation_id
-        turn = self._turns.setdefault(name, Turn(self._tree, name, may_vary=self._may_vary))
-        before = [event for event in self._log if event.seq <= message.seq]
-        turn.begin(before, there)
-        agent = selected(self._tree, before[:-1], message)
+        name = stretch.message.invocation_id
+        where = f"{name} after {stretch.message.seq}"
+        if name not in self._turns:
+            self._turns[name] = Turn(self._tree, stretch.message, self._max_calls, may_vary=self._may_vary)
+        turn = self._turns[name]
+        turn.begin(stretch.before, stretch.there)
+        agent = selected(self._tree, stretch.before[:-1], stretch.message)
         if agent not in self._tree.nodes:
-            self.problems.append(f"{name} after {message.seq}: it answers no call of the log")
+            self.problems.append(f"{where}: it answers no call of the log")
             return
-        runs, answer = self._continued(turn, self._tree.nodes[agent], message, before)
+        runs, answer = self._continued(turn, self._tree.nodes[agent], stretch)
         self._runs.pop(name, None)
         try:
             runs.send(answer)  # type: ignore[arg-type]
             self._runs[name] = runs
-            self.ends[name] = "paused"
+            self._ends[name] = "paused"
         except StopIteration as end:
-            self.ends[name] = "failed" if end.value.error else "finished"
+            self._ends[name] = "failed" if end.value.error else "finished"
         except (DiffersError, FailedError) as error:
-            self.problems.append(f"{name} after {message.seq}: {error}")
+            self.problems.append(f"{where}: {error}")
             return
-        self._compare(turn, f"{name} after {message.seq}")
+        if self._ends[name] == "failed" and turn.failure in stretch.there and turn.left():
+            self._play_again(name, turn)
+        else:
+            self._compare(turn, where)
 
-    def _continued(self, turn: Turn, agent: Node, message: Event, before: Sequence[Event]) -> tuple[Run, Event | None]:
+    def _continued(self, turn: Turn, agent: Node, stretch: Stretch) -> tuple[Run, Event | None]:
         """4 Pauses: an answer continues the same turn, at the agent that asked. One to a call of a turn that is over reaches that
         agent, and continues nothing else. Any other message begins a turn, at the agent that section 1 selects."""
-        answered = {response.id for response in message.function_responses()}
+        answered = {response.id for response in stretch.message.function_responses()}
         if not answered:
             return run(turn, agent, None), None
-        closed = {response.id for event in before if is_seal(event) for response in event.function_responses()}
+        closed = {response.id for event in stretch.before if is_seal(event) for response in event.function_responses()}
         if turn.invocation_id in self._runs and answered.isdisjoint(closed):
-            return self._runs[turn.invocation_id], message
-        asking = next(event for event in before if any(call.id in answered for call in event.function_calls()))
+            return self._runs[turn.invocation_id], stretch.message
+        asking = next(event for event in stretch.before if any(call.id in answered for call in event.function_calls()))
         return run(turn, agent, asking.branch, steps), None
+
+    def _play_again(self, name: str, turn: Turn) -> None:
+        """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
+        failure, stretches = turn.failure, self._played[name]
+        stretches[-1].there[:] = [event for event in stretches[-1].there if event is not failure]
+        self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True)
+        self.is_whole = False
+        for stretch in stretches:
+            self._play(stretch)
 
     def _compare(self, turn: Turn, where: str) -> None:
         """Compare what was said with what the log has, where one of them ends before the other."""
@@ -96,24 +138,35 @@ class Conversation:
         if missing and not self._may_be_cut(turn.invocation_id):
             self.problems.append(f"{where}: it ended, and must say: {told(missing[0])}")
         elif missing:
-            self.ends[turn.invocation_id] = "cut"
+            self._ends[turn.invocation_id] = "cut"
             self._runs.pop(turn.invocation_id, None)
 
-    def _count_model_calls(self, turn: Turn) -> None:
-        """2 Limits of a turn: `max_llm_calls` counts the model calls of all agents of the turn together."""
-        answers = [event for event in self._log if event.invocation_id == turn.invocation_id and event.usage is not None]
-        if len(answers) > MAX_MODEL_CALLS:
-            self.problems.append(f"{turn.invocation_id} has made {len(answers)} model calls")
+    def _look_at(self, name: str, status: str) -> None:
+        """Compare the end of a turn. 2 Limits of a turn: `max_llm_calls` counts the model calls of all its agents together."""
+        is_cut = status in ("cancelled", "failed") and self._may_be_cut(name)
+        if name in self._ends and status not in ("", self._ends[name]) and not is_cut:
+            self.problems.append(f"{name} is {status}, and must be {self._ends[name]}")
+        answers = [event for event in self._log if event.invocation_id == name and event.usage is not None]
+        if len(answers) > self._max_calls:
+            self.problems.append(f"{name} has made {len(answers)} model calls, and may make {self._max_calls}")
 
 
-def _stretches(log: Sequence[Event]) -> Sequence[tuple[Event, Sequence[Event]]]:
-    """Each message of the user, and what its turn says from there on to its end, or to the user's next answer."""
-    found: list[tuple[Event, list[Event]]] = []
-    newest: dict[str, list[Event]] = defaultdict(list)
+def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stretch]:
+    """The parts of the turns of a log, in its order. 2 Rewind: agents see the log as before the turn that was rewound."""
+    found: list[Stretch] = []
+    newest: dict[str, list[Event]] = {}
+    before: list[Event] = []
     for event in log:
-        if event.author == "user" and event.branch is None:
+        if (rewound := event.actions.rewind_before_invocation_id) is not None:
+            first = next((place for place, each in enumerate(before) if each.invocation_id == rewound), len(before))
+            del before[first:]
+            continue
+        before.append(event)
+        if event.invocation_id not in turns:
+            continue
+        if is_message(event):
             newest[event.invocation_id] = []
-            found.append((event, newest[event.invocation_id]))
+            found.append(Stretch(event, list(before), newest[event.invocation_id]))
         elif not is_seal(event):
             newest[event.invocation_id].append(event)
     return found

@@ -22,7 +22,9 @@ LOST = frozenset({"ActorLostError", "AgentLostError", "StoreError", "StoreUnavai
 MODEL_CALLS, TRANSFERS = "LlmCallsLimitExceededError", "TransferLimitExceededError"
 """With these a run fails that goes beyond a limit of its turn."""
 
-MAX_MODEL_CALLS, MAX_TRANSFERS = 60, 6
+LIMITS = frozenset({MODEL_CALLS, TRANSFERS})
+
+MAX_TRANSFERS = 6
 
 
 class Waits(NamedTuple):
@@ -43,12 +45,14 @@ class Ended(NamedTuple):
         error: with what it has failed.
         escalated: an event of it, or of anything below it, has escalated.
         to: to which agent it hands over.
+        said: its final response.
         left: how it goes on when its calls have their answers that stood beside the transfer.
     """
 
     error: str = ""
     escalated: bool = False
     to: str = ""
+    said: str = ""
     left: Begins | None = None
 
 
@@ -68,21 +72,25 @@ class Turn:
     """What the runs of a turn share.
 
     Args:
+        message: with which it began.
+        max_calls: of models.
         may_vary: runs side by side, or repeated ones, may use up a limit of the turn, so which of them fails is not decided.
 
     Attributes:
         log: what has been said so far, in this turn and before it.
         asked: the agents whose models were called, each with what the model was shown.
         ran: the calls whose tools have run.
+        failure: the newest event with which a run has failed.
         is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
     """
 
-    def __init__(self, tree: Tree, invocation_id: str, *, may_vary: bool) -> None:
-        self.tree, self.invocation_id = tree, invocation_id
-        self._limits = {MODEL_CALLS: MAX_MODEL_CALLS, TRANSFERS: MAX_TRANSFERS}
+    def __init__(self, tree: Tree, message: Event, max_calls: int, *, may_vary: bool) -> None:
+        self.tree, self.message, self.invocation_id = tree, message, message.invocation_id
+        self._limits = {MODEL_CALLS: max_calls, TRANSFERS: MAX_TRANSFERS}
         self.log: list[Event] = []
         self.asked: list[tuple[str, Sequence[Content]]] = []
         self.ran: list[str] = []
+        self.failure: Event | None = None
         self.is_cut = False
         self._may_vary = may_vary
         self._used: Counter[str] = Counter()
@@ -123,7 +131,13 @@ class Turn:
     def _failure(self, author: str, branch: str | None) -> str:
         """The error with which the log says that the agent's run has failed at this place; "" where it does not."""
         found = self._next(self.event(author, branch))
-        return found.error_code or "" if found is not None and found.author == author else ""
+        return found.error_code or "" if found is not None and found.author == self.speaker(author) else ""
+
+    def speaker(self, agent: str) -> str:
+        """8 Events: the graph is the author of the event with which a node has failed that has not said something before."""
+        above = self.tree.parents.get(agent)
+        said = any(event.author == agent and event.invocation_id == self.invocation_id for event in self.log)
+        return above.name if above is not None and above.kind == "graph" and not said else agent
 
     def may_have_failed(self, author: str, branch: str | None) -> None:
         """Raise FailedError if the log says that this agent's run has failed here, as any may at any moment."""
@@ -163,9 +177,9 @@ class Turn:
         """The id of a call, until it is known how the log names it."""
         return f"?{next(self._ids)}"
 
-    def show(self, agent: str, branch: str | None) -> Sequence[Content]:
-        """What the model of an agent is shown."""
-        self.asked.append((agent, shown(self.log, agent, branch)))
+    def show(self, agent: str, branch: str | None, seen: Sequence[Event]) -> Sequence[Content]:
+        """What the model of an agent is shown of the events that it sees."""
+        self.asked.append((agent, shown(seen, agent, branch)))
         return self.asked[-1][1]
 
 
@@ -230,9 +244,9 @@ def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:
             turn.use(TRANSFERS, node.name, branch)
         return ended
     except FailedError as failed:
-        if failed.author != node.name:
+        if failed.author not in (node.name, turn.speaker(node.name)):
             raise
         if failed.error in LOST:
             turn.stop()
-        turn.say(turn.event(node.name, branch, error_code=failed.error))
+        turn.failure = turn.say(turn.event(turn.speaker(node.name), branch, error_code=failed.error))
         return Ended(error=failed.error)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from actors import Content, Event
+from tests.model.story import takes_back
 from tests.simulation.scenarios import Node
 
 MORE_RESULTS = "raygrove:more_results"
@@ -50,15 +51,11 @@ def workers_of(flow: Node) -> list[str]:
 
 
 def is_said(event: Event) -> bool:
-    """False for a note of a workflow agent or a flow about how far it is."""
-    is_note = event.actions.agent_state is not None or event.flow is not None
-    return not is_note or event.content is not None or event.error_code is not None or bool(decision_of(event))
-
-
-def is_seal(event: Event) -> bool:
-    """True for the responses that a cancelled turn gives to its open calls."""
-    given = [response.response for response in event.function_responses()]
-    return bool(given) and event.author != "user" and all(response == {"error": "cancelled"} for response in given)
+    """False for a note of how far something is, and of what was taken back."""
+    actions = event.actions
+    does = actions.state_delta or actions.escalate or actions.transfer_to_agent
+    is_said = event.content is not None or event.error_code is not None or does or decision_of(event)
+    return bool(is_said) and not takes_back(event)
 
 
 def has_more(event: Event) -> bool:
@@ -103,14 +100,6 @@ def rendered(event: Event, in_any_order: bool = False) -> Sequence[object]:
 def _known(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """A response, without the words of an error."""
     return {"error": "..."} if set(response) == {"error"} and response["error"] != "cancelled" else dict(response)
-
-
-def folded(log: Iterable[Event]) -> Mapping[str, Any]:
-    """Section 6, State: what the changes of a log make."""
-    state: dict[str, Any] = {}
-    for event in log:
-        state.update(event.actions.state_delta)
-    return state
 
 
 def told(event: Event) -> str:

@@ -42,7 +42,8 @@ def played(request: pytest.FixtureRequest) -> tuple[Node, Sequence[Event]]:
 
 
 def problems(root: Node, log: Sequence[Event]) -> list[str]:
-    return Conversation(root, log, lambda turn: False, has_faults=False).problems
+    turns = {event.invocation_id: "" for event in log}
+    return Conversation(root, log, turns, lambda turn: False, has_faults=False).problems
 
 
 def test_a_log_is_as_it_must_be(played: tuple[Node, Sequence[Event]]) -> None:

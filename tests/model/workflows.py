@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.model.runs import MODEL_CALLS, TRANSFERS, Ended, Run, Turn, at_once, run
+from tests.model.runs import LIMITS, Ended, Run, Turn, at_once, run
 from tests.simulation.scenarios import Node
 
 MAX_RESTARTS = 3
@@ -62,7 +62,7 @@ def supervised(turn: Turn, node: Node, child: Node, branch: str | None, own: str
         if not ended.error or not node.supervision:
             return ended._replace(escalated=escalated)
         is_used_up = node.supervision == "restart" and restarts[child.name] == MAX_RESTARTS
-        decision = "escalate" if ended.error in (MODEL_CALLS, TRANSFERS) or is_used_up else node.supervision
+        decision = "escalate" if ended.error in LIMITS or is_used_up else node.supervision
         decided: dict[str, object] = {"decision": decision, "child": child.name}
         if decision == "restart":
             restarts[child.name] += 1

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.model.conversation import Conversation, request_of
+from tests.model.history import Found
 from tests.simulation.faults import PASSING, PATIENT_S
 from tests.simulation.play import Result
 from tests.simulation.scenarios import Scenario
@@ -43,29 +44,36 @@ def _failed_at_store(result: Result) -> list[str]:
 
 def _model(scenario: Scenario, result: Result) -> Iterator[str]:
     """What is said, how turns end, what models are shown and which tools run is what tests/model says."""
-    played = Conversation(
-        scenario.root, result.log, lambda turn: _may_be_cut(scenario, result, turn), has_faults=bool(result.fired)
-    )
-    if played.problems:
-        yield from played.problems
+    played = [_played(scenario, result, found) for found in result.found.values()]
+    wrong = [each for conversation in played for each in conversation.problems]
+    if wrong:
+        yield from wrong
         return
-    for turn, end in played.ends.items():
-        status = result.turns[turn]
-        if status != end and not (status in ("cancelled", "failed") and _may_be_cut(scenario, result, turn)):
-            yield f"{turn} is {status}, and must be {end}"
     asked = Counter(request_of(*each) for each in result.asked)
-    yield from (f"a model was shown what it must not see: {each}" for each in sorted(asked.keys() - played.asked.keys())[:1])
-    if played.is_whole:
-        yield from (f"a model was not shown what it must see: {each}" for each in sorted(played.asked.keys() - asked.keys())[:1])
-        if result.begun.keys() != played.ran.keys():
-            yield f"the tools of calls {sorted(result.begun)} ran, and must of {sorted(played.ran)}"
-    if played.is_whole and not result.fired and (asked, result.begun) != (played.asked, played.ran):
+    must_ask = sum((conversation.asked for conversation in played), Counter[str]())
+    must_run = sum((conversation.ran for conversation in played), Counter[str]())
+    if any(ask.what in ("delete", "prune") or "from_event" in ask.given for ask in result.asks):
+        # What a log had that is gone was shown to models, too.
+        return
+    yield from (f"a model was shown what it must not see: {each}" for each in sorted(asked.keys() - must_ask.keys())[:1])
+    if not all(conversation.is_whole for conversation in played):
+        return
+    yield from (f"a model was not shown what it must see: {each}" for each in sorted(must_ask.keys() - asked.keys())[:1])
+    if result.begun.keys() != must_run.keys():
+        yield f"the tools of calls {sorted(result.begun)} ran, and must of {sorted(must_run)}"
+    if not result.fired and len(result.found) == 1 and (asked, result.begun) != (must_ask, must_run):
         yield f"there were {asked.total()} model calls and {result.begun.total()} runs of tools: some twice"
 
 
-def _may_be_cut(scenario: Scenario, result: Result, turn: str) -> bool:
-    """True for a turn that may end at any moment: it was cancelled, maybe by another one, or could not be stored."""
-    acts = next((acts for number, acts in enumerate(scenario.turns) if turn == f"turn-{number}"), ())
-    interrupts = any(act.deed == "interrupt" for acts in scenario.turns for act in acts)
-    is_disturbed = scenario.timeout_s > 0 or interrupts or any(act.deed == "cancel" for act in acts)
-    return is_disturbed or any(told.turn == turn and told.ended in STORE_ERRORS for told in result.asks)
+def _played(scenario: Scenario, result: Result, found: Found) -> Conversation:
+    """The log of a session, played by the model."""
+
+    def may_be_cut(turn: str) -> bool:
+        """A turn may end at any moment that was cancelled, maybe by another one, or could not be stored."""
+        asks = [ask for ask in result.asks if ask.turn == turn]
+        is_stopped = scenario.timeout_s > 0 or any(ask.how == "interrupt" for ask in result.asks)
+        return is_stopped or any(ask.what == "cancel" or ask.ended in STORE_ERRORS for ask in asks)
+
+    turns = {event.invocation_id: "" for event in found.log if event.author != "user"}
+    turns |= {name: record.status for name, record in found.turns.items()}
+    return Conversation(scenario.root, found.log, turns, may_be_cut, has_faults=bool(result.fired))

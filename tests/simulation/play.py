@@ -18,7 +18,7 @@ from actors.rules.accounting.turn_usage import sum_of, sum_of_packed
 from actors.rules.recovery.supervision import METADATA
 from actors.rules.routing.pending import open_calls
 from runtime.stores.sql.sessions import SqlSessionStore
-from tests.model.history import Ask, Found, TurnRecord
+from tests.model.history import Ask, Found, SessionId, TurnRecord
 from tests.model.judge import problems
 from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
@@ -57,6 +57,7 @@ class Result(msgspec.Struct):
         log: the session's events.
         state: of the session, as the store has it.
         asks: what drivers have asked for, and what came of it.
+        found: what is left of each session.
         problems: what went wrong that never may.
         open_turns: turns that are open in the store at the end.
         begun: how often tools ran, by the id of the call.
@@ -74,6 +75,7 @@ class Result(msgspec.Struct):
     open_turns: list[str] = []
     turns: dict[str, str] = {}
     begun: Counter[str] = msgspec.field(default_factory=Counter)
+    found: dict[SessionId, Found] = {}
     asked: list[tuple[str, Sequence[Content]]] = []
     messages: dict[str, int] = {}
     moments: dict[str, int] = {}
@@ -329,7 +331,7 @@ class Simulation:
         found = driver.history.found[KEY.user, KEY.session]
         result.log, result.state = list(found.log), dict(found.state)
         result.turns = {invocation_id: record.status for invocation_id, record in found.turns.items()}
-        result.asks = driver.history.asks
+        result.asks, result.found = driver.history.asks, driver.history.found
         result.begun = Counter(BEGUN)
         result.asked = [(call.agent, call.contents) for call in driver.history.models]
         result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)

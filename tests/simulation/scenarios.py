@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow"]
+Kind = Literal["llm", "says", "custom", "seq", "loop", "par", "flow", "graph"]
 
 
 Does = Literal["say", "work", "trickle", "ask", "confirm", "expert", "transfer", "hand", "exit"]
