@@ -26,7 +26,8 @@ def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
     """5.5 Callbacks: `before_agent` is called when a run begins. State that it writes rides on an event."""
     if node.fails:
         key = f"{node.name}_begun"
-        turn.say(turn.event(node.name, branch, state_delta={key: fold(turn.log).get(key, 0) + 1}))
+        begun = fold(turn.seen(node.name, branch)).get(key, 0)
+        turn.say(turn.event(node.name, branch, state_delta={key: begun + 1}))
 
 
 def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequence[Event]] | None = None) -> Run:
@@ -36,10 +37,11 @@ def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequenc
         seen: what it sees, if that is not the log.
     """
     while True:
-        if node.fails and fold(turn.log)[f"{node.name}_begun"] <= node.fails:
+        log = turn.seen(node.name, branch)
+        if node.fails and fold(log)[f"{node.name}_begun"] <= node.fails:
             raise FailedError(node.name, "ValueError")
         turn.use(MODEL_CALLS, node.name, branch)
-        said = turn.say(_answer(turn, node, branch, seen() if seen is not None else turn.log))
+        said = turn.say(_answer(turn, node, branch, seen() if seen is not None else log))
         calls = list(said.function_calls())
         ended = (yield from _tools(turn, node, branch, calls)) if calls else Ended(said=said.text)
         if ended is not None:

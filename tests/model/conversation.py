@@ -17,7 +17,7 @@ from tests.model.flows import flow
 from tests.model.graphs import graph
 from tests.model.runs import KINDS, DiffersError, FailedError, Run, Turn, run
 from tests.model.said import Tree, told
-from tests.model.story import is_message, is_seal
+from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
 from tests.simulation.scenarios import Node
 
@@ -30,11 +30,14 @@ class Stretch(NamedTuple):
 
     Attributes:
         before: the log up to the message, with it.
+        there: what is said.
+        meanwhile: what other turns have said since, between a failure and a retry.
     """
 
     message: Event
     before: Sequence[Event]
     there: list[Event]
+    meanwhile: list[Event]
 
 
 class Conversation:
@@ -88,7 +91,7 @@ class Conversation:
         if name not in self._turns:
             self._turns[name] = Turn(self._tree, stretch.message, self._max_calls, may_vary=self._may_vary)
         turn = self._turns[name]
-        turn.begin(stretch.before, stretch.there)
+        turn.begin(stretch.before, stretch.there, stretch.meanwhile)
         agent = selected(self._tree, stretch.before[:-1], stretch.message)
         if agent not in self._tree.nodes:
             self.problems.append(f"{where}: it answers no call of the log")
@@ -152,23 +155,30 @@ class Conversation:
 
 
 def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stretch]:
-    """The parts of the turns of a log, in its order. 2 Rewind: agents see the log as before the turn that was rewound."""
+    """The parts of the turns of a log, in its order.
+
+    2 Rewind: agents see the log as before the turn that was rewound. 2 Run again from a step: the turn goes on behind the event;
+    if that is a failure, it does not count.
+    """
     found: list[Stretch] = []
-    newest: dict[str, list[Event]] = {}
+    newest: dict[str, Stretch] = {}
     before: list[Event] = []
     for event in log:
+        stretch = newest.get(event.invocation_id)
         if (rewound := event.actions.rewind_before_invocation_id) is not None:
-            first = next((place for place, each in enumerate(before) if each.invocation_id == rewound), len(before))
-            del before[first:]
+            del before[next((place for place, each in enumerate(before) if each.invocation_id == rewound), len(before)) :]
             continue
+        if takes_back(event) and before and before[-1].error_code and before[-1].invocation_id in newest:
+            newest[before[-1].invocation_id].there.pop()
         before.append(event)
-        if event.invocation_id not in turns:
-            continue
-        if is_message(event):
-            newest[event.invocation_id] = []
-            found.append(Stretch(event, list(before), newest[event.invocation_id]))
-        elif not is_seal(event):
-            newest[event.invocation_id].append(event)
+        for other in newest.values():
+            if other is not stretch:
+                other.meanwhile.append(event)
+        if is_message(event) and event.invocation_id in turns:
+            newest[event.invocation_id] = Stretch(event, list(before), [], [])
+            found.append(newest[event.invocation_id])
+        elif stretch is not None and not is_seal(event):
+            stretch.there.append(event)
     return found
 
 

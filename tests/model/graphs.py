@@ -7,7 +7,7 @@ from functools import partial
 
 from actors import Content, Event, Part
 from tests.model.agents import begin_llm, steps
-from tests.model.runs import LIMITS, Ended, Run, Turn, at_once, run
+from tests.model.runs import Ended, Run, Turn, at_once, run
 from tests.simulation.scenarios import Node
 
 ATTEMPTS = 4
@@ -22,7 +22,7 @@ def graph(turn: Turn, node: Node, branch: str | None) -> Run:
     first, *others = node.children
     ended = yield from _node(turn, node, first, branch, turn.message.text)
     if node.times > 1 and not ended.error:
-        own = [".".join(filter(None, [branch, f"{other.name}@1"])) for other in others]
+        own = [".".join(filter(None, [branch, f"{other.name}@1"])) if len(others) > 1 else branch for other in others]
         given = ended.said
         ended = yield from at_once(turn, [_node(turn, node, *each, given) for each in zip(others, own, strict=True)])
         others = []
@@ -36,7 +36,7 @@ def _node(turn: Turn, node: Node, agent: Node, branch: str | None, given: str) -
     """8 Failures: with `retry_config` a node is tried again: it begins anew with the same input."""
     for _ in range(ATTEMPTS):
         ended = yield from run(turn, agent, branch, partial(_attempt, given=given))
-        if not ended.error or ended.error in LIMITS:
+        if not ended.error:
             break
     return ended
 
@@ -49,6 +49,7 @@ def _attempt(turn: Turn, agent: Node, branch: str | None, given: str) -> Run:
     def seen() -> Sequence[Event]:
         return [asked, *_own(turn, agent)[before:]]
 
+    turn.silent.add(agent.name)
     begin_llm(turn, agent, branch)
     return (yield from steps(turn, agent, branch, seen))
 

@@ -81,6 +81,7 @@ class Turn:
         asked: the agents whose models were called, each with what the model was shown.
         ran: the calls whose tools have run.
         failure: the newest event with which a run has failed.
+        silent: the nodes of graphs that have said nothing yet.
         is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
     """
 
@@ -91,6 +92,7 @@ class Turn:
         self.asked: list[tuple[str, Sequence[Content]]] = []
         self.ran: list[str] = []
         self.failure: Event | None = None
+        self.silent: set[str] = set()
         self.is_cut = False
         self._may_vary = may_vary
         self._used: Counter[str] = Counter()
@@ -98,14 +100,24 @@ class Turn:
         self._said: Counter[Hashable] = Counter()
         self._ids = count(1)
 
-    def begin(self, before: Sequence[Event], there: Sequence[Event]) -> None:
+    def begin(self, before: Sequence[Event], there: Sequence[Event], meanwhile: Sequence[Event]) -> None:
         """The turn begins, or goes on with an answer.
 
         Args:
             before: the log up to the message, or the answer, with it.
             there: what the log has of the turn from there on, up to its next pause.
+            meanwhile: what other turns have said, if this one was retried behind them.
         """
         self.log, self._there, self._said = list(before), self.tree.streams(there), Counter()
+        self._meanwhile = meanwhile
+
+    def seen(self, author: str, branch: str | None) -> Sequence[Event]:
+        """The log as it is when an agent says the next that it says."""
+        found = self._next(self.event(author, branch))
+        if found is None:
+            return self.log
+        events = sorted([*self.log, *self._meanwhile], key=lambda event: event.seq)
+        return [event for event in events if 0 < event.seq < found.seq]
 
     def say(self, event: Event) -> Event:
         """Say something. Returns it as it stands in the log; the event itself where the log has no more.
@@ -120,6 +132,7 @@ class Turn:
                 raise FailedError(found.author, found.error_code or "")
             raise DiffersError(f"said: {rendered(found)}\n    expected: {rendered(event)}")
         self._said[self.tree.stream_of(event)] += 1
+        self.silent.discard(event.author)
         self.log.append(found or event)
         return self.log[-1]
 
@@ -135,9 +148,7 @@ class Turn:
 
     def speaker(self, agent: str) -> str:
         """8 Events: the graph is the author of the event with which a node has failed that has not said something before."""
-        above = self.tree.parents.get(agent)
-        said = any(event.author == agent and event.invocation_id == self.invocation_id for event in self.log)
-        return above.name if above is not None and above.kind == "graph" and not said else agent
+        return self.tree.parents[agent].name if agent in self.silent else agent
 
     def may_have_failed(self, author: str, branch: str | None) -> None:
         """Raise FailedError if the log says that this agent's run has failed here, as any may at any moment."""
