@@ -114,8 +114,9 @@ class BudgetAccounts:
 def _of_day(sums: DaySums, message: p.ReserveSpending, at_s: float) -> tuple[Spent, list[LikelyCall]]:
     """The sums of a daily budget, and the calls that others have under way."""
     this = (message.turn.key, message.turn.invocation_id, message.turn.run)
-    under_way = sums.under_way(at_s - RESERVED_S)
-    return sums.spent(), [call for key, invocation_id, run, call in under_way if (key, invocation_id, run) != this]
+    found = sums.under_way(at_s - RESERVED_S)
+    under_way = [call for key, invocation_id, run, call in found if (key, invocation_id, run) != this]
+    return sums.spent(), under_way
 
 
 def _as_met(account: Account, turn: SessionTurn, message: p.ReserveSpending) -> Account:

@@ -18,7 +18,7 @@ from actors.messages.event import now_s
 from actors.messages.session import SessionKey
 from actors.rules.accounting.budgets import LikelyCall
 from actors.rules.accounting.report import DAY_S
-from actors.rules.accounting.turn_usage import Spent, minus, together
+from actors.rules.accounting.turn_usage import Spent, minus, negated, together
 from actors.session.log.logs import SessionLogs
 from actors.session.log.open_turn import SessionTurn
 from actors.session.spending.stored_usage import StoredUsage
@@ -122,7 +122,8 @@ class DaySums:
 
     def _add_new(self, name: TurnName, counted: _Counted) -> None:
         spent = dict(counted.turn.usage.spent)
-        new, day = minus(spent, counted.spent), int(now_s() // DAY_S)
+        # Less than nothing, where events were refused that were counted.
+        new, day = together(spent, negated(counted.spent)), int(now_s() // DAY_S)
         self._sums = together(self._sums, new)
         if counted.turn.row.begun_s < day * DAY_S:
             # The store has it under the day on which the turn began.
