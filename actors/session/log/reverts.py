@@ -78,7 +78,7 @@ class LogComparison:
         self._begun += 1
         for key, log in self._logs.items():
             log.is_unchecked = log.is_unchecked or key not in self._creating
-        self._shared.note_changed(None)
+        self._shared.note_reverted()
 
     async def _refusal(self, key: SessionKey) -> EventsLostError | None:
         """The loss of a session that is about to be written to; its request fails by that. Raises StoreError."""

@@ -24,16 +24,22 @@ class SharedState(dict[str, Any]):
     Attributes:
         version: in which it was read last; -1: it was not read yet.
         is_stale: it may have values that were never stored; it has to be read again before it is used.
+        is_unchecked: the store has gone back, and it was not read since: sessions that are read have it read again.
         era: of the watch in which it was read, if no change was heard of since; None: it may have been changed.
     """
 
-    __slots__ = ("__weakref__", "era", "is_stale", "version")
+    __slots__ = ("__weakref__", "era", "is_stale", "is_unchecked", "version")
 
     def __init__(self) -> None:
         super().__init__()
         self.version = -1
-        self.is_stale = False
+        self.is_stale = self.is_unchecked = False
         self.era: int | None = None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it has to be read again by what reads a session."""
+        return self.is_stale or self.is_unchecked
 
 
 class StatesReading:
@@ -115,7 +121,7 @@ class SharedStates:
     def in_memory(self, key: SessionKey) -> tuple[SharedState, SharedState] | None:
         """The same without reading the store; None unless both are in memory and as the store has them."""
         of_app, of_user = (self._states.get(scope) for scope in _scopes(key))
-        if of_app is None or of_user is None or of_app.is_stale or of_user.is_stale:
+        if of_app is None or of_user is None or of_app.is_void or of_user.is_void:
             return None
         return of_app, of_user
 
@@ -142,6 +148,12 @@ class SharedStates:
                 reading.era = None
             else:
                 reading.changed.update(changed)
+
+    def note_reverted(self) -> None:
+        """The store has gone back to an older copy of itself."""
+        self.note_changed(None)
+        for state in self._states.values():
+            state.is_unchecked = True
 
     def reading(self, key: SessionKey, *, again: bool = False) -> StatesReading:
         """A read of both, for the store's thread; `again`: also of what is in memory, and whatever its version is."""
@@ -223,7 +235,7 @@ class SharedStates:
     def _reading(self, app: str, users: Iterable[str], *, again: bool = False) -> StatesReading:
         known = {user: self._states.get(_scope(app, user)) for user in ("", *users)}
         for user, state in known.items():
-            if again or (state is not None and state.is_stale):
+            if again or (state is not None and state.is_void):
                 known[user] = None
         others = self.has_other_writers
         era = self.era() if others else None
@@ -247,12 +259,12 @@ class SharedStates:
         if stored is None:
             assert known is not None, "a reading holds those that it may find unchanged"
             return known
-        if known is None or again or known.is_stale:
+        if known is None or again or known.is_void:
             known = self._states.setdefault(scope, SharedState())
             known.clear()
             known.update(stored.values)
             known.version = stored.version
-            known.is_stale = False
+            known.is_stale = known.is_unchecked = False
             # Changes that are about to be written must not get lost from memory.
             self._access.commits.pending.bring_up_to_date(scope, known)
             self.on_change(scope)

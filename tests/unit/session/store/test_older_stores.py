@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from actors.errors import EventsLostError, FencedError, SessionExistsError, SessionNotFoundError
 from actors.messages import protocol as p
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
-from actors.messages.session import SessionKey
-from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled
+from actors.messages.session import ONLY_SHARD, SessionKey, Shard
+from actors.refs.session import SessionRef
+from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled, state_of
 from tests.support.stores.older_copy import OlderCopy
 
 OF_BOB = SessionKey("app", "bob", "s1")
@@ -239,3 +241,40 @@ async def test_a_copy_that_is_not_older_is_none(tmp_path: Path) -> None:
     await session.turn("e-2", "two")
     assert session.positions() == [1, 2, 3, 4]
     await session.ref.stop()
+
+
+@pytest.mark.parametrize("shard", [ONLY_SHARD, Shard(0, 2)], ids=["alone", "one-of-two"])
+async def test_a_new_session_begins_with_the_states_that_the_store_has_now(tmp_path: Path, shard: Shard) -> None:
+    peer = SessionFixture(tmp_path, writer="peer", shard=Shard(1, 2))
+
+    async def peers() -> Mapping[int, SessionRef]:
+        return {1: peer.ref}
+
+    session = SessionFixture(tmp_path, writer="desk", shard=shard, peers=peers if shard.of > 1 else None)
+    await session.turn("e-1", "one", state={"user:u": 1, "app:a": 1})
+    copy = copy_of(session)
+    await session.turn("e-2", "two", state={"user:u": 2, "app:a": 2})
+    copy.restore()
+    # Another user's turn notices it.
+    await session.turn("e-1", "one", key=OF_BOB)
+    new = SessionKey("app", "ada", "new")
+    assert state_of(await session.open("e-1", key=new)) == {"user:u": 1, "app:a": 1}
+    for each in (session, peer):
+        await each.ref.stop()
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_copy_from_the_time_of_the_actor_before_is_one_that_is_older(tmp_path: Path, is_left: bool) -> None:
+    session = fixture(tmp_path)
+    await session.turn("e-1", "one")
+    if is_left:
+        await session.ref.stop()
+    copy = copy_of(session)
+    heir = fixture(tmp_path)
+    await heir.turn("e-2", "two")
+    copy.restore()
+    await fails(heir, "events 3 to 4")
+    await heir.turn("e-3", "three")
+    assert (heir.positions(), heir.replaced) == ([1, 2, 3, 4], 0)
+    for each in (session, heir):
+        await each.ref.stop()
