@@ -202,6 +202,8 @@ class SessionLogs:
 
     async def _loaded(self, row: SessionRow, running: TurnRow | None, stale: SessionLog | None, shared: States) -> SessionLog:
         turn = stale.turn if stale is not None else self._reader.open_turn(row.key, running)
+        if stale is not None and not stale.unwritten and turn is not None and running is not None:
+            turn.restore(running)
         newest_s = await self._reader.recall(row.key, turn) if turn is not None else 0.0
         if stale is None:
             log = SessionLog(row, *shared)

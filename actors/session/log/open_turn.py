@@ -87,6 +87,7 @@ class _Carried(msgspec.Struct, array_like=True, omit_defaults=True):
     unreserved: tuple[str, ...] = ()
     deadline_s: float = 0.0
     failed_tools: int = 0
+    resumed_by: str = ""
 
     def packed(self) -> bytes:
         """Its encoded form; b"" when it is empty, as that of most turns."""
@@ -178,6 +179,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         warned: scopes of budgets of the turn of which most is used, and which plugins have heard of.
         raises: by scope of budget, what the user has answered who was asked for more.
         failed_tools: how many calls of tools have failed.
+        resumed_by: the Runner that has resumed or retried it last; "": none has.
         before: what other turns of the session had used when it was opened; None while that is not known.
     """
 
@@ -210,6 +212,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     warned: dict[str, None] = {}
     raises: dict[str, BudgetAnswers] = {}
     failed_tools: int = 0
+    resumed_by: str = ""
     before: Spent | None = None
     _head_seq: int = 0
     _answered: dict[str, CallFacts] = {}
@@ -224,19 +227,27 @@ class SessionTurn(msgspec.Struct, eq=False):
     @classmethod
     def of(cls, row: TurnRow) -> SessionTurn:
         """The turn of a record. Its events have to be noted."""
-        carried = decode(row.temp, _Carried) if row.temp else _Carried()
-        turn = cls(row, carried.config, temp=dict(carried.temp), traceparent=carried.traceparent)
-        # Older records have numbers of processes by agent.
-        turn.losses = {run: losses for run, losses in carried.losses.items() if isinstance(losses, RunLosses)}
-        turn.lost_processes, turn.deadline_s = carried.lost, carried.deadline_s
-        turn.retried_seq = carried.retried_seq
-        turn.last_calls = dict(carried.last_calls)
-        turn.warned = dict.fromkeys(carried.warned)
-        turn.unreserved = dict.fromkeys(carried.unreserved)
-        turn.version_seq = carried.version_seq
-        turn.reset, turn.taken_back = carried.reset, carried.taken_back
+        turn = cls(row, DEFAULT_RUN_CONFIG)
+        turn.restore(row)
         turn.forget_events()
         return turn
+
+    def restore(self, row: TurnRow) -> None:
+        """Take what its record carries in place of what memory has: changes that were to be stored with it were refused."""
+        if row.invocation_id != self.row.invocation_id:
+            return
+        carried = decode(row.temp, _Carried) if row.temp else _Carried()
+        self.row = replace_struct(self.row, version=row.version)
+        self.config, self.temp, self.traceparent = carried.config, dict(carried.temp), carried.traceparent
+        # Older records have numbers of processes by agent.
+        self.losses = {run: losses for run, losses in carried.losses.items() if isinstance(losses, RunLosses)}
+        self.lost_processes, self.deadline_s = carried.lost, carried.deadline_s
+        self.retried_seq = carried.retried_seq
+        self.last_calls = dict(carried.last_calls)
+        self.warned = dict.fromkeys(carried.warned)
+        self.unreserved = dict.fromkeys(carried.unreserved)
+        self.version_seq = carried.version_seq
+        self.reset, self.taken_back, self.resumed_by = carried.reset, carried.taken_back, carried.resumed_by
 
     def is_written_by(self, turn: TurnRef) -> bool:
         """True when the fencing token names it, in its epoch, and a run that was not abandoned."""
@@ -291,7 +302,16 @@ class SessionTurn(msgspec.Struct, eq=False):
     def _carried(self) -> bytes:
         """Encode what its record carries."""
         told = (self.last_calls, tuple(self.warned), self.version_seq, self.reset, self.taken_back, tuple(self.unreserved))
-        more = (self.traceparent, self.losses, self.retried_seq, self.lost_processes, *told, self.deadline_s, self.failed_tools)
+        more = (
+            self.traceparent,
+            self.losses,
+            self.retried_seq,
+            self.lost_processes,
+            *told,
+            self.deadline_s,
+            self.failed_tools,
+            self.resumed_by,
+        )
         if self.config is DEFAULT_RUN_CONFIG and not self.temp and not any(more):
             return b""
         return _Carried(self.temp, self.config, *more).packed()

@@ -77,15 +77,17 @@ class TurnRecovery:
         refusal = self._parts.runners.refusal(message.runner, message.term)
         if refusal is not None:
             return refusal
-        turn.runner = message.runner
         if message.running is not None and log.is_current(message.running):
+            turn.runner = message.runner
             return p.TurnKept()
         # A concurrent request gets a later epoch, and fences off this one.
         epoch = turn.row.epoch + 1
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
         turn.row = msgspec.structs.replace(turn.row, epoch=epoch)
-        before, losses = turn.lost_processes, dict(turn.losses)
-        turn.count_loss_of_runner()
+        if message.runner not in (turn.runner, turn.resumed_by):
+            # Else it asks again, since the reply was lost.
+            turn.count_loss_of_runner()
+        turn.runner = turn.resumed_by = message.runner
         turn.lost.clear()
         turn.reserved.clear()
         self._parts.subscriptions.drop_answers(log.key)
@@ -96,7 +98,6 @@ class TurnRecovery:
             if turn.row.epoch == epoch:
                 # Lost as before: the Runner that asks again for open turns has to hear of it.
                 turn.runner = ""
-                turn.lost_processes, turn.losses = before, losses
             raise
 
     async def retry_turn(self, message: p.RetryTurn) -> p.ResumeTurnReply:
@@ -166,7 +167,7 @@ class TurnRecovery:
     async def _retried(self, log: SessionLog, turn: SessionTurn, message: p.RetryTurn) -> p.TurnResumed:
         await self._reader.recall(log.key, turn)
         turn.config = message.config.after(turn.config) if message.config is not None else turn.config
-        turn.runner = message.runner
+        turn.runner = turn.resumed_by = message.runner
         turn.losses.clear()
         turn.begin_time()
         turn.retried_seq = log.head_seq
@@ -205,6 +206,9 @@ class TurnRecovery:
         for run in message.lost:
             turn.reserved.pop(run, None)
         self._parts.subscriptions.drop_answers(message.turn.key, message.lost)
+        # What the runs have sent already may be on its way to the disk; so may this very message, if it comes again.
+        await self._parts.access.commits.flush()
+        log, turn = await self._lookup.current(message.turn)
         # A supervisor that was abandoned meanwhile has begun again, and with another note.
         notes = missing_notes(turn, [note for note in message.notes if note.run not in turn.lost])
         is_news = message.run and turn.count_loss(
@@ -213,13 +217,12 @@ class TurnRecovery:
         writes: list[Write] = [log.put_turn(turn.record())] if is_news else []
         if notes or writes:
             await self._writer.add(log, notes, writes)
-        # What the runs have sent already may be on its way to the disk.
-        await self._parts.access.commits.flush()
-        _, turn = await self._lookup.current(message.turn)
         return turn.progress()
 
     async def begin_alone(self, message: p.BeginAlone) -> p.Ack:
         """Store that a run begins in a process of its own, before it does. Raises FencedError, StoreError."""
+        # If it was sent before, that may be on its way to the disk, and may not arrive there.
+        await self._parts.access.commits.flush()
         log, turn = await self._lookup.current(message.turn)
         if turn.begin_alone(message.run, message.attempt):
             await self._logs.commits.write(log, [log.put_turn(turn.record())])

@@ -66,7 +66,8 @@ async def test_what_was_lost_stays_with_a_turn_that_has_ended(session: SessionFi
         lost = p.AbandonRuns(turn=session.turn_ref(), lost=(times,), run="root", times=times, agent="root", reason=reason)
         await session.ref.abandon_runs(lost)
     assert [each.agent for each in (await where(session)).lost] == ["root", "root"]
-    await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
+    await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2"))
     await session.close(epoch=2, outcome=ENDS[state])
     session = await session.restarted()
     turn = await where(session)

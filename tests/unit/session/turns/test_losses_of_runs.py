@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
+import pytest
+
+from actors.errors import StoreError
 from actors.messages import protocol as p
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
+_numbers = itertools.count()
+
 
 async def resumed(session: SessionFixture) -> p.TurnProgress:
-    """What a Runner is given that takes the turn over."""
-    reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    """What a Runner is given that takes the turn over from one that was lost."""
+    runner = f"runner/{next(_numbers)}"
+    await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=0))
+    reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=runner))
     assert isinstance(reply, p.TurnResumed)
     return reply.progress
 
@@ -54,3 +64,41 @@ async def test_an_event_of_the_agent_ends_the_count_also_for_a_session_actor_tha
     await session.say(session.event("root", "after"), epoch=2)
     session = await session.restarted()
     assert set((await resumed(session)).losses) == {"other", ""}
+
+
+@pytest.mark.parametrize("fails", ["before", "behind"])
+async def test_the_loss_of_a_runner_is_counted_once_also_if_the_turn_could_not_be_resumed_at_first(
+    tmp_path: Path, fails: str
+) -> None:
+    session = SessionFixture(tmp_path, store_timeout_s=0.01)
+    await session.open()
+    resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2")
+    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
+    session.store.failures = 2 * (fails == "before")
+    session.store.leaves = fails == "behind"
+    with pytest.raises(StoreError):
+        await session.ref.resume_turn(resume)
+    session.store.failures, session.store.leaves, session.store.away = 0, False, False
+    resumed = await session.ref.resume_turn(resume)
+    assert isinstance(resumed, p.TurnResumed)
+    assert resumed.progress.losses[""].times == 1
+    assert len((await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).lost) == 1
+    await session.ref.stop()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["reply-lost", "actor-lost"])
+async def test_a_runner_that_resumes_a_turn_again_since_the_reply_was_lost_was_not_lost_itself(
+    session: SessionFixture, is_lost: bool
+) -> None:
+    await session.open()
+    await session.ref.announce_runner(p.AnnounceRunner(runner="runner/2", number=0))
+    resume = p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/2")
+    assert isinstance(await session.ref.resume_turn(resume), p.TurnResumed)
+    heir = session.heir() if is_lost else session
+    resumed = await heir.ref.resume_turn(resume)
+    assert isinstance(resumed, p.TurnResumed)
+    assert (resumed.epoch, resumed.progress.losses[""].times) == (3, 1)
+    await heir.ref.announce_runner(p.AnnounceRunner(runner="runner/3", number=0 if is_lost else 1))
+    again = await heir.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner="runner/3"))
+    assert isinstance(again, p.TurnResumed)
+    assert again.progress.losses[""].times == 2
