@@ -70,7 +70,7 @@ class UserDeletion:
 
     def _owes_ends(self, app: str, user: str) -> bool:
         """True while the store does not know that turns of a user have ended: moved so, they would run again."""
-        return bool(self._parts.access.pending_ends.of(TurnFilter(app=app, user=user)))
+        return self._parts.access.pending_ends.owes(TurnFilter(app=app, user=user))
 
     async def remove_user(self, message: p.RemoveUser) -> p.UserRemoved:
         """Remove everything of a user that the stores have. Raises StoreError."""

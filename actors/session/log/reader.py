@@ -149,7 +149,8 @@ class LogReader:
         await self._access.commits.flush()
         owed = self._access.pending_ends.of(wanted)
         rows = await self._access.read(self._store.turns, msgspec.structs.replace(wanted, limit=wanted.limit + len(owed)))
-        return with_ends(rows, owed, wanted) if owed else rows
+        ends = self._access.pending_ends
+        return with_ends([(key, ends.newest(key, row)) for key, row in rows], owed, wanted) if len(ends) else rows
 
     async def count_turns(self, app: str, status: Literal["running", "paused"]) -> int:
         """Count the turns of the app that have a status: see `SessionStore.count_turns`."""

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 PAUSE_S = 1.0
 """How long to wait between two attempts."""
 
+_Where = tuple[SessionKey, str, int]
+"""A turn, and its epoch."""
+
 
 class PendingTurnEnds:
     """Ends of turns that wait for the store to come back.
@@ -37,7 +40,9 @@ class PendingTurnEnds:
         self._store = store
         self._thread = thread
         self._pause = pause
-        self._pending: dict[tuple[SessionKey, str], PutTurn] = {}
+        self._pending: dict[_Where, PutTurn] = {}
+        # Of these the turns that may never have been open in the store.
+        self._doubtful: set[_Where] = set()
         self._flusher: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -45,33 +50,54 @@ class PendingTurnEnds:
 
     def has(self, key: SessionKey, invocation_id: str, epoch: int) -> bool:
         """True when the turn has ended in that epoch and the store does not know it yet."""
-        record = self._pending.get((key, invocation_id))
-        return record is not None and record.row.epoch == epoch
+        return (key, invocation_id, epoch) in self._pending
 
     def newest(self, key: SessionKey, stored: TurnRow) -> TurnRow:
         """The record of a turn: the one that is stored, or that of its end, if the store does not know that yet."""
         is_owed = stored.status == "running" and self.has(key, stored.invocation_id, stored.epoch)
-        return self._pending[key, stored.invocation_id].row if is_owed else stored
+        return self._pending[key, stored.invocation_id, stored.epoch].row if is_owed else stored
 
     def of(self, wanted: TurnFilter) -> list[tuple[SessionKey, TurnRow]]:
-        """Ends that the store does not know yet, of turns of an app, or of its user or session."""
-        return [(record.key, record.row) for record in self._pending.values() if wanted.concerns(record.key)]
+        """Ends that the store does not know yet, of turns of an app, or of its user or session. None that is doubtful."""
+        known = (record for where, record in self._pending.items() if where not in self._doubtful)
+        return [(record.key, record.row) for record in known if wanted.concerns(record.key)]
 
-    def add(self, record: PutTurn) -> None:
-        """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then."""
-        self._pending[record.key, record.row.invocation_id] = record
+    def owes(self, wanted: TurnFilter) -> bool:
+        """True while there are any ends of turns of an app, or of its user or session."""
+        return any(wanted.concerns(key) for key, _, _ in self._pending)
+
+    def add(self, record: PutTurn, *, is_doubtful: bool = False) -> None:
+        """Have the end of a turn stored when that is possible, unless the stored turn has another epoch by then.
+
+        Args:
+            is_doubtful: the turn could not be opened, and may be open in the store all the same.
+        """
+        where = record.key, record.row.invocation_id, record.row.epoch
+        self._pending[where] = record
+        (self._doubtful.add if is_doubtful else self._doubtful.discard)(where)
         if self._flusher is None or self._flusher.done():
             self._flusher = asyncio.create_task(self._flush_later())
 
     def forget_ends(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
         """The turn is open in that epoch: its ends in older ones need not be stored any more."""
-        record = self._pending.get((key, invocation_id))
-        if record is not None and record.row.epoch < epoch:
-            del self._pending[key, invocation_id]
+        for where in [each for each in self._pending if each[:2] == (key, invocation_id) and each[2] < epoch]:
+            self._drop(where)
+
+    def forget_attempt(self, key: SessionKey, invocation_id: str, epoch: int) -> None:
+        """The turn is about to be opened in that epoch, and may run then: its end was that of an attempt that has failed."""
+        where = key, invocation_id, epoch
+        if where in self._doubtful:
+            self._drop(where)
+
+    def _drop(self, where: _Where) -> None:
+        del self._pending[where]
+        self._doubtful.discard(where)
 
     async def flush(self) -> None:
         """Try to store all of them now. Raises StoreUnavailableError, StoreRevertedError."""
         for where, record in list(self._pending.items()):
+            if self._pending.get(where) is not record:
+                continue
             try:
                 await self._thread.call(self._store_end, record, writing=True, waits=False)
             except (StoreUnavailableError, StoreRevertedError):
@@ -79,7 +105,7 @@ class PendingTurnEnds:
             except StoreError as error:
                 logger.error("the end of turn %s cannot be stored: %s", record.row.invocation_id, error)
             if self._pending.get(where) is record:
-                del self._pending[where]
+                self._drop(where)
 
     async def close(self) -> None:
         """Try once more, then give up."""
@@ -89,7 +115,7 @@ class PendingTurnEnds:
                 await self._flusher
         with suppress(StoreError):
             await self.flush()
-        for key, invocation_id in self._pending:
+        for key, invocation_id, _ in self._pending:
             logger.error("the end of turn %s in session %s was never stored", invocation_id, key.session)
 
     async def _flush_later(self) -> None:

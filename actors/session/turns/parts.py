@@ -78,10 +78,10 @@ class SessionParts:
         """Those of a log's authors, the most recent first, that decide which agent of a version is selected."""
         return deciding(self.versions.topology(version), authors)
 
-    def store_end_later(self, log: SessionLog, end: TurnRow) -> None:
-        """Have the end of a turn stored when the store is back, if the turn is still open there.
+    def store_end_later(self, log: SessionLog, end: TurnRow, *, is_doubtful: bool = False) -> None:
+        """Have the end of a turn stored when the store is back, if the turn is still open there: see PendingTurnEnds.add.
 
         What is known of its events may not have got to the disk, so what it has used is read from those that have.
         """
         row = msgspec.structs.replace(end, usage=b"")
-        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s))
+        self.access.pending_ends.add(PutTurn(log.key, row, log.updated_s), is_doubtful=is_doubtful)

@@ -145,7 +145,7 @@ class TurnRecovery:
         except BaseException as error:
             if isinstance(error, StoreError):
                 # It may run in the store.
-                self._parts.store_end_later(log, turn.ended(row.agent, failure(error)))
+                self._parts.store_end_later(log, turn.ended(row.agent, failure(error)), is_doubtful=True)
             log.turn = None
             log.queue.start_next()
             raise
@@ -174,6 +174,7 @@ class TurnRecovery:
         turn.go_on_by(self._parts.versions.of_open(log, turn.row), log.head_seq)
         turn.row = turn.row.again()
         log.turn = turn
+        self._parts.access.pending_ends.forget_attempt(log.key, turn.row.invocation_id, turn.row.epoch)
         await self._logs.commits.write(log, [log.put_turn(turn.record())])
         self._parts.access.pending_ends.forget_ends(log.key, turn.row.invocation_id, turn.row.epoch)
         self._parts.counts["turns"] += 1

@@ -75,6 +75,7 @@ class TurnResets:
             HideEvents(log.key, kept_seq + 1, log.head_seq),
             log.put_turn(turn.record()),
         ]
+        self._parts.access.pending_ends.forget_attempt(log.key, turn.row.invocation_id, turn.row.epoch)
         await self._writer.add(log, [new_event(told)], writes)
 
     async def _place(self, log: SessionLog, message: p.RetryTurn) -> tuple[int, bool]:

@@ -146,7 +146,7 @@ def loaded_logs_are_as_old_as_records_of_turns() -> AbstractContextManager[objec
 def ends_that_failed_are_not_owed() -> AbstractContextManager[object]:
     """The end of a turn that could not be stored is forgotten."""
 
-    def nothing(self: SessionParts, log: SessionLog, end: TurnRow) -> None:
+    def nothing(self: SessionParts, log: SessionLog, end: TurnRow, *, is_doubtful: bool = False) -> None:
         """Owe nothing."""
 
     return mock.patch.object(SessionParts, "store_end_later", nothing)

@@ -50,6 +50,7 @@ class NewTurns:
             self._parts.admission.temp(turn.temp, temp)
             turn.temp.update(temp)
         log.turn = turn
+        self._parts.access.pending_ends.forget_attempt(log.key, message.invocation_id, turn.row.epoch)
         writes: list[Write] = [log.put_turn(turn.record())]
         if message.due is not None:
             # The schedule goes on in the step in which its turn begins.
@@ -86,7 +87,7 @@ class NewTurns:
         told: p.AnyOutcome = failure(error)
         if isinstance(error, StoreError) and not isinstance(error, StoreConflictError) and log.turn is not None:
             # It may have begun in the store: a commit that is made again since its outcome was not known may fail for good.
-            self._parts.store_end_later(log, log.turn.ended("", told))
+            self._parts.store_end_later(log, log.turn.ended("", told), is_doubtful=True)
         elif request.before is not None and request.before.outcome:
             # Only the answer is refused: the turn is as it was.
             told = p.decode_outcome(request.before.outcome)
