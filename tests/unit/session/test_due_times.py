@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from actors import Content
+from actors.errors import ScheduleNotFoundError
 from actors.messages import protocol as p
 from actors.messages.event import now_s
-from actors.messages.operating.schedule import DuePlace, SchedulePlan, Timing
+from actors.messages.operating.schedule import DuePlace, ScheduledTime, SchedulePlan, Timing
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
 
 
@@ -28,3 +31,23 @@ async def test_what_is_created_before_the_place_that_a_runner_has_read_is_read_f
     assert isinstance(found, p.DueReply)
     assert [turn.time.name for turn in found.turns] == ["soon"]
     await session.ref.stop()
+
+
+@pytest.mark.parametrize("how", ["begun", "passed"])
+@pytest.mark.parametrize("is_lost", [False, True], ids=["actor-lives", "actor-lost"])
+async def test_a_due_time_that_was_dealt_with_begins_no_turn(session: SessionFixture, how: str, is_lost: bool) -> None:
+    plan = SchedulePlan(timing=Timing(every_s=60), content=Content.of_text("go"))
+    schedule = await session.ref.create_schedule(p.CreateSchedule(key=KEY, name="often", id="1", plan=plan))
+    assert schedule.due_s is not None
+    time = ScheduledTime("often", "1", schedule.due_s, schedule.due_s + 60)
+    if how == "begun":
+        await session.open(due=time)
+        await session.close()
+    else:
+        await session.ref.pass_due_time(p.PassDueTime(key=KEY, time=time, error="E"))
+    if is_lost:
+        session = session.heir()
+    with pytest.raises(ScheduleNotFoundError):
+        await session.open("e-2", due=time)
+    next_time = ScheduledTime("often", "1", schedule.due_s + 60, schedule.due_s + 120)
+    assert isinstance(await session.open("e-2", due=next_time), p.TurnBegun)

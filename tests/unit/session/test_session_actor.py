@@ -303,6 +303,21 @@ async def test_a_cancelled_turn_answers_the_calls_that_it_leaves_open(session: S
     ]
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_call_with_an_interim_response_is_not_answered_once_more_when_its_turn_is_cancelled(
+    session: SessionFixture, is_paused: bool
+) -> None:
+    await session.open()
+    call = msgspec.structs.replace(session.event("root", call="c1"), long_running_tool_ids=("c1",))
+    interim = msgspec.structs.replace(session.event("root"), content=Content(parts=[resp("c1", "it has begun")]))
+    await session.say(call, interim)
+    if is_paused:
+        await session.close(outcome=p.Paused(agent="root", call_ids=("c1",)))
+    await session.ref.cancel_turn(p.CancelTurn(key=KEY, invocation_id="e-1", runner="runner"))
+    assert (await session.ref.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))).state == "cancelled"
+    assert session.positions() == [1, 2, 3]
+
+
 async def test_a_turn_that_is_not_there_is_an_invocation_that_is_not_found(session: SessionFixture) -> None:
     await session.turn("e-1")
     for turn in ("e-2", ""):

@@ -8,7 +8,8 @@ import pytest
 
 from actors.errors import FencedError, SessionNotFoundError, StoreError
 from actors.messages import protocol as p
-from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
+from actors.messages.session import SessionKey
+from tests.support.fixtures.session_fixture import KEY, OTHER, HeldCommits, SessionFixture, settled
 
 
 async def test_a_turn_that_could_not_be_opened_leaves_nothing_and_the_next_one_works(session: SessionFixture) -> None:
@@ -61,6 +62,37 @@ async def test_what_was_sent_behind_a_failed_event_fails_too(session: SessionFix
     session.store.failures = 0
     await session.say(session.event("root", "after"))
     assert session.positions() == list(range(1, 3 + len(stored)))
+
+
+async def test_what_was_sent_behind_a_failed_event_fails_also_if_the_session_is_read_again_meanwhile(
+    session: SessionFixture,
+) -> None:
+    others = [SessionKey("app", "bob", f"s{number}") for number in range(5)]
+    for key in (KEY, OTHER, *others):
+        await session.open(key=key)
+    held = HeldCommits(session.store)
+    before = asyncio.create_task(session.say(session.event("root", "before"), key=OTHER))
+    await asyncio.to_thread(held.is_reached.wait, 20)
+
+    async def first() -> int:
+        event = session.event("root", "first")
+        with pytest.raises(StoreError):
+            await session.say(event)
+        return await session.say(event)
+
+    # One transaction, which is made again in parts: there is time to read the session between the two events.
+    mine = asyncio.create_task(first())
+    await settled()
+    theirs = [asyncio.create_task(session.say(session.event("root", "theirs"), key=key)) for key in others]
+    await settled()
+    behind = asyncio.create_task(session.say(session.event("root", "behind")))
+    await settled()
+    # The one that is under way fails, alone too; then all together; then the first one alone.
+    session.store.failures = 4
+    held.let_go()
+    assert [type(each) for each in await asyncio.gather(before, behind, return_exceptions=True)] == [StoreError, StoreError]
+    assert (await mine, await asyncio.gather(*theirs)) == (2, [2] * len(others))
+    assert session.positions() == [1, 2]
 
 
 async def test_a_failing_session_does_not_take_others_with_it(session: SessionFixture) -> None:
@@ -193,6 +225,10 @@ async def test_a_message_that_the_actor_before_has_stored_after_all_opens_its_tu
     await session.open("e-2", state_delta={"a": 1})
     begun = await heir.open("e-2", state_delta={"a": 1}, epoch=2)
     assert (begun.seq, begun.epoch) == (3, 2)
+    # In this epoch, also for the next actor.
+    next_heir = await heir.reading_heir()
+    await next_heir.ref.begin_alone(p.BeginAlone(turn=heir.turn_ref("e-2", epoch=2), run="root", attempt=1))
+    await next_heir.ref.stop()
     await heir.say(heir.event("root", "two", turn="e-2"), turn="e-2", epoch=2)
     await heir.close("e-2", epoch=2)
     assert await heir.log() == [(1, "user", "e-1?"), (2, "root", "one"), (3, "user", "hi"), (4, "root", "two")]

@@ -332,3 +332,17 @@ async def test_who_asks_for_a_turn_at_the_moment_it_ends_is_told_of_its_end(sess
     await session.ref.subscribe(p.Subscribe(subscriber="d2", key=KEY, invocation_id="e-1"))
     assert await asyncio.wait_for(session.news("d2"), 5) == (1, [(2, "bye")], ["Finished"])
     assert await ending == 2
+
+
+async def test_an_answer_that_begins_anew_for_the_heir_of_a_lost_session_actor_is_told_from_its_beginning(
+    session: SessionFixture,
+) -> None:
+    await session.open()
+    heir = await session.reading_heir()
+    # The driver may have the first words from the actor before.
+    await heir.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-1", after_seq=1))
+    words = encode(session.event("root", "one"))
+    assert await heir.ref.tell_partial(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
+    (turn,) = (await heir.ref.poll(p.Poll(subscriber="d"))).turns
+    assert ([stored.raw for stored in turn.answers], turn.events) == ([words], [])
+    await heir.ref.stop()

@@ -77,6 +77,24 @@ async def test_who_abandons_the_run_that_has_sent_the_end_hears_that_the_turn_is
     assert statuses(session) == ["finished"]
 
 
+async def test_the_same_where_both_have_read_the_log_anew(session: SessionFixture) -> None:
+    await session.open()
+    session.store.failures = 2
+    with pytest.raises(StoreError):
+        await session.say(session.event("root", "lost"))
+    held = HeldCommits(session.store)
+    sent = asyncio.create_task(session.say(session.event("root", "bye"), outcome=p.Finished(agent="root")))
+    abandoned = asyncio.create_task(session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,))))
+    await asyncio.to_thread(held.is_reached.wait, 20)
+    await settled()
+    assert not abandoned.done()
+    session.store.failures = 2
+    held.let_go()
+    with pytest.raises(StoreError):
+        await sent
+    assert (await abandoned).head_seq == 1
+
+
 @pytest.mark.parametrize("is_stored", [True, False])
 async def test_a_turn_is_resumed_only_if_its_end_was_not_stored(session: SessionFixture, is_stored: bool) -> None:
     held = await ending(session)

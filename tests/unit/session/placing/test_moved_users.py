@@ -1,0 +1,54 @@
+"""A user who is moved between two stores: what a Session actor has in memory is what its store has."""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+
+from actors.messages import protocol as p
+from actors.rules.placing.copies import digest_with
+from actors.session.environment import StorePlace
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
+
+APP, USER = KEY.app, KEY.user
+
+
+def stores(folder: Path) -> list[SessionFixture]:
+    """The Session actors of two stores."""
+    made = []
+    for number in range(2):
+        of_store = folder / f"{number}"
+        of_store.mkdir()
+        made.append(SessionFixture(of_store, place=StorePlace(number, 2)))
+    return made
+
+
+async def move(source: SessionFixture, target: SessionFixture, token: str, *, to: int) -> None:
+    """Move the user, whose session is read while that is under way."""
+    held = await source.ref.hold_user(p.HoldUser(app=APP, user=USER, moves=True, token=token))
+    assert held.is_idle
+    await source.log()
+    await target.ref.move_step(p.BeginArrival(app=APP, user=USER, token=token, source=1 - to))
+    parts, part = [], await source.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER))
+    while part.next:
+        parts.append(part.raw)
+        part = await source.ref.read_user_rows(p.ReadUserRows(app=APP, user=USER, after=part.next))
+    for number, raw in enumerate(parts, start=1):
+        await target.ref.move_step(p.StageUserRows(app=APP, user=USER, token=token, number=number, raw=raw))
+    digest = reduce(digest_with, parts, b"")
+    await source.ref.move_step(p.LeaveStore(app=APP, user=USER, to=to, rows=len(parts), token=token, digest=digest))
+    await target.ref.move_step(p.AdmitUser(app=APP, user=USER, token=token))
+    await source.ref.release_user(p.ReleaseUser(app=APP, user=USER, token=token))
+
+
+async def test_a_user_who_comes_back_has_what_was_written_in_the_other_store(tmp_path: Path) -> None:
+    first, second = stores(tmp_path)
+    await first.turn("e-1", "one", state={"user:n": 1, "k": 1})
+    await move(first, second, "there", to=1)
+    await second.turn("e-2", "two", state={"user:n": 2, "k": 2})
+    await move(second, first, "back", to=0)
+    assert await first.state() == {"user:n": 2, "k": 2}
+    await first.turn("e-3", "three")
+    assert [text for _, _, text in await first.log()] == ["e-1?", "one", "e-2?", "two", "e-3?", "three"]
+    for session in (first, second):
+        await session.ref.stop()
