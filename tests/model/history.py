@@ -149,7 +149,7 @@ class History:
         faults: names of what went wrong otherwise, such as "store away".
         stored: all events that were stored, by session and in order, where the store tells; those that were taken back included.
         known: by the ids of events, from when on it is sure that each was stored: that moment, or when the first program had it.
-        removed: sessions that were deleted, and when the store has done so.
+        removed: sessions that were deleted, and their events until then.
         found: what there is at the end.
     """
 
@@ -164,7 +164,7 @@ class History:
         self.faults: list[tuple[Moment, str]] = []
         self.stored: dict[SessionId, list[Event]] = {}
         self.known: dict[str, Moment] = {}
-        self.removed: list[tuple[Moment, SessionId]] = []
+        self.removed: list[tuple[SessionId, list[Event]]] = []
         self.found: dict[SessionId, Found] = {}
 
     def now(self) -> Moment:
@@ -242,8 +242,7 @@ class History:
 
     def remove(self, session: SessionId) -> None:
         """A session is deleted from the store."""
-        self.removed.append((self.now(), session))
-        self.stored.pop(session, None)
+        self.removed.append((session, self.stored.pop(session, [])))
 
     @property
     def store_failed(self) -> bool:

@@ -81,20 +81,24 @@ def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
 def pieces(story: Story) -> Iterator[str]:
     """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that.
 
-    A slow reader may get none of an answer that is complete.
+    A slow reader may get none of an answer that is complete. After the loss of an agent the next attempt may begin the answer
+    again, or go on with it where it says the same.
     """
     for ask in story.asks:
-        texts: dict[str, str] = defaultdict(str)
+        texts: dict[tuple[str, str | None], str] = defaultdict(str)
         ended: set[str] = set()
         for _, event in ask.heard:
+            stream = (event.author, event.branch)
             if event.partial and event.id in ended:
                 yield f"{ask} was given a piece of event {event.id} behind the event"
             elif event.partial:
-                texts[event.id] += event.text
+                texts[stream] += event.text
             else:
                 ended.add(event.id)
-                if event.id in texts and texts[event.id] != event.text:
-                    yield f"{ask} was given {texts[event.id]!r} in pieces of event {event.seq}, which says {event.text!r}"
+                text = texts.pop(stream, "")
+                is_it = text.endswith(event.text) if story.history.lost else text == event.text
+                if text and event.content is not None and not is_it:
+                    yield f"{ask} was given {text!r} in pieces, and event {event.seq} says {event.text!r}"
 
 
 def found_for_a_reason(story: Story) -> Iterator[str]:

@@ -111,9 +111,11 @@ class Story:
     @cached_property
     def copied(self) -> frozenset[str]:
         """The ids of events that a fork has copied."""
-        made = [ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id]
-        sources = [Story(self.history, (ask.user, ask.session)).whole for ask in made]
-        return frozenset(event.id for source in sources for event in source)
+        asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)
+        sources = {(ask.user, ask.session) for ask in asks}
+        logs = [Story(self.history, source).whole for source in sources]
+        logs += [events for session, events in self.history.removed if session in sources]
+        return frozenset(event.id for log in logs for event in log)
 
     def of_turn(self, turn: str) -> list[Ask]:
         """The asks about a turn."""

@@ -284,20 +284,24 @@ def lost_for_a_reason(story: Story) -> Iterator[str]:
 def nothing_after_the_end(story: Story) -> Iterator[str]:
     """2 Cancellation: a turn that has ended stays as it is, and what comes later is dropped, until it is answered or retried."""
     for turn in story.turns.values():
-        ends = [ask for ask in story.of_turn(turn.id) if _has_ended(ask)]
-        if not ends or turn.id in story.retried:
+        if turn.id in story.retried or story.history.store_failed:
             continue
         for event in by_agents(turn.events):
             opener = turn.opener(event)
-            over = [ask for ask in ends if opener is not None and story.known(opener) < ask.ended_at < story.known(event)]
-            # An answer in line behind a cancelled turn hears of that end, and not of its own.
-            over = [ask for ask in over if not ask.responses or ask.events]
-            if over and not (over[0].ended == "Paused" and is_seal(event)) and not story.history.store_failed:
+            over = [
+                ask
+                for ask in story.of_turn(turn.id)
+                if opener and _ends(story, ask, opener) and ask.ended_at < story.known(event)
+            ]
+            if over and not (over[0].ended == "Paused" and is_seal(event)):
                 yield f"event {event.seq} of turn {turn.id} came after {over[0]} had come to {over[0].ended}"
 
 
-def _has_ended(ask: Ask) -> bool:
-    return ask.kind == "end" or (ask.what == "cancel" and ask.kind == "done")
+def _ends(story: Story, ask: Ask, opener: Event) -> bool:
+    """True if what a program was told is the end of what begins with a message, and not of what was before."""
+    if ask.what == "cancel":
+        return ask.kind == "done" and story.known(opener) < ask.began
+    return ask.kind == "end" and bool(ask.events) and ask.events[-1].seq > opener.seq
 
 
 def cancelled_for_a_reason(story: Story) -> Iterator[str]:
