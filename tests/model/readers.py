@@ -81,8 +81,8 @@ def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
 def pieces(story: Story) -> Iterator[str]:
     """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that.
 
-    A slow reader may get none of an answer that is complete. After the loss of an agent the next attempt may begin the answer
-    again, or go on with it where it says the same.
+    After the loss of an agent the next attempt may begin the answer again, or go on with it where it says the same. Of an answer
+    that is complete when a Session actor is lost, the last pieces may be lost with it.
     """
     for ask in story.asks:
         texts: dict[tuple[str, str | None], str] = defaultdict(str)
@@ -96,7 +96,8 @@ def pieces(story: Story) -> Iterator[str]:
             else:
                 ended.add(event.id)
                 text = texts.pop(stream, "")
-                is_it = text.endswith(event.text) if story.history.lost else text == event.text
+                may_be = text.endswith(event.text) or event.text.startswith(text)
+                is_it = may_be if story.history.lost else text == event.text
                 if text and event.content is not None and not is_it:
                     yield f"{ask} was given {text!r} in pieces, and event {event.seq} says {event.text!r}"
 

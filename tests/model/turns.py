@@ -37,8 +37,8 @@ def other_requests(story: Story) -> Iterator[str]:
             yield f"{ask} was refused, and its turn began with no other request"
         turn = story.turns.get(ask.turn)
         kept = (turn.messages[0].custom_metadata or {}).get("raygrove:fingerprint") if turn and turn.messages else None
-        if kept and ask.fingerprint not in ("", kept) and ask.kind == "end":
-            yield f"{ask} came to {ask.ended} of a turn that began with another request"
+        if kept and ask.fingerprint not in ("", kept) and (ask.kind == "end" or ask.events):
+            yield f"{ask} was given {seqs(ask.events)} and {ask.ended} of a turn that began with another request"
 
 
 def message_is_kept(story: Story) -> Iterator[str]:
