@@ -263,6 +263,7 @@ class TurnMethods:
     def _start(self, message: p.StartTurn, plan: FlowPlan | None = None, on_leave: OnLeave = "cancel") -> Turn:
         turns = self._open_turns()
         state = TurnState(message.key, message.invocation_id, is_answer=has_function_responses(message.content))
+        state.has_fingerprint = bool(message.fingerprint)
         turn = self._turn(turns, state, on_leave)
         turns.start_soon(state, message, plan)
         return turn

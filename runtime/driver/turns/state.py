@@ -44,6 +44,7 @@ class TurnState:
         error: why the turn could not start, or can no longer be followed.
         ask_again: sends the request once more by which the turn, which it is given, has joined another; None: there is none.
         is_started: the turn is open, or could not start, or is followed no more.
+        has_fingerprint: the turn of that id may have begun with another request, and is given to none but its own.
         is_cancelled: this driver was asked to cancel it.
         is_detached: this driver follows the turn no more, and does not know how it ends.
         is_over: the turn has ended, or is no longer followed.
@@ -57,6 +58,7 @@ class TurnState:
     outcome: AnyOutcome | None = None
     error: BaseException | None = None
     is_started = False
+    has_fingerprint = False
     is_cancelled = False
     is_detached = False
     is_over = False

@@ -14,6 +14,7 @@ from actors.errors import (
     ActorLostError,
     AgentLostError,
     RaygroveError,
+    RepeatMismatchError,
     RequestError,
     RuntimeClosedError,
     StoreError,
@@ -186,6 +187,9 @@ class Turn:
         state = self._state
         buffer = state.open_reader()
         try:
+            if state.has_fingerprint:
+                state.wait_until_started()
+                _raise_mismatch(state)
             while True:
                 batch = state.wait_for_events(buffer)
                 for stored in batch:
@@ -220,6 +224,9 @@ class Turn:
         buffer = state.open_reader()
         wakeup = Wakeup()
         try:
+            if state.has_fingerprint:
+                await state.wait_until_started_async()
+                _raise_mismatch(state)
             while True:
                 batch = await state.wait_for_events_async(buffer, wakeup)
                 if batch:
@@ -392,6 +399,12 @@ def decoded(stored: StoredEvent) -> Event:
     except (msgspec.DecodeError, RecursionError) as error:
         # An imported event may have another form.
         raise StoreError(f"event {stored.seq} of the session cannot be read: {error}") from error
+
+
+def _raise_mismatch(state: TurnState) -> None:
+    """Raise the refusal of a turn that began with another request. Its events, and its end, may have come before."""
+    if isinstance(state.error, RepeatMismatchError):
+        raise raisable(state.error)
 
 
 def _raise_unknown_end(state: TurnState) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from actors.errors import ActorLostError, AgentFailedError, AgentLostError, ClusterError, PlacementError, RaygroveError, TurnError
+from actors import Event
+from actors.errors import (
+    ActorLostError,
+    AgentFailedError,
+    AgentLostError,
+    ClusterError,
+    PlacementError,
+    RaygroveError,
+    RepeatMismatchError,
+    TurnError,
+)
+from actors.messages.codec import encode
+from actors.messages.protocol.base import StoredEvent
 from actors.messages.protocol.outcomes import Failed
 from actors.messages.session import SessionKey
 from actors.rules.recovery.failures import failure
@@ -55,3 +68,18 @@ def test_other_failures_are_raised_as_they_were() -> None:
 
 def test_an_actor_that_cannot_be_reached_says_nothing_of_the_turn() -> None:
     assert not isinstance(LOST, TurnError)
+
+
+async def test_of_a_turn_that_began_with_another_request_nothing_is_given() -> None:
+    state = TurnState(SessionKey("app", "ada", "s1"), "e-1")
+    state.has_fingerprint = True
+    given: Any = None
+    reading = asyncio.ensure_future(anext(aiter(Turn(given, state, {}))))
+    # The end of that turn may come before the refusal.
+    state.feed([StoredEvent(2, encode(Event(author="writer")))], failure(ValueError("kaput")))
+    await asyncio.sleep(0)
+    state.fail(RepeatMismatchError("e-1", "s1"))
+    with pytest.raises(RepeatMismatchError):
+        await reading
+    with pytest.raises(RepeatMismatchError):
+        next(iter(Turn(given, state, {})))
