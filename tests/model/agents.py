@@ -38,7 +38,7 @@ def steps(turn: Turn, node: Node, branch: str | None, seen: Callable[[], Sequenc
     """
     while True:
         log = turn.seen(node.name, branch)
-        if node.fails and fold(log)[f"{node.name}_begun"] <= node.fails:
+        if node.fails and fold(log).get(f"{node.name}_begun", 0) <= node.fails:
             raise FailedError(node.name, "ValueError")
         turn.use(MODEL_CALLS, node.name, branch)
         said = turn.say(_answer(turn, node, branch, seen() if seen is not None else log))
