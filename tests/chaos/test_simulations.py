@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants.table import SEEDS as OF_MUTANTS
-from tests.simulation.mutants.table import is_found, rows
+from tests.simulation.mutants.table import rows
+from tests.simulation.mutants.worlds import MUTANTS, WORLDS, is_found
 from tests.simulation.simulate import PLANS, check, reference, run_seed, standing_by
 
 SEEDS = 20_000
@@ -38,5 +38,6 @@ def test_it_holds_as_well_when_a_runner_has_a_standby(first: int) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if row.seeds])
 def test_the_seeds_of_the_test_run_find_each_defect(name: str) -> None:
-    found = [seed for seed in range(OF_MUTANTS) if is_found(name, seed)]
+    seeds = {*rows()[name].seeds, *range(WORLDS[MUTANTS[name].world].seeds)}
+    found = [seed for seed in seeds if is_found(name, seed)]
     assert len(found) >= OFTEN.get(name, 1)

@@ -13,11 +13,12 @@ from typing import get_args
 
 import pytest
 
+from tests.mutants.live import putting_in
 from tests.simulation import world
 from tests.simulation.__main__ import fails, smallest
 from tests.simulation.faults import What
-from tests.simulation.mutants.runner import lost_runs_begin_anew
 from tests.simulation.mutants.table import rows
+from tests.simulation.mutants.worlds import MUTANTS
 from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed, standing_by
 
 SEEDS = 300
@@ -120,8 +121,9 @@ def test_a_seed_does_the_same_steps_again_also_in_another_process() -> None:
 
 @pytest.mark.full
 def test_what_fails_is_made_small() -> None:
-    given = case(rows()["lost_runs_begin_anew"].seeds[0])
-    with lost_runs_begin_anew():
+    name = "lost_runs_begin_anew"
+    given = case(rows()[name].seeds[0])
+    with putting_in(MUTANTS[name].mutant):
         small = smallest(given)
         assert fails(small)
         problems, _, _ = check(small)

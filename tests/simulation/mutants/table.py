@@ -1,36 +1,23 @@
-"""The table of the mutants: which seeds of the test run find each, and which other tests do."""
+"""The table of the mutants: which seeds find each, and which other tests do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation.mutants import MUTANTS
-from tests.simulation.simulate import PLANS, Case, case, check, reference, replacing, standing_by
-
-SEEDS = 300
-"""The seeds of the test run."""
+from tests.simulation.mutants.worlds import FOLDER, MUTANTS, WORLDS, is_found
 
 ENOUGH = 3
 """Seeds that the table names of each mutant at most."""
 
-PATH = Path(__file__).with_name("mutants.md")
+PATH = FOLDER / "mutants.md"
 
-REPLACING = frozenset({"writers_are_not_fenced"})
-"""Mutants of what happens when a Session actor lives on beside its heir: their seeds are played so."""
+HEAD = """# What notices which defect
 
-STANDING_BY = frozenset({"terms_mean_nothing", "standbys_have_no_term", "terms_go_by_clocks_alone", "replaced_runners_live_on"})
-"""Mutants of Runners that have a standby: their seeds are played with one."""
-
-HEAD = f"""# What notices which defect
-
-Each row is a defect that is put into the code (see the functions of these names), and what notices it: some of the seeds 0 to
-{SEEDS - 1} of the simulation that fail with it, and not without it; or a test that does. `python -m tests.simulation.mutants`
-looks for seeds anew, and `make chaos` plays all seeds with each defect that seeds find.
-
-| defect | what it does | seeds that fail | test that fails |
-|---|---|---|---|
+Each row is a defect that is put into the code, by the change of text that the file of its world has under its name, and what
+notices it: some of the seeds that fail with it, and not without it; or a test that does. `python -m tests.simulation.mutants`
+plays these seeds again and looks for others where they find nothing any more, and `make chaos` plays all seeds with each defect
+that seeds find.
 """
 
 
@@ -42,14 +29,14 @@ class Row(NamedTuple):
         test: the id of a test that fails with it, "" if the seeds suffice.
     """
 
-    seeds: Sequence[int]
-    test: str
+    seeds: Sequence[int] = ()
+    test: str = ""
 
 
 def rows() -> Mapping[str, Row]:
     """The table, by the mutants' names."""
-    lines = PATH.read_text().removeprefix(HEAD).splitlines()
-    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines if line)
+    lines = [line for line in PATH.read_text().splitlines() if line.startswith("| `")]
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     return {
         name.strip("`"): Row([int(seed) for seed in seeds.split(", ") if seed], test.strip("`")) for name, _, seeds, test in cells
     }
@@ -57,39 +44,34 @@ def rows() -> Mapping[str, Row]:
 
 def text(table: Mapping[str, Row]) -> str:
     """The table as its file has it."""
-    return HEAD + "".join(_lines(table))
+    return HEAD + "".join(f"\n## {world}\n\n{_part(table, world)}" for world in WORLDS)
 
 
-def _lines(table: Mapping[str, Row]) -> Iterator[str]:
-    for name, mutant in MUTANTS.items():
-        row = table.get(name, Row((), ""))
-        does = (mutant.__doc__ or "").split("\n")[0].rstrip(".")
-        test = f"`{row.test}`" if row.test else ""
-        yield f"| `{name}` | {does} | {', '.join(map(str, row.seeds))} | {test} |\n"
+def _part(table: Mapping[str, Row], world: str) -> str:
+    head = "| defect | what it does | seeds that fail | test that fails |\n|---|---|---|---|\n"
+    return head + "".join(_lines(table, world))
 
 
-def given(name: str, seed: int) -> Case:
-    """The case of a seed in which a mutant is to be found."""
-    if name in STANDING_BY:
-        return standing_by(seed)
-    return replacing(seed) if name in REPLACING else case(seed)
+def _lines(table: Mapping[str, Row], world: str) -> Iterator[str]:
+    for name, placed in MUTANTS.items():
+        if placed.world == world:
+            row = table.get(name, Row())
+            test = f"`{row.test}`" if row.test else ""
+            yield f"| `{name}` | {placed.mutant.what} | {', '.join(map(str, row.seeds))} | {test} |\n"
 
 
-def is_found(name: str, seed: int) -> bool:
-    """True if a seed fails with a mutant."""
-    made, right = given(name, seed), reference(seed // PLANS)[1]
-    if name in REPLACING and made == case(seed):
-        return False
-    with MUTANTS[name]():
-        return bool(check(made, right)[0])
+def renewed(named: tuple[str, Row], *, anew: bool) -> tuple[str, Row]:
+    """A mutant's row, with seeds that find it now: those that it has, and others where none of them do.
 
-
-def row(name: str, test: str = "") -> Row:
-    """Play seeds with a mutant until enough of them have failed."""
-    seeds: list[int] = []
-    for seed in range(SEEDS):
-        if is_found(name, seed):
-            seeds.append(seed)
-        if len(seeds) == ENOUGH:
-            break
-    return Row(seeds, test)
+    Args:
+        anew: look for others also where a test alone finds it.
+    """
+    name, row = named
+    seeds = [seed for seed in row.seeds if is_found(name, seed)]
+    if anew or (not seeds and (row.seeds or not row.test)):
+        for seed in range(WORLDS[MUTANTS[name].world].seeds):
+            if len(seeds) >= ENOUGH:
+                break
+            if seed not in seeds and is_found(name, seed):
+                seeds.append(seed)
+    return name, Row(sorted(seeds), row.test)

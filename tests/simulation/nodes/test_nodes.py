@@ -10,31 +10,19 @@ from typing import Any
 import pytest
 
 from tests.simulation.faults import CALM
-from tests.simulation.nodes.mutants import MUTANTS
 from tests.simulation.nodes.play import check, play, problems
 from tests.simulation.nodes.weather import NOTICE_S, Asked, Change, Weather, weather
-from tests.simulation.seeds import failing, finding_seed
+from tests.simulation.seeds import failing
 from tests.support.tries import IS_FULL
 
 SEEDS = 60
 PART = 10
-
-FIRST = {"the_core_stays_until_its_node_ends": 3, "agents_stay_until_their_node_ends": 3, "agents_in_use_move": 9}
-"""Seeds that have found each defect; by default 0."""
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_nothing_is_lost_while_nodes_come_and_go(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_seed_finds_a_defect(name: str) -> None:
-    seed = finding_seed(check, MUTANTS[name], FIRST.get(name, 0), range(SEEDS))
-    assert seed is not None
-    assert check(seed) == []
 
 
 def one_turn(change: Change | None, *, standby: bool) -> Weather:

@@ -9,29 +9,17 @@ import pytest
 
 from tests.simulation.poison.check import check
 from tests.simulation.poison.crowd import crowd
-from tests.simulation.poison.mutants import MUTANTS
 from tests.simulation.poison.play import play
-from tests.simulation.seeds import failing, finding_seed
+from tests.simulation.seeds import failing
 
 SEEDS = 120
 PART = 10
-
-FIRST = {"losses_count_by_runner": 2}
-"""Seeds that have found each defect; by default 0."""
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_no_turn_of_others_fails_and_each_poisoned_one_does(first: int) -> None:
     assert failing(check, range(first, first + PART)) == {}
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_seed_finds_a_defect(name: str) -> None:
-    seed = finding_seed(check, MUTANTS[name], FIRST.get(name, 0), range(SEEDS))
-    assert seed is not None
-    assert check(seed) == []
 
 
 def test_crowds_have_users_who_wait_and_users_who_end_processes() -> None:
