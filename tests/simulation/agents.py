@@ -113,11 +113,14 @@ class StepModel:
         history_here().ask_model(self._node.name, turn_asked(request.contents), request.contents)
         if self._node.thinks_s:
             await asyncio.sleep(self._node.thinks_s)
-        parts = scripted(self._node, request.contents, ends=self._ends(request))
+        parts = self._parts(request)
         if stream:
             for word in (part.text for part in parts if part.text):
                 yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
         yield LlmResponse(content=Content(role="model", parts=parts), usage=tokens_of(request))
+
+    def _parts(self, request: LlmRequest) -> Sequence[Part]:
+        return scripted(self._node, request.contents, ends=self._ends(request))
 
     def _ends(self, request: LlmRequest) -> bool:
         """Two in three models end when they are told to."""

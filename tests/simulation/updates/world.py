@@ -34,13 +34,14 @@ class NumberedModel(StepModel):
         super().__init__(node)
         self._number = number
 
-    def _parts(self, step: Step, spoken: int, seen: int) -> Sequence[Part]:
-        if step.does == "say":
-            return [Part(text=f"tree {self._number}")]
-        if step.does == "work":
-            args = {"key": f"tree {self._number}", "s": step.takes_s}
-            return [Part(function_call=FunctionCall(name="work", args=args))]
-        return super()._parts(step, spoken, seen)
+    def _parts(self, request: LlmRequest) -> Sequence[Part]:
+        return [self._numbered(part) for part in super()._parts(request)]
+
+    def _numbered(self, part: Part) -> Part:
+        call, tree = part.function_call, f"tree {self._number}"
+        if call is None:
+            return Part(text=tree)
+        return Part(function_call=FunctionCall(name="work", args={**call.args, "key": tree})) if call.name == "work" else part
 
 
 class RootModel:
