@@ -60,7 +60,8 @@ class TurnProgress(Message, frozen=True, kw_only=True):
             since an agent that is a tool may run for several calls.
         transfers: its transfers, in order.
         waiting: its calls that wait for the user, apart from those of flows.
-        model_calls: by agent, how many model calls the log has, summaries among them; tool results do not count.
+        model_calls: by agent, how many model calls the log has since the message that opened it last, summaries among them; tool
+            results do not count.
         losses: of runs, by `branches.state_key`, their losses; by "" those of the Runner since the newest event.
         under_way: by `branches.state_key`, the functions whose calls have no response and wait for no user.
         deadline_s: when the turn is cancelled, in Unix seconds, since its RunConfig has a timeout; 0: never.

@@ -145,7 +145,7 @@ class Dispatch:
             if run.parent is None:
                 turn.follow(outcome)
                 turn.may_end_early = turn.may_end_early and not whole.call_ids
-            turn.transfers += 1
+            turn.transfers |= {outcome.seq}
             self._counts["transfers"] += 1
             run = run.transferred(outcome.to, outcome.seq)
 

@@ -114,6 +114,6 @@ class Routing:
         reason = route_refusal(self.topology, transfer.to, scope)
         if reason is not None:
             return TransferTargetError(transfer.agent, transfer.to, reason)
-        if turn.transfers >= turn.config.max_transfers:
+        if sum(seq < transfer.seq for seq in turn.transfers) >= turn.config.max_transfers:
             return TransferLimitExceededError(transfer.agent, transfer.to, turn.config.max_transfers)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
@@ -67,7 +67,7 @@ class RunningTurn:
         waiting: the calls that wait for the user, of agents that have not run since the log was read.
         may_end_early: the last event of the agent that runs may carry the end of the turn, since no other one is to run.
         llm_calls: model calls that its runs have made.
-        transfers: how often it was transferred.
+        transfers: the places of its transfers since the message that opened it.
         runs: its runs.
         traceparent: the span of the caller, as the header of that name has it; "" without one.
         answerer: the same of who has answered the turn's calls.
@@ -85,7 +85,7 @@ class RunningTurn:
     waiting: Sequence[p.WaitingCall] = ()
     may_end_early = True
     llm_calls = 0
-    transfers = 0
+    transfers: Set[int] = frozenset()
     answerer = ""
     trace: TurnTrace | None = None
     leave_gate: Callable[[], None] | None = None
@@ -119,7 +119,7 @@ class RunningTurn:
         if not isinstance(origin, New):
             self.is_fresh = not isinstance(origin, Recovered)
             self.has_begun = not isinstance(origin, Recovered) or origin.has_begun
-            self.progress = origin.progress
+            self._take_in(origin.progress)
 
     def is_opened_with(self, event_id: str) -> bool:
         """It was opened with the event of that id, which is on disk."""
@@ -225,9 +225,13 @@ class RunningTurn:
 
     def apply_progress(self, progress: p.TurnProgress, llm_calls: int, waiting: Sequence[p.WaitingCall] = ()) -> None:
         """Take over what the log has. Lost runs could not report their model calls, so those in the log count at least."""
-        self.progress = progress
+        self._take_in(progress)
         self.waiting = waiting
         self.llm_calls = max(self.llm_calls, llm_calls)
+
+    def _take_in(self, progress: p.TurnProgress) -> None:
+        self.progress = progress
+        self.transfers |= {each.seq for each in progress.transfers if each.seq > progress.opened_seq}
 
     def reach(self, agent: str) -> bool:
         """True when the agent is one whose call the message answers. It is resumed once: later runs of it begin anew."""

@@ -215,6 +215,7 @@ class SessionTurn(msgspec.Struct, eq=False):
     resumed_by: str = ""
     before: Spent | None = None
     _head_seq: int = 0
+    _calls_before: Counter[str] = msgspec.field(default_factory=Counter)
     _answered: dict[str, CallFacts] = {}
     _callers: tuple[str, ...] = ()
     _progress: dict[str, tuple[int, Progress]] = {}
@@ -290,6 +291,7 @@ class SessionTurn(msgspec.Struct, eq=False):
         self.responses, self.other_calls, self.raises, self.failed_tools = {}, {}, {}, 0
         self.usage = TurnUsage(sum_of_packed([self.taken_back]) if self.taken_back else None)
         self._head_seq = self.user_seq = self.row.first_seq
+        self._calls_before = Counter()
 
     def record(self) -> TurnRow:
         """Its record, to be stored while it is open. What it has used is read from its events until it ends."""
@@ -348,7 +350,7 @@ class SessionTurn(msgspec.Struct, eq=False):
                 self.failed_tools += sum(outcome == "failed" for _, outcome in event.tool_results())
         responses = event.responses
         if by_user and event.branch is None:
-            self.user_seq = seq
+            self.user_seq, self._calls_before = seq, self._calls()
             answered = [self.open_calls.get(call_id) for call_id, _ in responses] if responses else ()
             # A run that is asked as a tool cannot pause the turn, so no answer reaches it.
             self._callers = tuple([call.author for call in answered if call is not None and tool_root(call.branch) is None])
@@ -452,6 +454,10 @@ class SessionTurn(msgspec.Struct, eq=False):
         self.losses[run] = replace_struct(known, alone=attempt, seq=self._head_seq, begun_s=now_s())
         return True
 
+    def _calls(self) -> Counter[str]:
+        """The model calls that the log has, by agent."""
+        return Counter(self.responses) + Counter(self.other_calls)
+
     def _under_way(self) -> dict[str, tuple[str, ...]]:
         """The functions that are called and have no response, but for those that the user has to answer. By `state_key`."""
         found: dict[str, tuple[str, ...]] = {}
@@ -476,7 +482,7 @@ class SessionTurn(msgspec.Struct, eq=False):
             agent_states=self._progress,
             transfers=tuple(self._handovers),
             waiting=tuple(self._waiting()),
-            model_calls=dict(Counter(self.responses) + Counter(self.other_calls)),
+            model_calls=dict(self._calls() - self._calls_before),
             losses=dict(self.losses),
             under_way=self._under_way(),
             deadline_s=self.deadline_s,
