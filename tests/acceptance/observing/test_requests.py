@@ -25,11 +25,19 @@ from actors import (
     SequentialAgent,
     tool,
 )
-from actors.errors import AgentFailedError, DefinitionError, InvocationNotFoundError, ModelServiceError, SessionNotFoundError
+from actors.errors import (
+    AgentFailedError,
+    DefinitionError,
+    InvocationNotFoundError,
+    ModelServiceError,
+    SessionNotFoundError,
+    StoreError,
+)
 from actors.messages.codec import encode
 from actors.testing import PatternModel, ScriptedModel
 from runtime import RecordedCall, Runtime, Settings
 from runtime.models.fallback import FallbackModel
+from tests.support.fixtures.session_fixture import FailingStore
 from tests.support.runtimes import Deploy, run_turn, stored
 
 ON = Settings(record_requests="on")
@@ -334,3 +342,22 @@ def test_a_long_session_takes_room_in_proportion_to_its_length(local: Deploy, tm
     first, second = sizes[0], sizes[1] - sizes[0]
     assert second < 1.6 * first, f"the second half takes {second} bytes, the first {first}"
     assert second < 60 * 1_500
+
+
+def test_a_call_is_recorded_though_its_answer_could_not_be_stored(tmp_path: Path) -> None:
+    store = FailingStore(f"sqlite:///{tmp_path}/sessions.db")
+
+    class BreakingModel:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            if len(request.contents) == 1:
+                yield LlmResponse(content=Content.from_dict({"role": "model", "parts": [{"functionCall": {"name": "look_up"}}]}))
+                return
+            # Once for what is stored together, and once alone.
+            store.failures = 2
+            yield LlmResponse(content=Content.of_text("hello", role="model"))
+
+    root = LlmAgent(name="root", model=BreakingModel(), tools=[look_up])
+    with Deploy("local", tmp_path)(root, session_store=store, settings=ON) as rt:
+        with pytest.raises(StoreError, match="the disk is full"):
+            run_turn(rt, "go")
+        assert [len(call.request.contents) for call in recorded(rt) if call.request] == [1, 3]

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import jwt
@@ -70,6 +71,16 @@ BODIES: Mapping[str, object] = {
 }
 
 
+ADK_BODY: Mapping[str, object] = {
+    "appName": "desk",
+    "sessionId": "s",
+    "newMessage": {"parts": [{"text": "hi"}]},
+    "stateDelta": {"x": 1},
+    "filename": "notes",
+    "artifact": {"text": "mine"},
+}
+
+
 async def send(
     web: httpx2.AsyncClient, operation: HttpOperation, token: str, user: str = "", **headers: str
 ) -> tuple[httpx2.Response, bytes]:
@@ -81,10 +92,15 @@ async def send(
         "schedule": "daily",
         "batch": "b",
         "name": "notes",
-        "user": user or "ada",
+        "version": "0",
+        "user": quote(user or "ada", safe=""),
     }
-    path = operation.path.format(**parts) + (f"?user={user}" if user and "{user}" not in operation.path else "")
+    path = operation.path.replace(":path", "").format(**parts)
+    if user and "{user}" not in operation.path:
+        path += f"?user={parts['user']}"
     options: dict[str, Any] = {"json": BODIES[operation.body.__name__]} if operation.body is not None else {}
+    if operation in ADK_OPERATIONS and operation.method in ("POST", "PATCH"):
+        options = {"json": {**ADK_BODY, "userId": user or "ada"}}
     if operation.takes_media:
         options["content"] = b"bytes"
     request = web.build_request(operation.method, path, **options, **as_(token, **headers))
@@ -146,20 +162,34 @@ async def test_a_user_reaches_no_other_users_anything_by_no_route(web: httpx2.As
     assert rt.schedules.get("daily", user_id="bob") == schedule
 
 
+NEARLY_ADA = ("Ada", "ADA", "aDa", "ada/", "ada.", "ada ", " ada", "ada%", "\u0430da")
+"""Names that are nearly that of a user: the first letter of the last one is Cyrillic."""
+
+
+@pytest.mark.parametrize("name", NEARLY_ADA)
+async def test_a_token_of_a_user_reaches_no_user_of_nearly_the_same_name_by_no_route(
+    web: httpx2.AsyncClient, rt: Runtime, name: str
+) -> None:
+    if name == name.strip():
+        # With the ids that the requests name.
+        await rt.run(user_id=name, session_id="s", message="secret", invocation_id="t", state_delta={"user:color": "secret"})
+        await rt.aio.artifacts.save(name, "s", "notes", Part(text="secret"))
+        await rt.aio.memory.add_session(name, "s")
+        await rt.aio.schedules.create("daily", user_id=name, session_id="s", message="secret", every=86_400)
+    for operation in (*OPERATIONS, *ADK_OPERATIONS):
+        if operation.is_open or operation.users == "none":
+            continue
+        response, body = await send(web, operation, ADA, user=name)
+        assert response.status_code in (403, 404), (operation.method, operation.path, response.status_code, body)
+        assert b"secret" not in body
+
+
 async def test_a_user_reaches_no_other_users_anything_by_adks_paths(web: httpx2.AsyncClient, rt: Runtime) -> None:
     await rt.run(user_id="bob", session_id="adk", message="secret", invocation_id="t")
     await rt.aio.artifacts.save("bob", "adk", "notes", Part(text="secret"))
     before = rt.sessions.get("bob", "adk")
     parts = {"app": "desk", "session": "adk", "name": "notes", "version": "0", "user": "bob"}
-    body = {
-        "userId": "bob",
-        "appName": "desk",
-        "sessionId": "adk",
-        "newMessage": {"parts": [{"text": "hi"}]},
-        "stateDelta": {"x": 1},
-        "filename": "notes",
-        "artifact": {"text": "mine"},
-    }
+    body = {**ADK_BODY, "userId": "bob", "sessionId": "adk"}
     for operation in ADK_OPERATIONS:
         is_about_users = "{user}" in operation.path or operation.path.startswith("/run")
         path = operation.path.replace(":path", "").format(**parts)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import Content, LlmAgent, LlmRequest, LlmResponse
-from actors.errors import TurnCancelledError
+from actors.errors import SessionNotFoundError, StoreError, TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.refs.runner import RunnerRef
@@ -366,3 +366,20 @@ def test_each_session_actor_has_as_many_turns_of_one_user_to_store_together(
     session_actors: int, runners: int, times: int
 ) -> None:
     assert least_opened(session_actors, runners) == times * OF_SESSION_ACTOR
+
+
+@pytest.mark.parametrize("why", ["unknown session", "store"])
+async def test_a_turn_that_cannot_be_opened_lets_the_next_one_in(build: Build, why: str) -> None:
+    fixture = build(LlmAgent(name="root", model=PatternModel([], default="ok")))
+    runner = runner_of(fixture, fixture.session)
+    # Once for what is stored together, and once alone.
+    fixture.store.failures = 2 if why == "store" else 0
+    message = p.StartTurn(key=key("ada"), invocation_id="e-1", content=Content.of_text("hi"), auto_create=why == "store")
+    first = asyncio.create_task(runner.start_turn(message))
+    await asyncio.sleep(0)
+    second = start(runner, "bob", 0)
+    with pytest.raises(StoreError if why == "store" else SessionNotFoundError):
+        await first
+    async with asyncio.timeout(5):
+        await second
+    await runner.stop()

@@ -289,3 +289,21 @@ async def test_a_message_that_stops_a_run_of_another_epoch_stops_none_of_this_on
     assert isinstance(outcome, p.Finished)
     assert events[-1].text == "said"
     await fixture.close()
+
+
+async def test_a_turn_that_is_being_cancelled_ends_also_when_the_runner_leaves_its_turns(
+    tmp_path: Path, ways: Ways, hang: Hang
+) -> None:
+    house = RunnerFixture(child_of(hang), tmp_path, ways=ways)
+    await house.start("go")
+    await hang.begun.wait()
+    gate = ways.hold("child", p.StopRun)
+    cancelling = await by_cancel(house)
+    await gate.reached.wait()
+    leaving = asyncio.create_task(house.runner.stop(leave_turns=True))
+    await settled()
+    gate.open()
+    await asyncio.gather(cancelling, leaving)
+    async with asyncio.timeout(10):
+        assert isinstance((await house.end("e-1"))[1], p.Cancelled)
+    await house.close()

@@ -19,7 +19,7 @@ from runtime.frontends.web.adk.forms import RunAgentRequest, body_of
 from runtime.frontends.web.api.turn_options import TurnOptions, run_config
 from runtime.frontends.web.api.waiting import result_of, started_id, unless_left
 from runtime.frontends.web.operations.call import Call, json_response
-from runtime.frontends.web.operations.operation import CLIENT_LEFT, HttpOperation
+from runtime.frontends.web.operations.operation import CLIENT_LEFT, STREAM, HttpOperation
 from runtime.frontends.web.problems import HttpError, problem_of
 from runtime.frontends.web.redaction import log_failed_turn
 from runtime.frontends.web.streams.frames import frame
@@ -131,6 +131,6 @@ def _error(turn: Turn, error: RaygroveError, *, for_operator: bool) -> JsonObjec
 
 OPERATIONS = [
     HttpOperation("POST", "/run", run),
-    HttpOperation("POST", "/run_sse", run_sse),
+    HttpOperation("POST", "/run_sse", run_sse, gives_media=[STREAM]),
 ]
 """ADK's paths of turns."""

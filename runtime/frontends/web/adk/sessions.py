@@ -219,10 +219,10 @@ _SESSION = f"{_USER}/sessions/{{session}}"
 _ARTIFACT = f"{_SESSION}/artifacts/{{name:path}}"
 
 OPERATIONS = [
-    HttpOperation("GET", "/list-apps", list_apps),
+    HttpOperation("GET", "/list-apps", list_apps, users="none"),
     HttpOperation("GET", "/version", get_version, is_open=True),
     HttpOperation("GET", "/health", get_health, is_open=True),
-    HttpOperation("GET", "/apps/{app}/app-info", get_app_info),
+    HttpOperation("GET", "/apps/{app}/app-info", get_app_info, users="none"),
     HttpOperation("GET", f"{_USER}/sessions", list_sessions),
     HttpOperation("POST", f"{_USER}/sessions", create_session),
     HttpOperation("GET", _SESSION, get_session),

@@ -1,0 +1,104 @@
+"""What becomes of calls that run when another one beside them fails their run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from actors import (
+    AgentTool,
+    Content,
+    CustomAgent,
+    Event,
+    InvocationContext,
+    LlmAgent,
+    SequentialAgent,
+    ToolContext,
+)
+from actors.errors import AgentFailedError
+from actors.testing import PatternModel, ScriptedModel
+from tests.support.agents.failing_agents import SKIP
+from tests.support.runtimes import Deploy, author_texts, run_turn
+
+WAITS_S = 10.0
+"""Less than a function waits for another one that uses the state."""
+
+
+@pytest.mark.parametrize("kind", ["tool", "delegate"])
+def test_an_agent_that_a_call_has_asked_is_stopped_before_the_workflow_goes_on(local: Deploy, kind: str) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        """Hang."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async def fail(tool: Any, args: Any, context: ToolContext) -> None:
+        if tool.name == "other":
+            await begun.wait()
+            raise ValueError("kaput")
+
+    def other() -> None:
+        """Never runs."""
+
+    class Next(CustomAgent):
+        async def run(self, context: InvocationContext) -> AsyncIterator[Event]:
+            yield Event(content=Content.of_text(f"stopped: {stopped.is_set()}", role="model"))
+
+    calls = [{"call": "expert", "args": {"request": "why?"}}, {"call": "other"}]
+    fields: dict[str, Any] = {"mode": "single_turn"} if kind == "delegate" else {}
+    expert = LlmAgent(name="expert", model=ScriptedModel([{"call": "hang"}]), tools=[hang], **fields)
+    asker = LlmAgent(
+        name="asker",
+        model=ScriptedModel([{"parts": calls}]),
+        tools=[other] if kind == "delegate" else [AgentTool(expert), other],
+        sub_agents=[expert] if kind == "delegate" else [],
+        before_tool_callback=fail,
+    )
+    root = SequentialAgent(name="root", sub_agents=[asker, Next(name="next")], supervision=SKIP)
+    with local(root) as rt:
+        assert author_texts(run_turn(rt, "go"))[-1] == ("next", "stopped: True")
+
+
+def test_a_function_waits_no_more_for_the_state_that_another_one_holds(local: Deploy) -> None:
+    """Both run on in their threads when their run has failed."""
+    holds, waits, failed, may_return, has_state = (threading.Event() for _ in range(5))
+
+    def hold(tool_context: ToolContext) -> None:
+        """Use the state, and do not return."""
+        tool_context.state["x"] = 1
+        holds.set()
+        may_return.wait(WAITS_S * 3)
+
+    def wait(tool_context: ToolContext) -> None:
+        """Use the state when the run has failed."""
+        holds.wait(WAITS_S)
+        waits.set()
+        failed.wait(WAITS_S)
+        tool_context.state.get("x")
+        has_state.set()
+
+    def other() -> None:
+        """Never runs."""
+
+    async def fail(tool: Any, args: Any, context: ToolContext) -> None:
+        if tool.name == "other":
+            await asyncio.to_thread(waits.wait, WAITS_S)
+            raise ValueError("kaput")
+
+    calls = {"parts": [{"call": "hold"}, {"call": "wait"}, {"call": "other"}]}
+    root = LlmAgent(name="root", model=PatternModel([], default=calls), tools=[hold, wait, other], before_tool_callback=fail)
+    with local(root) as rt:
+        with pytest.raises(AgentFailedError, match="kaput"):
+            run_turn(rt, "go")
+        failed.set()
+        found = has_state.wait(WAITS_S)
+        may_return.set()
+    assert found
