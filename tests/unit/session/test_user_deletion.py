@@ -10,7 +10,6 @@ import pytest
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.log.user_holds import HOLD_S, UserHolds
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 HOLD = p.HoldUser(app=KEY.app, user=KEY.user)
@@ -65,25 +64,14 @@ async def test_other_users_are_not_held(desk: SessionFixture) -> None:
     await desk.turn("e-1", "hello", key=OTHER)
 
 
-async def test_a_hold_that_is_not_renewed_ends_by_itself() -> None:
-    now_s = 0.0
-    holds = UserHolds(lambda: now_s)
-    holds.hold_user(KEY.app, KEY.user)
-    assert holds.has(KEY)
-    now_s = HOLD_S - 1
-    holds.hold_user(KEY.app, KEY.user)
-    now_s = 2 * HOLD_S - 2
-    assert holds.has(KEY)
-    now_s = 2 * HOLD_S
-    assert not holds.has(KEY)
-    await holds.passed(KEY)
+async def test_a_hold_that_is_not_renewed_for_a_minute_ends_by_itself(desk: SessionFixture) -> None:
+    async def is_held() -> bool:
+        return (await desk.ref.hold_user(p.HoldUser(app=KEY.app, user=KEY.user, renews=True))).is_held
 
-
-async def test_a_hold_that_is_released_lets_all_that_wait_pass() -> None:
-    holds = UserHolds()
-    holds.hold_user(KEY.app, KEY.user)
-    waiting = [asyncio.create_task(holds.passed(KEY)) for _ in range(3)]
-    await settled()
-    assert not any(each.done() for each in waiting)
-    holds.release(KEY.app, KEY.user)
-    await asyncio.gather(*waiting)
+    await desk.ref.hold_user(HOLD)
+    for _ in range(2):
+        desk.clock.now_s += 59
+        assert await is_held()
+    desk.clock.now_s += 60
+    await desk.turn("e-1", "hello")
+    assert not await is_held()

@@ -9,8 +9,13 @@ import pytest
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.turn_info import TurnInfo
-from actors.session.log.open_turn import MAX_LOST, MAX_REASON
 from tests.support.fixtures.session_fixture import KEY, HeldCommits, SessionFixture, settled
+
+MAX_LOST = 50
+"""Lost processes that the record of a turn names."""
+
+MAX_REASON = 200
+"""Characters of the reason of one."""
 
 
 async def test_a_turn_is_told_to_be_as_far_as_what_its_lost_runs_have_sent_once_that_is_on_disk(session: SessionFixture) -> None:

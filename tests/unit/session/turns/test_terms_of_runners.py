@@ -9,17 +9,7 @@ import pytest
 from actors.messages import protocol as p
 from actors.messages.session import ONLY_SHARD
 from actors.runner.turns.place import RunnerPlace
-from actors.session.turns.runners import Runners
-
-
-class Place:
-    """Session actor's part in announcements. Implements what `RunnerPlace` needs of `SessionRef`."""
-
-    def __init__(self) -> None:
-        self.runners = Runners()
-
-    async def announce_runner(self, message: p.AnnounceRunner) -> p.Ack | p.AnnounceFirst:
-        return self.runners.announce(message.runner, message.number, message.term) or p.Ack()
+from tests.support.fixtures.session_fixture import SessionFixture, settled
 
 
 class ReplacedError(Exception):
@@ -34,18 +24,22 @@ def of(name: str, term: int) -> RunnerPlace:
     return RunnerPlace(f"app/runner/{name}", ONLY_SHARD, term, leave)
 
 
-async def asked_by(place: RunnerPlace, session: Place) -> str:
+async def refusal(session: SessionFixture, runner: str, term: int = 0) -> p.AnnounceFirst | None:
+    """The reply to a Runner that asks something, if it is not heard."""
+    reply = await session.ref.list_open_turns(p.ListOpenTurns(app="app", runner=runner, term=term))
+    return reply if isinstance(reply, p.AnnounceFirst) else None
+
+
+async def asked_by(place: RunnerPlace, session: SessionFixture) -> str:
     """Have a Runner ask something until it is heard."""
 
     async def ask() -> str | p.AnnounceFirst:
-        return session.runners.refusal(place.runner_id, place.term) or "heard"
+        return await refusal(session, place.runner_id, place.term) or "heard"
 
-    heard: str = await asyncio.wait_for(place.heard(session, ask), 5)  # type: ignore[arg-type]
-    return heard
+    return await asyncio.wait_for(place.heard(session.ref, ask), 5)
 
 
-async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends() -> None:
-    session = Place()
+async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends(session: SessionFixture) -> None:
     old, new = of("old", 7), of("new", 8)
     assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
@@ -54,22 +48,21 @@ async def test_the_one_with_the_later_term_is_heard_and_the_other_one_ends() -> 
     assert await asked_by(new, session) == "heard"
 
 
-async def test_a_restarted_session_actor_that_hears_of_the_new_one_first_does_not_give_the_old_one_its_place() -> None:
-    session = Place()
+async def test_a_restarted_session_actor_that_hears_of_the_new_one_first_does_not_give_the_old_one_its_place(
+    session: SessionFixture,
+) -> None:
     old, new = of("old", 7), of("new", 8)
     assert await asked_by(new, session) == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
-    assert session.runners.refusal(new.runner_id) is None
+    assert await refusal(session, new.runner_id) is None
 
 
-async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it() -> None:
-    session = Place()
+async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it(session: SessionFixture) -> None:
     old, new = of("old", 7), of("new", 0)
     assert await asked_by(old, session) == "heard"
     asking = asyncio.create_task(asked_by(new, session))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await settled()
     assert not asking.done()
     new.begin_takeover(8)
     assert await asking == "heard"
@@ -77,46 +70,44 @@ async def test_what_stood_by_and_leads_before_it_has_its_term_waits_for_it() -> 
         await asked_by(old, session)
 
 
-async def test_a_term_that_is_told_late_is_known_from_then_on() -> None:
-    session = Place()
+async def test_a_term_that_is_told_late_is_known_from_then_on(session: SessionFixture) -> None:
     old, new = of("old", 7), of("new", 8)
-    assert session.runners.refusal(new.runner_id) is None
+    assert await refusal(session, new.runner_id) is None
     assert await asked_by(new, session) == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
 
 
-async def test_it_is_the_same_when_a_restarted_session_actor_hears_of_the_old_one_first() -> None:
-    session = Place()
+async def test_it_is_the_same_when_a_restarted_session_actor_hears_of_the_old_one_first(session: SessionFixture) -> None:
     old, new = of("old", 7), of("new", 8)
     assert await asked_by(old, session) == "heard"
-    session.runners = Runners()
+    session = session.heir()
     assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
     with pytest.raises(ReplacedError):
         await asked_by(old, session)
 
 
-async def test_an_announcement_of_the_old_one_that_comes_late_is_refused() -> None:
-    session = Place()
+async def test_an_announcement_of_the_old_one_that_comes_late_is_refused(session: SessionFixture) -> None:
     old, new = of("old", 7), of("new", 8)
     assert await asked_by(old, session) == "heard"
     assert await asked_by(new, session) == "heard"
     late = p.AnnounceRunner(runner=old.runner_id, number=1, term=7)
-    assert await session.announce_runner(late) == p.AnnounceFirst(number=1, term=8)
-    assert session.runners.refusal(new.runner_id) is None
+    assert await session.ref.announce_runner(late) == p.AnnounceFirst(number=1, term=8)
+    assert await refusal(session, new.runner_id) is None
 
 
-async def test_without_a_standby_the_one_that_announced_itself_last_is_heard() -> None:
-    session = Place()
+async def test_without_a_standby_the_one_that_announced_itself_last_is_heard(session: SessionFixture) -> None:
     before = RunnerPlace("app/runner/before", ONLY_SHARD)
     after = RunnerPlace("app/runner/after", ONLY_SHARD)
     for place in (before, after, before):
         assert await asked_by(place, session) == "heard"
 
 
-async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_and_later_ones_replace_it() -> None:
-    session, other_session = Place(), Place()
+async def test_a_runner_that_takes_over_from_one_whose_clock_was_ahead_is_heard_and_later_ones_replace_it(
+    session: SessionFixture,
+) -> None:
+    other_session = session.heir()
     before, lost, following = of("before", 2), of("lost", 1_001), of("following", 4)
     for each in (session, other_session):
         assert await asked_by(before, each) == "heard"
