@@ -15,8 +15,8 @@ from tests.model.agents import llm, runs_children, says, steps
 from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
-from tests.model.runs import KINDS, DiffersError, FailedError, Run, Turn, run
-from tests.model.said import Tree, told
+from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, run
+from tests.model.said import Tree, decision_of, told
 from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
 from tests.simulation.scenarios import Node
@@ -126,8 +126,8 @@ class Conversation:
 
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
-        failure, stretches = turn.failure, self._played[name]
-        stretches[-1].there[:] = [event for event in stretches[-1].there if event is not failure]
+        stretches = self._played[name]
+        stretches[-1].there[:] = [event for event in stretches[-1].there if not _is_void(event, turn.failure)]
         self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True)
         self.is_whole = False
         for stretch in stretches:
@@ -135,7 +135,11 @@ class Conversation:
 
     def _compare(self, turn: Turn, where: str) -> None:
         """Compare what was said with what the log has, where one of them ends before the other."""
-        self.problems += [f"{where}: it must have ended, and said: {told(event)}" for event in turn.left()[:1]]
+        left = turn.left()
+        if left and all(event.error_code in LOST for event in left):
+            self._ends[turn.invocation_id] = "failed"
+        else:
+            self.problems += [f"{where}: it must have ended, and said: {told(event)}" for event in left[:1]]
         missing = turn.take_back()
         self.is_whole &= not missing and not turn.is_cut
         if missing and not self._may_be_cut(turn.invocation_id):
@@ -145,13 +149,19 @@ class Conversation:
             self._runs.pop(turn.invocation_id, None)
 
     def _look_at(self, name: str, status: str) -> None:
-        """Compare the end of a turn. 2 Limits of a turn: `max_llm_calls` counts the model calls of all its agents together."""
+        """Compare the end of a turn. 2 Limits of a turn: `max_llm_calls` counts the model calls of all its agents together. An
+        answer begins the count anew, and a retry does not."""
         is_cut = status in ("cancelled", "failed") and self._may_be_cut(name)
         if name in self._ends and status not in ("", self._ends[name]) and not is_cut:
             self.problems.append(f"{name} is {status}, and must be {self._ends[name]}")
-        answers = [event for event in self._log if event.invocation_id == name and event.usage is not None]
-        if len(answers) > self._max_calls:
-            self.problems.append(f"{name} has made {len(answers)} model calls, and may make {self._max_calls}")
+        for stretch in self._played[name]:
+            if (often := sum(event.usage is not None for event in stretch.there)) > self._max_calls:
+                self.problems.append(f"{name} has made {often} model calls, and may make {self._max_calls}")
+
+
+def _is_void(event: Event, failure: Event | None) -> bool:
+    """True for what counts no more when a turn is retried: what made it fail, and its limits."""
+    return event is failure or event.error_code == MODEL_CALLS or decision_of(event).get("decision") == "escalate"
 
 
 def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stretch]:

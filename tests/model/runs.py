@@ -110,6 +110,7 @@ class Turn:
         """
         self.log, self._there, self._said = list(before), self.tree.streams(there), Counter()
         self._meanwhile = meanwhile
+        self._used.clear()
 
     def seen(self, author: str, branch: str | None) -> Sequence[Event]:
         """The log as it is when an agent says the next that it says."""
@@ -156,7 +157,7 @@ class Turn:
             raise FailedError(author, error)
 
     def use(self, limit: str, author: str, branch: str | None) -> None:
-        """2 Limits of a turn: they count the model calls, and the transfers, of all agents together. The one beyond fails."""
+        """2 Limits of a turn: they count the model calls, and the transfers, of all agents since the message. One more fails."""
         self._used[limit] += 1
         is_beyond, is_over = self._used[limit] > self._limits[limit], self._next(self.event(author, branch)) is None
         is_refused = self._failure(author, branch) == limit
