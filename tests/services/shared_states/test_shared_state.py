@@ -245,3 +245,18 @@ def test_many_writers_at_once_do_not_carry_a_state_over_its_limit(server: str) -
     )
     for store in stores:
         store.close()
+
+
+def test_behind_another_connection_no_version_is_taken_for_the_one_of_before(server: str) -> None:
+    store = SqlSessionStore(own_tables(server))
+    store.open()
+    store.commit([PutState(SessionKey(APP, "ada", ""), {"a": 1})])
+    found = store.changed_states(APP, {"": -1, "ada": -1})
+    known = {user: state.version for user, state in found.items()}
+    assert store.changed_states(APP, known) == {}
+    # It may be an older copy, in which other changes have led to the same versions.
+    store.close()
+    store.open()
+    assert store.changed_states(APP, known) == found
+    assert store.changed_states(APP, known) == {}
+    store.close()

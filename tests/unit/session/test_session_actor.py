@@ -136,17 +136,6 @@ async def test_of_several_answers_the_first_decides_and_every_id_must_be_known(s
         await session.ref.find_turn(p.FindTurn(key=KEY, call_ids=("c1", "c3")))
 
 
-async def test_an_event_that_is_sent_again_is_stored_once(session: SessionFixture) -> None:
-    await session.open()
-    event = session.event("root", "one")
-    assert await session.say(event) == 2
-    assert await session.say(event) == 2
-    assert list(await asyncio.gather(session.say(event), session.say(event))) == [2, 2]
-    other = session.event("root", "two")
-    assert list(await asyncio.gather(session.say(other), session.say(other))) == [3, 3]
-    assert session.positions() == [1, 2, 3]
-
-
 async def test_the_same_invocation_id_again_is_the_same_turn(session: SessionFixture) -> None:
     await session.open("e-1", repeatable=True)
     await session.say(session.event("root", "one"))
