@@ -151,18 +151,24 @@ def busy_for_a_reason(story: Story) -> Iterator[str]:
 def model_calls(story: Story) -> Iterator[str]:
     """2 Limits of a turn: `max_llm_calls` counts the model calls of all agents; the call beyond it is refused before it is made.
 
-    A call whose answer was lost is made again, and counts once.
+    An answer begins the count anew. A call whose answer was lost is made again, and counts once.
     """
     made = Counter(call.turn for call in story.history.models)
     for turn in story.turns.values():
         limits = [ask.config.max_llm_calls for ask in story.of_turn(turn.id) if ask.begins or ask.goes_on]
         if not limits or min(limits) <= 0:
             continue
-        most, answered = max(limits), sum(_is_of_model(event) for event in story.log if event.invocation_id == turn.id)
-        if answered > most:
-            yield f"turn {turn.id} has {answered} answers of models, and may have {most} calls"
-        if made[turn.id] > most and not story.history.lost and turn.id not in story.retried:
-            yield f"turn {turn.id} has made {made[turn.id]} model calls, and may make {most}"
+        answers = [event for event in turn.events if _is_of_model(event) and event.id in story.shown]
+        most = max(_since_messages(turn, answers).values(), default=0)
+        if len(turn.messages) == 1 and not story.history.lost and turn.id not in story.retried:
+            most = max(most, made[turn.id])
+        if most > max(limits):
+            yield f"turn {turn.id} has made {most} model calls since a message, and may make {max(limits)}"
+
+
+def _since_messages(turn: Turn, events: Sequence[Event]) -> Counter[int]:
+    """How many of the events there are behind each message."""
+    return Counter(opener.seq for event in events if (opener := turn.opener(event)) is not None)
 
 
 def _is_of_model(event: Event) -> bool:
@@ -173,9 +179,9 @@ def transfers(story: Story) -> Iterator[str]:
     """2 Limits of a turn: `max_transfers` counts the transfers of the turn; the next one fails it."""
     for turn in story.turns.values():
         limits = [ask.config.max_transfers for ask in story.of_turn(turn.id) if ask.begins or ask.goes_on]
-        made = [event for event in turn.events if event.actions.transfer_to_agent]
-        if limits and len(made) > max(limits) + 1:
-            yield f"turn {turn.id} has {len(made)} transfers, and may have {max(limits)}"
+        made = _since_messages(turn, [event for event in turn.events if event.actions.transfer_to_agent])
+        if limits and made and max(made.values()) > max(limits) + 1:
+            yield f"turn {turn.id} has {max(made.values())} transfers since a message, and may have {max(limits)}"
 
 
 def timeouts(story: Story) -> Iterator[str]:
