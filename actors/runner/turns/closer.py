@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
+from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError
 from actors.messages import protocol as p
 from actors.messages.session import TurnKey
 from actors.refs.session import SessionRef
@@ -49,7 +49,7 @@ class TurnCloser:
         message = p.CloseTurn(turn=turn, agent=agent, outcome=outcome)
         try:
             return await self._send(message)
-        except (StoreUnavailableError, ActorLostError) as error:
+        except (StoreError, ActorLostError) as error:
             if self._is_stopped:
                 # Of a turn that has begun while the others were being cancelled.
                 logger.error("the record of turn %s was not written, and the turn is open: %s", turn.invocation_id, error)
@@ -77,18 +77,18 @@ class TurnCloser:
         message = self._owed.get(turn)
         if message is None:
             return
-        with suppress(StoreUnavailableError, ActorLostError):
+        with suppress(StoreError, ActorLostError):
             await self._send(message)
             if self._owed.get(turn) is message:
                 del self._owed[turn]
 
     async def _send(self, message: p.CloseTurn) -> bool:
-        """Returns False if the turn is another Runner's, or over. Raises StoreUnavailableError, ActorLostError: send it again."""
+        """Returns False if the turn is another Runner's, or over. Raises StoreError, ActorLostError: send it again."""
         try:
             await self._session.close_turn(message)
         except FencedError:
             return False
-        except (StoreUnavailableError, ActorLostError):
+        except (StoreError, ActorLostError):
             raise
         except RaygroveError as error:
             logger.error("the record of turn %s could not be written: %s", message.turn.invocation_id, error)

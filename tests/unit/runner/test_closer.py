@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.errors import ActorLostError, FencedError, RaygroveError, StoreUnavailableError
+from actors.errors import ActorLostError, FencedError, RaygroveError, StoreError, StoreUnavailableError
 from actors.messages import protocol as p
 from actors.refs.session import SessionRef
 from actors.rules.recovery.backoff import Backoff
@@ -46,7 +46,7 @@ AWAY = (StoreUnavailableError("the store", "away"), ActorLostError("session", "k
 
 
 async def test_an_end_that_could_not_be_stored_is_sent_again_until_it_is() -> None:
-    session = FailingSession(*AWAY, *AWAY)
+    session = FailingSession(*AWAY, StoreError("it is broken"), *AWAY)
     closer = TurnCloser(session)
     assert await closer.close(turn("e-1"), "root", p.Finished(agent="root"))
     async with asyncio.timeout(PATIENCE_S):
