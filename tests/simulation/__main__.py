@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 
 from tests.simulation.shrink import shrunk
 from tests.simulation.simulate import Case, case, check, run_numbered
-from tests.simulation.telling import told_case, told_log, told_trace
+from tests.simulation.telling import as_test, told_case, told_log, told_trace
 
 
 def tell(seed: int, *, shrinks: bool, traces: bool) -> int:
@@ -17,22 +18,30 @@ def tell(seed: int, *, shrinks: bool, traces: bool) -> int:
     given = case(seed)
     problems, result, trace = check(given)
     if problems and shrinks:
-        given = smallest(given)
+        given = smallest(given, kind_of(problems))
         problems, result, trace = check(given)
     lines = [*told_case(given), "", *(told_trace(trace) if traces else ()), "", "the log:", *told_log(result), ""]
+    lines += as_test(given) if problems else []
     print("\n".join([*lines, *(problems or ["all holds"]), f"trace {trace.digest():08x}"]))
     return len(problems)
 
 
-def smallest(given: Case) -> Case:
-    """The smallest case that still fails, and fails only with faults."""
-    return shrunk(given, fails)
+def smallest(given: Case, kind: str = "") -> Case:
+    """The smallest case that still fails, only with faults if the given one does, and with a problem of a kind; "": of any."""
+    return shrunk(given, lambda smaller: fails(smaller, kind))
 
 
-def fails(given: Case) -> bool:
-    """True when a case fails, but not without its faults."""
+def fails(given: Case, kind: str = "") -> bool:
+    """True when a case fails with a problem of a kind; "": of any, but not without its faults."""
     problems, _, _ = check(given)
-    return bool(problems) and not problems[0].startswith("without faults")
+    if not kind:
+        return bool(problems) and not problems[0].startswith("without faults")
+    return bool(problems) and kind_of(problems) == kind
+
+
+def kind_of(problems: Sequence[str]) -> str:
+    """The first problem without what stands in it by chance."""
+    return re.sub(r"\{.*\}|\[.*\]|'[^']*'|\b\w*\d[\w.-]*", "", problems[0])
 
 
 def run(first: int, last: int, processes: int, say: Callable[[str], None] = print) -> list[int]:

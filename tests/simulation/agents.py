@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 from actors import (
+    START,
     AgentTool,
     BaseAgent,
     Content,
@@ -18,6 +19,7 @@ from actors import (
     FlowAgent,
     FunctionCall,
     FunctionTool,
+    Graph,
     InvocationContext,
     LlmAgent,
     LlmRequest,
@@ -26,11 +28,15 @@ from actors import (
     LoopAgent,
     ParallelAgent,
     Part,
+    RetryConfig,
     SequentialAgent,
     Task,
     Tool,
     ToolContext,
     exit_loop,
+)
+from actors import (
+    node as retried,
 )
 from tests.model.history import History
 from tests.simulation.cluster import HostProcess
@@ -46,6 +52,9 @@ BEGUN: Counter[str] = Counter()
 
 UNDER_WAY: dict[str, HostProcess] = {}
 """The calls for which `work` runs now, and where; also those of processes that were lost or stopped."""
+
+PIECE_S = 0.05
+"""How long a model that streams takes for each piece."""
 
 TWICE: list[str] = []
 """The calls that were repeated while they were under way, in a process that the Runner had not given up."""
@@ -115,8 +124,10 @@ class StepModel:
             await asyncio.sleep(self._node.thinks_s)
         parts = self._parts(request)
         if stream:
-            for word in (part.text for part in parts if part.text):
-                yield LlmResponse(content=Content.of_text(word, role="model"), partial=True)
+            for piece in self._pieces("".join(part.text for part in parts if part.text)):
+                if self._node.pieces:
+                    await asyncio.sleep(PIECE_S)
+                yield LlmResponse(content=Content.of_text(piece, role="model"), partial=True)
         yield LlmResponse(content=Content(role="model", parts=parts), usage=tokens_of(request))
 
     def _parts(self, request: LlmRequest) -> Sequence[Part]:
@@ -125,6 +136,10 @@ class StepModel:
     def _ends(self, request: LlmRequest) -> bool:
         """Two in three models end when they are told to."""
         return "End now" in request.system_instruction and sum(self._node.name.encode()) % 3 > 0
+
+    def _pieces(self, text: str) -> Sequence[str]:
+        size = -(-len(text) // max(1, self._node.pieces)) or 1
+        return [text[first : first + size] for first in range(0, len(text), size)]
 
 
 def turn_asked(contents: Sequence[Content]) -> str:
@@ -209,6 +224,8 @@ def build(node: Node) -> BaseAgent:
             return RunsChildren(name=node.name, sub_agents=children, names=[child.name for child in children])
         case "flow":
             return _flow(node)
+        case "graph":
+            return _graph(node, children)
         case "seq":
             return SequentialAgent(name=node.name, sub_agents=children, **supervision)
         case "par":
@@ -223,6 +240,12 @@ def _llm(node: Node, children: list[BaseAgent]) -> BaseAgent:
     if node.fails:
         callbacks = {"before_agent_callback": count_begun, "before_model_callback": FailingCallback(node.fails, False)}
     return LlmAgent(name=node.name, model=StepModel(node), sub_agents=children, tools=[*TOOLS, *experts], **callbacks)
+
+
+def _graph(node: Node, children: list[BaseAgent]) -> BaseAgent:
+    first, *rest = (retried(child, retry_config=RetryConfig(max_attempts=4, initial_delay=0.2)) for child in children)
+    edges = [(START, first, *rest)] if node.times == 1 else [(START, first), *((first, each) for each in rest)]
+    return Graph(name=node.name, edges=edges)
 
 
 def _flow(node: Node) -> BaseAgent:

@@ -172,7 +172,7 @@ class Wires:
     Args:
         network: how long they take.
         on_sent, on_handled: called at each message, and with its reply; return for how long it is delayed, and whether its reply
-            arrives.
+            arrives. `on_early`: called with each early reply.
     """
 
     def __init__(self, loop: VirtualLoop, trace: Trace, network: Network) -> None:
@@ -187,6 +187,7 @@ class Wires:
         self._early_s: dict[asyncio.Future[bytes], float] = {}
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
+        self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -248,6 +249,7 @@ class Wires:
 
     def _replied_early(self, replied: asyncio.Future[bytes], sent: Sent, early: EarlyReply, raw: bytes) -> None:
         self._trace.add(self._loop.time(), "replied early", sent, raw)
+        self.on_early(sent, raw)
         arrival_s = self._early_s[replied] = self._loop.time() + self.takes_s()
         outside(self._loop.call_at, arrival_s, self._take_early, replied, sent, early, raw)
 

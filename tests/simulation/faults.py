@@ -22,17 +22,19 @@ What = Literal[
     "commits fail",
     "commit conflicts",
     "store hangs",
+    "commit breaks",
+    "store fails",
 ]
 
 PASSING = frozenset({"store away", "store unsure", "commits fail", "store hangs"})
 """Faults of the store that pass: what comes meanwhile is waited for, if the Session actor has the patience."""
 
-AT_STORE = PASSING | {"commit conflicts"}
+AT_STORE = PASSING | {"commit conflicts", "commit breaks", "store fails"}
 """All faults of the store."""
 
 COMMIT = "Commit"
 """A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
-that it is."""
+that it is. With a kind of write behind it, one at which such a write is done."""
 
 FOLLOWING = "Following"
 """The moment at which a driver follows a turn in line: its sender is the driver that has put the turn there."""
@@ -44,14 +46,15 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         what: a process is killed, or stopped for a while; the Session actor, or a Runner that has a standby, is replaced, and
             lives on for a while; the reply to a message gets lost, or the message is slow; the store is away, or commits and then
-            says that it is away; it can be read and not written; it refuses a commit since it has other events there; or a call
-            of it takes long, and is done at last.
+            says that it is away; it can be read and not written; it refuses a commit since it has other events there; a call of
+            it takes long, and is done at last; a commit fails in the midst of a statement; or all fail, and no caller waits.
         who: of a kill or a freeze: "session", "runner", "standby", "limiter", "agents" (all), "agent <name>", "driver", or
             "sender" and "receiver" of the message.
         kind: happens at a message of this class, or at a moment such as COMMIT; "": at a time.
         nth: at the so manyth message of that class.
         phase: of the message.
         after_s: seconds later. Without a message: after the fault before this one in the list, or after the start.
+        statement: in which a commit fails, from 1.
         for_s: how long it lasts; of a kill of the Session actor or the Runner: until it is started again.
     """
 
@@ -62,6 +65,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase = "sent"
     after_s: float = 0.0
     for_s: float = 0.0
+    statement: int = 0
 
     def __str__(self) -> str:
         where = f"{self.kind} {self.nth} {self.phase}" if self.kind else "the fault before"
@@ -158,6 +162,45 @@ STORE_FAULTS: Sequence[tuple[What, Phase, int]] = (
     ("commit conflicts", "sent", 1),
 )
 """What happens at a commit, when, and how often. The Session actor is killed."""
+
+
+FINAL_S = 0.9
+"""So long at most a store fails with errors that are final: an end of a turn that fails so again a second later is given up."""
+
+AT_WRITES: Sequence[tuple[What, Phase, int]] = (
+    ("commit breaks", "sent", 4),
+    ("store fails", "sent", 4),
+    ("commits fail", "sent", 2),
+    ("store unsure", "sent", 3),
+    ("kill", "sent", 3),
+    ("kill", "handled", 4),
+    ("replace", "handled", 1),
+    ("commit conflicts", "sent", 1),
+    ("store hangs", "sent", 1),
+)
+"""The same at a commit of a certain kind."""
+
+
+def with_faults_at_writes(plan: FaultPlan, seed: int, moments: Mapping[str, int]) -> FaultPlan:
+    """The plan with faults at commits of any kind, however rare that is.
+
+    Args:
+        moments: see `fault_plan`.
+    """
+    chance = random.Random(f"writes {seed}")
+    kinds = sorted(kind for kind in moments if kind.startswith(f"{COMMIT} "))
+    faults = [_at_write(chance, kind, moments[kind]) for kind in chance.choices(kinds, k=chance.choice([0, 1, 1, 2]))]
+    return msgspec.structs.replace(plan, faults=[*plan.faults, *faults])
+
+
+def _at_write(chance: random.Random, kind: str, often: int) -> Fault:
+    what, phase, _ = chance.choices(AT_WRITES, [weight for _, _, weight in AT_WRITES])[0]
+    who = "session" if what in ("kill", "replace") else ""
+    for_s, nth = 10 ** chance.uniform(-1.7, 0.9), chance.randint(1, often)
+    if what == "store fails":
+        for_s = min(for_s, FINAL_S)
+    statement = chance.randint(1, 6) if what == "commit breaks" else 0
+    return Fault(what=what, who=who, kind=kind, nth=nth, phase=phase, for_s=for_s, statement=statement)
 
 
 def fault_plan(seed: int, messages: Mapping[str, int], moments: Mapping[str, int], agents: Sequence[str]) -> FaultPlan:

@@ -104,6 +104,10 @@ class Firing:
                 world.disk.full_until_s = until_s
             case "commit conflicts":
                 world.disk.conflicts += 1
+            case "commit breaks":
+                world.disk.breaks_at = fault.statement
+            case "store fails":
+                world.disk.fails_until_s = until_s
             case "store hangs":
                 world.calls.hang(until_s)
             case "replace" if fault.who == "runner":

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -22,6 +22,7 @@ from tests.model.history import Ask, Found, SessionId, TurnRecord
 from tests.model.judge import problems
 from tests.simulation.agents import BEGUN, TWICE, build, forget_calls
 from tests.simulation.cluster import Trace
+from tests.simulation.deeds import CASED, FORK, SECOND, change, do_afterwards, do_beside
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import CALM, FOLLOWING, Fault, FaultPlan
 from tests.simulation.logged import LoggedErrors
@@ -134,7 +135,7 @@ def _play(scenario: Scenario, plan: FaultPlan, seed: int, kind: type[Simulation]
 class Simulation:
     """Plays a scenario in a world. `keys`: of its sessions."""
 
-    keys: ClassVar[Sequence[SessionKey]] = (KEY,)
+    keys: ClassVar[Sequence[SessionKey]] = (KEY, SECOND, FORK, CASED)
 
     def __init__(self, loop: VirtualLoop, scenario: Scenario, plan: FaultPlan, calls: Any, seed: int, result: Result) -> None:
         self._loop = loop
@@ -142,6 +143,8 @@ class Simulation:
         self._result = result
         self.world = World(loop, deployment_of(build(scenario.root)), plan, calls, seed, scenario.groups)
         self._tasks: list[asyncio.Task[None]] = []
+        self._fingerprints: dict[str, str] = {}
+        self.asking: dict[str, Driver] = {}
 
     async def run(self) -> None:
         """Play all turns, wait for the end of the faults, and look at what is left."""
@@ -152,6 +155,7 @@ class Simulation:
                 for number, acts in enumerate(self._scenario.turns):
                     await self.before_turn(number)
                     await self._turn(f"turn-{number}", acts)
+                    await self._afterwards(number)
                 await self.after_turns()
         except TimeoutError:
             result.problems.append(f"hang: not over after {LIMIT_S:g} s")
@@ -169,59 +173,69 @@ class Simulation:
         """What a user answers to a call that waits."""
         return YES if yes else NO
 
-    def _config(self, **more: Any) -> RunConfig:
+    def config(self, **more: Any) -> RunConfig:
         scenario = self._scenario
         return RunConfig(
             streaming="sse" if scenario.streams else "none",
             timeout=scenario.timeout_s or None,
             max_transfers=6,
-            max_llm_calls=60,
+            max_llm_calls=scenario.max_calls or 60,
             **more,
         )
 
     async def _turn(self, invocation_id: str, acts: Sequence[Act]) -> None:
         """A turn with its pauses and their answers, and what users do beside it."""
         others = [act for act in acts if act.deed == "answer"]
+        deeds = {act.deed for act in acts}
+        if "conflict" in deeds:
+            self._fingerprints[invocation_id] = "right"
         for act in acts:
             if act.deed != "answer":
                 self._tasks.append(asyncio.create_task(self._act(act, invocation_id)))
-        told = await self._ask(invocation_id, f"do {invocation_id}")
+        told = await self.ask(invocation_id, **self.request(invocation_id))
         answered: set[str] = set()
-        while told.ended == "Paused":
-            log = self._log()
+        while told.ended == "Paused" and "leave" not in deeds:
+            log = self.log()
             waiting = _waiting(log, invocation_id)
+            if "backwards" in deeds:
+                waiting.reverse()
             if not waiting or waiting[0].id in answered:
                 break
             answered.add(waiting[0].id or "")
             if others:
                 told = await self._answer_with_others(invocation_id, waiting[0].id, others, len(answered))
             else:
-                told = await self._answer(invocation_id, waiting[0])
+                told = await self._answer(invocation_id, waiting if "together" in deeds else waiting[:1])
         await asyncio.gather(*self._tasks)
         self._tasks.clear()
 
-    async def _ask(self, invocation_id: str, message: str, how: str = "run", **config: Any) -> Ask:
+    def request(self, invocation_id: str) -> dict[str, Any]:
+        """What a driver asks with for a turn of the scenario."""
+        return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, "")}
+
+    async def ask(self, invocation_id: str, message: str, how: str = "run", **asked: Any) -> Ask:
         """Run a turn until a driver knows how it ended: one that is lost is replaced by another, which asks again."""
         while True:
-            run_config = self._config(**config)
-            told = await self._follow(Driver(self.world), invocation_id, how, message=message, run_config=run_config)
+            driver = self.asking[invocation_id] = Driver(self.world)
+            told = await self.follow(driver, invocation_id, how, message=message, **asked)
             if told.ended:
                 return told
 
-    async def _answer(self, invocation_id: str, call: Any) -> Ask:
-        part = Part(function_response=FunctionResponse(id=call.id, name=call.name, response=self.said(call.id, yes=True)))
+    async def _answer(self, invocation_id: str, calls: Sequence[Any]) -> Ask:
+        call = calls[0]
+        responses = [FunctionResponse(id=each.id, name=each.name, response=self.said(each.id, yes=True)) for each in calls]
         driver = Driver(self.world)
-        message = Content(role="user", parts=[part])
-        told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
+        message = Content(role="user", parts=[Part(function_response=response) for response in responses])
+        told = await self.follow(driver, invocation_id, "answer", call.id, message=message)
         while not told.ended:
             # The lost driver may have sent the answer.
             await asyncio.sleep(SETTLE_S)
             driver = Driver(self.world)
-            is_there = any(r.id == call.id for e in self._log() if e.author == "user" for r in e.function_responses())
+            is_there = any(r.id == call.id for e in self.log() if e.author == "user" for r in e.function_responses())
             if is_there:
-                told = await self._follow(driver, invocation_id, "attach")
+                told = await self.follow(driver, invocation_id, "attach")
             else:
-                told = await self._follow(driver, invocation_id, "answer", call.id, message=message, run_config=self._config())
+                told = await self.follow(driver, invocation_id, "answer", call.id, message=message)
         return told
 
     async def _answer_with_others(self, invocation_id: str, call_id: str, others: Sequence[Act], number: int) -> Ask:
@@ -241,19 +255,19 @@ class Simulation:
             await asyncio.sleep(SETTLE_S)
             told = await self._send_answer(invocation_id, call_id, self.said(call_id, yes=True))
         while told.ended == "TurnStateError" or not told.ended:
-            told = await self._follow(Driver(self.world), invocation_id, "attach")
+            told = await self.follow(Driver(self.world), invocation_id, "attach")
         return told
 
     async def _put_in_line(self, invocation_id: str) -> None:
-        await self._ask(invocation_id, "hi", "enqueue", on_concurrent_turn="enqueue")
+        await self.ask(invocation_id, "hi", "enqueue", run_config=self.config(on_concurrent_turn="enqueue"))
 
     async def _answer_after(self, act: Act, invocation_id: str, call_id: str) -> None:
         await asyncio.sleep(act.after_s)
         await self._send_answer(invocation_id, call_id, self.said(call_id, yes=not act.differs))
 
     async def _send_answer(self, invocation_id: str, call_id: str, response: dict[str, Any]) -> Ask:
-        return await self._follow(
-            Driver(self.world), invocation_id, "answer", call_id, response=response, run_config=self._config()
+        return await self.follow(
+            Driver(self.world), invocation_id, "answer", call_id, response=response, run_config=self.config()
         )
 
     async def _follow_in_line(self, invocation_id: str) -> None:
@@ -261,54 +275,70 @@ class Simulation:
         if not await self._begins(invocation_id):
             return
         starter, in_line = Driver(self.world), f"{invocation_id}-in-line"
-        config = self._config(on_concurrent_turn="enqueue")
+        config = self.config(on_concurrent_turn="enqueue")
         async with asyncio.TaskGroup() as drivers:
-            drivers.create_task(self._follow(starter, in_line, "line", message="hi", run_config=config))
+            drivers.create_task(self.follow(starter, in_line, "line", message="hi", run_config=config))
             await asyncio.sleep(IN_LINE_S)
-            drivers.create_task(self._follow(Driver(self.world), in_line, "follow"))
+            drivers.create_task(self.follow(Driver(self.world), in_line, "follow"))
             await asyncio.sleep(IN_LINE_S)
             self.world.faults.moment(FOLLOWING, starter, "sent")
 
     async def _begins(self, invocation_id: str) -> bool:
         """Wait until a turn is in the log: another one would be the first to begin. False if it was refused for good."""
         for _ in range(round(BEGINS_S / 0.1)):
-            if _is_there(self._log(), invocation_id):
+            if _is_there(self.log(), invocation_id):
                 return True
             await asyncio.sleep(0.1)
         return False
 
-    async def _follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Ask:
-        told = _ask_of(driver, invocation_id, how, call_id, asked)
-        reading = driver.spawn(_read(driver, told, asked))
-        gone = asyncio.create_task(driver.gone.wait())
-        await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        if reading.done():
-            reading.result()
+    async def follow(self, driver: Driver, invocation_id: str, how: str, call_id: str = "", **asked: Any) -> Ask:
+        """Have a driver start or join a turn, and read it to its end, unless the driver is lost before."""
+        if how not in ("attach", "follow", "retry"):
+            asked.setdefault("run_config", self.config())
+        key = asked.pop("key", KEY)
+        told = _ask_of(driver, key, invocation_id, how, call_id, asked)
+        await unless_lost(driver, _read(driver, told, asked))
         return told
 
     async def _act(self, act: Act, invocation_id: str) -> None:
         await asyncio.sleep(act.after_s)
         match act.deed:
             case "again":
-                await self._ask(invocation_id, f"do {invocation_id}", "again")
+                await self.ask(invocation_id, how="again", **self.request(invocation_id))
             case "attach":
-                told = await self._follow(Driver(self.world), invocation_id, "attach")
+                told = await self.follow(Driver(self.world), invocation_id, "attach")
                 del told
             case "follow":
                 await self._follow_in_line(invocation_id)
             case "enqueue" | "interrupt" | "reject":
                 if act.deed != "enqueue" or await self._begins(invocation_id):
-                    await self._ask(f"{invocation_id}-{act.deed}", "hi", act.deed, on_concurrent_turn=act.deed)
+                    config = self.config(on_concurrent_turn=act.deed)
+                    await self.ask(f"{invocation_id}-{act.deed}", "hi", act.deed, run_config=config)
             case "cancel":
-                driver = Driver(self.world)
-                told = noted(driver, "cancel", turn=invocation_id)
-                await asyncio.wait(
-                    {driver.spawn(_cancel(driver, told)), asyncio.create_task(driver.gone.wait())},
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+                await self.cancel(invocation_id)
+            case _:
+                await do_beside(self, act, invocation_id)
 
-    def _log(self) -> list[Event]:
+    async def cancel(self, invocation_id: str) -> None:
+        """Have a driver cancel a turn, unless that is lost before."""
+        driver = Driver(self.world)
+        await unless_lost(driver, _cancel(driver, noted(driver, "cancel", turn=invocation_id)))
+
+    async def change(self, what: str, turn: str) -> None:
+        """Have a driver change the session, unless that is lost before."""
+        driver = Driver(self.world)
+        given = {"fork_id": FORK.session} if what == "fork" else {}
+        ask = noted(driver, "append_event" if what == "note" else what, turn=turn, given=given)
+        await unless_lost(driver, change(driver, ask))
+
+    async def _afterwards(self, number: int) -> None:
+        """What is done when a turn is over."""
+        acts = self._scenario.between[number] if number < len(self._scenario.between) else ()
+        async with asyncio.TaskGroup() as doing:
+            for act in acts:
+                doing.create_task(do_afterwards(self, act, f"turn-{number}"))
+
+    def log(self) -> list[Event]:
         return [decode_event(raw, seq) for seq, raw in self.world.disk.store.events(KEY)]
 
     async def _look(self) -> None:
@@ -317,7 +347,7 @@ class Simulation:
         open_before = [row.invocation_id for _, row in store.running(APP)]
         try:
             async with asyncio.timeout(LIMIT_S):
-                await self._ask("last", "hi")
+                await self.ask("last", "hi")
                 await asyncio.sleep(SETTLE_S)
                 statistics = await driver.rt._client.engine.runner.statistics()
                 if statistics.counts["running"]:
@@ -363,30 +393,55 @@ def _used(usage: bytes) -> dict[str, int] | None:
     return sum_of(sum_of_packed([usage]).values())._asdict() if usage else None
 
 
-def noted(driver: Driver, what: str, **of: Any) -> Ask:
-    """A driver is about to ask for something of the session."""
-    return driver.history.ask(what, program=driver.name, user=KEY.user, session=KEY.session, **of)
+def noted(driver: Driver, what: str, key: SessionKey = KEY, **of: Any) -> Ask:
+    """A driver is about to ask for something of a session."""
+    return driver.history.ask(what, program=driver.name, user=key.user, session=key.session, **of)
 
 
-def _ask_of(driver: Driver, invocation_id: str, how: str, call_id: str, asked: dict[str, Any]) -> Ask:
-    what = "attach" if how in ("attach", "follow") else "answer" if "response" in asked else "run"
+async def unless_lost(driver: Driver, work: Coroutine[Any, Any, Any]) -> None:
+    """Have a driver do something, and wait for that, or until the driver is lost."""
+    doing = driver.spawn(work)
+    gone = asyncio.create_task(driver.gone.wait())
+    await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    if doing.done():
+        doing.result()
+
+
+def _ask_of(driver: Driver, key: SessionKey, invocation_id: str, how: str, call_id: str, asked: dict[str, Any]) -> Ask:
+    what = {"attach": "attach", "follow": "attach", "retry": "retry"}.get(how, "answer" if "response" in asked else "run")
     message = asked.get("message")
     content = Content.of_text(message) if isinstance(message, str) else message
-    given = {each.id: each.response for each in content.function_responses()} if content is not None else {}
-    responses = {call_id: asked["response"]} if what == "answer" else given
+    sent = {each.id: each.response for each in content.function_responses()} if content is not None else {}
+    responses = {call_id: asked["response"]} if what == "answer" else sent
     config = asked.get("run_config", RunConfig())
-    return noted(driver, what, how=how, turn=invocation_id, message=content, responses=responses, config=config)
+    given = {name: asked[name] for name in ("from_event", "state_delta") if name in asked}
+    return noted(
+        driver,
+        what,
+        key,
+        how=how,
+        turn=invocation_id,
+        message=content,
+        responses=responses,
+        fingerprint=asked.get("fingerprint", ""),
+        config=config,
+        given=given,
+    )
 
 
 async def _read(driver: Driver, told: Ask, asked: dict[str, Any]) -> None:
     """Start or attach a turn and read it to its end."""
+    where: dict[str, Any] = {"user_id": told.user, "session_id": told.session}
     if told.what == "attach":
-        turn = driver.rt.attach(user_id="ada", session_id="s1", invocation_id=told.turn)
+        turn = driver.rt.attach(**where, invocation_id=told.turn)
+    elif told.what == "retry":
+        turn = driver.rt.retry(**where, invocation_id=told.turn, **asked)
     elif told.what == "answer":
-        turn = driver.rt.answer(next(iter(told.responses)), user_id="ada", session_id="s1", **asked)
+        turn = driver.rt.answer(next(iter(told.responses)), **where, **asked)
     else:
         more: dict[str, Any] = {} if told.responses else {"invocation_id": told.turn}
-        turn = driver.rt.run(user_id="ada", session_id="s1", **more, **asked)
+        turn = driver.rt.run(**where, **more, **asked)
     await driver.history.read(told, turn)
 
 

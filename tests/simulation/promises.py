@@ -16,12 +16,15 @@ from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import StoredEvent
+from actors.messages.session import TurnKey
 from actors.session.log.event_scan import scan
 from tests.simulation.cluster import Sent
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import SimProcess
 
-PROMISING = frozenset({"Append", "OpenTurn", "ResumeTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"})
+PROMISING = frozenset(
+    {"Append", "AppendEventRequest", "OpenTurn", "ResumeTurn", "RetryTurn", "CloseTurn", "Poll", "Fetch", "ReadTurn"}
+)
 """Classes of messages whose replies are looked at, whoever sends them."""
 
 CANCEL = "CancelTurn"
@@ -42,7 +45,8 @@ class Promises:
     def __init__(self, disk: Disk, has_failed: Callable[[], bool]) -> None:
         self._disk = disk
         self._has_failed = has_failed
-        self._to_cancel: dict[int, TurnRow] = {}
+        self._to_cancel: dict[int, tuple[TurnKey, TurnRow]] = {}
+        self._beginning: set[tuple[SimProcess | None, TurnKey]] = set()
         self._terms: Counter[SimProcess] = Counter()
         self._told: set[SimProcess] = set()
         self.broken: list[str] = []
@@ -52,20 +56,27 @@ class Promises:
         if sent.kind == CANCEL and sent.receiver is not None and sent.receiver.name.startswith("runner"):
             message = decode_message(sent.raw)
             assert isinstance(message, p.CancelTurn)
-            row = self._disk.turns.get(message.invocation_id)
+            turn = message.key, message.invocation_id
+            row = self._disk.turns.get(turn)
             if row is not None and row.status == "running":
-                self._to_cancel[sent.nth] = row
+                self._to_cancel[sent.nth] = turn, row
 
     def check(self, sent: Sent, raw: bytes) -> None:
         """Look at the reply to a message."""
         missing: Sequence[str] = ()
         if sent.kind in PROMISING:
-            missing = self._missing(decode_message(sent.raw), decode_message(raw))
+            missing = self._missing(sent, decode_message(sent.raw), decode_message(raw))
         elif sent.kind == CANCEL and sent.nth in self._to_cancel and isinstance(decode_message(raw), p.Ack):
-            missing = self._still_open(self._to_cancel[sent.nth])
+            missing = self._still_open(*self._to_cancel[sent.nth])
         elif sent.kind == "AnnounceRunner":
             missing = self._out_of_term(sent, decode_message(raw))
         self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
+
+    def note_early(self, sent: Sent, raw: bytes) -> None:
+        """Look at an early reply, which promises nothing: a turn begins whose message is being stored."""
+        message = decode_message(sent.raw)
+        if isinstance(message, p.OpenTurn) and isinstance(decode_message(raw), p.TurnBegun):
+            self._beginning.add((sent.receiver, (message.key, message.invocation_id)))
 
     def note_end(self, process: SimProcess, *, leads: bool) -> None:
         """A process of a Runner ends since it was told that another one has its place."""
@@ -86,7 +97,7 @@ class Promises:
         self._told.add(runner)
         return [f"it was told of term {reply.term} before"] if was_told else ()
 
-    def _missing(self, message: p.Message, reply: p.Message) -> Sequence[str]:
+    def _missing(self, sent: Sent, message: p.Message, reply: p.Message) -> Sequence[str]:
         match message, reply:
             case p.Append(), p.Appended():
                 stored = enumerate(message.events, start=reply.first_seq)
@@ -94,10 +105,16 @@ class Promises:
                 return [*self._not_stored(StoredEvent(seq, raw) for seq, raw in stored), *notes]
             case p.OpenTurn(), p.TurnBegun():
                 return self._not_stored([StoredEvent(reply.seq, message.event)])
+            case p.OpenTurn(), p.TurnJoined():
+                turn = message.key, message.invocation_id
+                is_missing = (sent.receiver, turn) in self._beginning and turn not in self._disk.turns
+                return [f"the turn {message.invocation_id} was not stored"] if is_missing else []
+            case p.AppendEventRequest(), p.Appended():
+                return self._not_stored([StoredEvent(reply.first_seq, message.event)])
             case p.CloseTurn(), p.Ack():
                 return self._open_turns(message.turn)
-            case p.ResumeTurn(), p.TurnResumed():
-                row = self._disk.turns.get(message.invocation_id)
+            case p.ResumeTurn() | p.RetryTurn(), p.TurnResumed():
+                row = self._disk.turns.get((message.key, message.invocation_id))
                 is_stored = row is not None and row.epoch >= reply.epoch
                 return [] if is_stored else [f"epoch {reply.epoch} of {message.invocation_id} was not stored"]
             case _, p.News():
@@ -113,13 +130,13 @@ class Promises:
             if self._disk.events.get((found := scan(event.raw)).id) != event.seq
         ]
 
-    def _still_open(self, before: TurnRow) -> list[str]:
-        now = self._disk.turns[before.invocation_id]
+    def _still_open(self, turn: TurnKey, before: TurnRow) -> list[str]:
+        now = self._disk.turns[turn]
         # An answer may have begun it again.
         is_open = now.status == "running" and now.opened_seq == before.opened_seq
         return [f"the end of {now.invocation_id} was not stored"] if is_open and not self._has_failed() else []
 
     def _open_turns(self, turn: p.TurnRef) -> list[str]:
-        row = self._disk.turns.get(turn.invocation_id)
+        row = self._disk.turns.get((turn.key, turn.invocation_id))
         has_ended = row is not None and (row.status != "running" or row.epoch > turn.epoch)
         return [] if has_ended else [f"the end of {turn.invocation_id} was not stored"]

@@ -39,9 +39,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         steps: an LLM agent's script; after its last step it says something.
         fails: so many of its first runs fail.
-        times: a loop's iterations.
+        times: a loop's iterations; of a graph 1: its nodes run one after the other, 2: those behind the first side by side.
         supervision: "", "restart" or "skip".
         thinks_s: how long its model takes.
+        pieces: it streams its answers in so many pieces, each after a moment; 0: at once.
         tasks: a flow's tasks, each with the tasks that it needs; agent `<flow>_<n>` does task n.
     """
 
@@ -55,6 +56,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     absorbs: bool = False
     supervision: Literal["", "restart", "skip"] = ""
     thinks_s: float = 0.0
+    pieces: int = 0
     tasks: Sequence[Sequence[int]] = ()
 
     def all(self) -> Iterator[Node]:
@@ -64,25 +66,61 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield from below.all()
 
 
-Deed = Literal["again", "attach", "enqueue", "follow", "answer", "cancel", "interrupt", "reject", "midnight", "beside"]
+Deed = Literal[
+    "again",
+    "attach",
+    "enqueue",
+    "follow",
+    "answer",
+    "cancel",
+    "interrupt",
+    "reject",
+    "midnight",
+    "beside",
+    "conflict",
+    "repeat",
+    "elsewhere",
+    "backwards",
+    "together",
+    "leave",
+    "retry",
+    "rerun",
+    "late",
+    "rewind",
+    "fork",
+    "delete",
+    "prune",
+    "archive",
+    "note",
+]
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user does while a turn runs, `after_s` seconds after it was started.
+class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a user does while a turn runs, `after_s` seconds after it was started, or when it is over, so long after that.
 
     Attributes:
         deed: send the same invocation id again, attach, send a second message that waits, follow such a turn of another driver's
             while it is in line, answer a call that is being answered, cancel, or send a second message that interrupts or is
-            rejected; with budgets, also have a new day begin, or run a turn in another session.
-        after_s: after the turn was started; of an answer: after the other answer was sent.
-        differs: the answer is no, and the other one is yes.
-        waits: both answers wait in line, since another turn runs.
+            rejected; with budgets, also have a new day begin, or run a turn in another session. "conflict": another request with
+            the same invocation id, "repeat" the same one by the same program, "elsewhere" a turn in another session. Calls are
+            answered from the last one on ("backwards"), all in one message ("together"), or not at all ("leave").
+            When the turn is over: retry it, run it again from one of its events, cancel it, answer one of its calls in whatever
+            state that is ("late"); rewind, fork, delete or prune the session, archive it, append an event to it ("note").
+        after_s: after the turn was started, or is over; of an answer: after the other answer was sent.
+        differs: the answer is no, and the other one is yes; of what is done later: it is about the first turn, not the last.
+        waits: both answers wait in line, since another turn runs; of a late one: it is a message, not an answer by name.
+        share: which of the turn's events, or calls, or other sessions: its place as a share of them.
     """
 
     deed: Deed
     after_s: float
     differs: bool = False
     waits: bool = False
+    share: float = 0.0
+
+
+HARMLESS: frozenset[Deed] = frozenset({"fork", "archive", "cancel"})
+"""What may be done when a turn is over, and changes nothing in its session."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +128,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         turns: the acts during each turn.
+        between: what is done when each turn is over, before the next one begins.
+        max_calls: how many model calls each turn may make; 0: more than any makes.
         groups: in how many processes agents live; 0: each in its own.
         streams: partial events are wanted.
         timeout_s: of each turn; 0: none.
@@ -103,6 +143,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Node
     turns: Sequence[Sequence[Act]] = ((),)
+    between: Sequence[Sequence[Act]] = ()
+    max_calls: int = 0
     groups: int = 0
     streams: bool = False
     timeout_s: float = 0.0

@@ -39,6 +39,8 @@ def _smaller(given: Case) -> Iterator[Case]:
         yield replace(given, plan=plan)
     for scenario in _smaller_scenarios(given.scenario):
         yield replace(given, scenario=scenario)
+    if (rounded := _rounded(given)) != given:
+        yield rounded
 
 
 def _smaller_plans(plan: FaultPlan) -> Iterator[FaultPlan]:
@@ -55,14 +57,18 @@ def _smaller_plans(plan: FaultPlan) -> Iterator[FaultPlan]:
 
 def _smaller_scenarios(scenario: Scenario) -> Iterator[Scenario]:
     if len(scenario.turns) > 1:
-        for turns in _without_one(scenario.turns):
-            yield replace(scenario, turns=turns)
+        for place, turns in enumerate(_without_one(scenario.turns)):
+            between = [*scenario.between[:place], *scenario.between[place + 1 :]]
+            yield replace(scenario, turns=turns, between=between)
     for place, acts in enumerate(scenario.turns):
         for fewer in _without_one(acts):
             yield replace(scenario, turns=_with(scenario.turns, place, fewer))
+    for place, acts in enumerate(scenario.between):
+        for fewer in _without_one(acts):
+            yield replace(scenario, between=_with(scenario.between, place, fewer))
     for root in _smaller_nodes(scenario.root):
         yield replace(scenario, root=root)
-    for field, plain in (("groups", 0), ("streams", False), ("timeout_s", 0.0)):
+    for field, plain in (("groups", 0), ("streams", False), ("timeout_s", 0.0), ("max_calls", 0)):
         if getattr(scenario, field) != plain:
             yield replace(scenario, **{field: plain})
 
@@ -91,11 +97,22 @@ def _smaller_nodes(node: Node) -> Iterator[Node]:
                 yield replace(node, steps=_with(node.steps, place, replace(step, **{field: plain})))
     for tasks in _without_one(node.tasks[:-1]):
         yield replace(node, tasks=[[need for need in needs if need < len(tasks)] for needs in tasks] or [[]])
-    for field, default in (("fails", 0), ("supervision", ""), ("thinks_s", 0.0), ("absorbs", False)):
+    for field, default in (("fails", 0), ("supervision", ""), ("thinks_s", 0.0), ("pieces", 0), ("absorbs", False)):
         if getattr(node, field) != default:
             yield replace(node, **{field: default})
     if node.times > 1:
         yield replace(node, times=node.times - 1)
+
+
+def _rounded(value: Any) -> Any:
+    """The same with short numbers."""
+    if isinstance(value, float):
+        return float(f"{value:.2g}")
+    if isinstance(value, list | tuple):
+        return type(value)(map(_rounded, value))
+    if isinstance(value, msgspec.Struct):
+        return replace(value, **{name: _rounded(getattr(value, name)) for name in value.__struct_fields__})
+    return value
 
 
 def _without_one(items: Sequence[T]) -> Iterator[list[T]]:

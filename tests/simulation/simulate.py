@@ -7,8 +7,9 @@ from functools import lru_cache
 import msgspec
 
 from tests.simulation.cluster import Trace
-from tests.simulation.faults import FaultPlan, fault_plan, with_replacements, with_standby
+from tests.simulation.faults import FaultPlan, fault_plan, with_faults_at_writes, with_replacements, with_standby
 from tests.simulation.invariants import problems
+from tests.simulation.people import with_people
 from tests.simulation.play import Result, play
 from tests.simulation.scenarios import Scenario, scenario
 
@@ -27,13 +28,33 @@ class Case(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=8)
 def reference(number: int) -> tuple[Scenario, Result]:
     """A scenario, and what it leaves without faults."""
-    made = scenario(number)
+    return _played(with_people(scenario(number), number), number)
+
+
+@lru_cache(maxsize=8)
+def plain_reference(number: int) -> tuple[Scenario, Result]:
+    """The same without people."""
+    return _played(scenario(number), number)
+
+
+def _played(made: Scenario, number: int) -> tuple[Scenario, Result]:
     return made, play(made, seed=number)[0]
 
 
 def case(seed: int) -> Case:
     """The case of a seed."""
-    made, right = reference(seed // PLANS)
+    given, right = _case(seed, *reference(seed // PLANS)), reference(seed // PLANS)[1]
+    if given.scenario == scenario(seed // PLANS):
+        return given
+    return msgspec.structs.replace(given, plan=with_faults_at_writes(given.plan, seed, right.moments))
+
+
+def plain(seed: int) -> Case:
+    """The case of a seed without people, as it was before there were any: of what was found then."""
+    return _case(seed, *plain_reference(seed // PLANS))
+
+
+def _case(seed: int, made: Scenario, right: Result) -> Case:
     return Case(seed, made, fault_plan(seed, right.messages, right.moments, [node.name for node in made.root.all()]))
 
 
@@ -43,9 +64,9 @@ def replacing(seed: int) -> Case:
     return msgspec.structs.replace(made, plan=with_replacements(made.plan))
 
 
-def standing_by(seed: int) -> Case:
-    """The case of a seed with a Runner that has a standby, and loses its place to it."""
-    made = case(seed)
+def standing_by(seed: int, made: Case | None = None) -> Case:
+    """The case of a seed, or another one, with a Runner that has a standby, and loses its place to it."""
+    made = made or case(seed)
     return msgspec.structs.replace(made, plan=with_standby(made.plan, seed))
 
 

@@ -10,10 +10,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from actors.errors import StoreConflictError, StoreUnavailableError
-from actors.interfaces.records import AddEvent, PutTurn, RemoveSession, TurnRow, Write
+from actors.errors import StoreConflictError, StoreError, StoreUnavailableError
+from actors.interfaces.records import AddEvent, ForgetRemoval, PutState, PutTurn, RemoveSession, TurnRow, Write
 from actors.messages.codec import decode_event
-from actors.messages.session import SessionKey
+from actors.messages.session import SessionKey, TurnKey
 from actors.session.store import store_thread, transactions
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
@@ -38,9 +38,11 @@ class Disk:
         away_until_s: calls fail until then.
         unsure_until_s: commits until then are done, but fail.
         full_until_s: commits until then fail, and reading works.
+        fails_until_s: until then all commits fail with an error that no caller waits for.
         conflicts: so many of the next commits with events are refused.
-        on_commit: called with the process that commits, before and after.
-        events, turns: what was ever committed: the positions of events by their ids, and records of turns by the turns' ids.
+        breaks_at: the next commit fails in the midst of its so manyth statement; 0: it does not.
+        on_commit: called with the process that commits and the kinds of what it writes, before and after.
+        events, turns: what was ever committed: the positions of events by their ids, and the newest records of turns.
     """
 
     def __init__(self, loop: VirtualLoop, number: int = 0) -> None:
@@ -49,10 +51,12 @@ class Disk:
         self.away_until_s = 0.0
         self.unsure_until_s = 0.0
         self.full_until_s = 0.0
+        self.fails_until_s = 0.0
         self.conflicts = 0
-        self.on_commit: Callable[[SimProcess, Phase], None] = lambda process, phase: None
+        self.breaks_at = 0
+        self.on_commit: Callable[[SimProcess, Phase, Sequence[str]], None] = lambda process, phase, kinds: None
         self.events: dict[str, int] = {}
-        self.turns: dict[str, TurnRow] = {}
+        self.turns: dict[TurnKey, TurnRow] = {}
 
     def check(self) -> None:
         """Raise StoreUnavailableError while the store is away."""
@@ -61,44 +65,76 @@ class Disk:
 
     def commit(self, writes: Sequence[Write], claim: WriterClaim | None, process: SimProcess) -> None:
         """Do writes of a process, the holder of a claim. It may be lost before they are done, or before it knows of that."""
-        self.on_commit(process, "sent")
+        kinds = list(dict.fromkeys(map(self._kind, writes)))
+        self.on_commit(process, "sent", kinds)
         self._refuse(writes, process)
         self.store._claim = claim
-        self.store.commit(writes)
+        with self._breaking():
+            self.store.commit(writes)
         for write in writes:
             if isinstance(write, AddEvent):
                 self.events[write.row.head.id] = write.row.seq
                 self._loop.history.store((write.key.user, write.key.session), decode_event(write.row.raw, write.row.seq))
             elif isinstance(write, PutTurn):
-                self.turns[write.row.invocation_id] = write.row
+                self.turns[write.key, write.row.invocation_id] = write.row
             elif isinstance(write, RemoveSession):
                 self._loop.history.remove((write.key.user, write.key.session))
-        self.on_commit(process, "handled")
+        self.on_commit(process, "handled", kinds)
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
+
+    def _kind(self, write: Write) -> str:
+        """What is written; of a turn also what it was before, and what it is then."""
+        if not isinstance(write, PutTurn):
+            return type(write).__name__
+        before = self.turns.get((write.key, write.row.invocation_id))
+        return f"PutTurn {before.status if before is not None else ''}>{write.row.status}"
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """In the block the database fails in the midst of a statement, if it is to."""
+        breaks_at, self.breaks_at = self.breaks_at, 0
+        if not breaks_at:
+            yield
+            return
+        driver: Any = self.store._database._connected().connection.dbapi_connection
+        statements: list[str] = []
+        driver.set_trace_callback(statements.append)
+        ends = ("COMMIT", "ROLLBACK")
+        driver.set_progress_handler(lambda: len(statements) > breaks_at and statements[-1] not in ends, 1)
+        try:
+            yield
+        finally:
+            driver.set_trace_callback(None)
+            driver.set_progress_handler(None, 1)
 
     def _refuse(self, writes: Sequence[Write], process: SimProcess) -> None:
         self.check()
         if process.is_dead or self._loop.time() < self.full_until_s:
             raise StoreUnavailableError("the simulated store", "it is full")
+        if self._loop.time() < self.fails_until_s:
+            raise StoreError("the simulated store: it is broken")
         if self.conflicts and any(isinstance(write, AddEvent) for write in writes):
             self.conflicts -= 1
             raise StoreConflictError(writes[0].key.session, "something else has written it")
 
     def step(self, name: str, args: Sequence[Any], claim: WriterClaim | None, process: SimProcess) -> None:
         """Do a step of a user's move, as `commit` does writes."""
-        self.on_commit(process, "sent")
+        self.on_commit(process, "sent", [name])
         self._refuse((), process)
         self.store._claim = claim
         getattr(self.store, name)(*args)
-        self.on_commit(process, "handled")
+        self.on_commit(process, "handled", [name])
         if self._loop.time() < self.unsure_until_s:
             raise StoreUnavailableError("the simulated store", "the connection broke")
 
     def clear(self, *keys: SessionKey) -> None:
-        """Delete sessions, for the next simulation."""
+        """Delete sessions, and what they share, for the next simulation."""
         self.store._claim = None
-        self.store.commit([RemoveSession(key) for key in keys])
+        shared = dict.fromkeys(SessionKey(app, user, "") for key in keys for app, user in ((key.app, ""), (key.app, key.user)))
+        values = [(key, self.store.state(key.app, key.user)[bool(key.user)]) for key in shared]
+        self.store.commit([*map(RemoveSession, keys), *map(ForgetRemoval, keys)])
+        self.store.commit([PutState(key, removed=tuple(of)) for key, of in values if of])
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,9 @@ from tests.simulation.play import Result
 from tests.simulation.scenarios import Act, Node, Scenario
 from tests.simulation.simulate import Case
 from tests.simulation.virtual_loop import START_S
+
+LINE = 130
+"""Characters of a line of code."""
 
 SILENT = frozenset({"Poll", "GetTopology"})
 """Messages that say nothing about what happens."""
@@ -30,17 +33,26 @@ def _told_scenario(scenario: Scenario) -> Iterator[str]:
     yield from _told_node(scenario.root, 1)
     for number, acts in enumerate(scenario.turns):
         yield f"  turn-{number}: " + (", ".join(map(_told_act, acts)) or "nothing beside it")
-    more = {"groups": scenario.groups, "streams": scenario.streams, "timeout_s": scenario.timeout_s}
+        if number < len(scenario.between) and scenario.between[number]:
+            yield "  afterwards: " + ", ".join(map(_told_act, scenario.between[number]))
+    more = {
+        "max_calls": scenario.max_calls,
+        "groups": scenario.groups,
+        "streams": scenario.streams,
+        "timeout_s": scenario.timeout_s,
+    }
     yield from (f"  {name}: {value}" for name, value in more.items() if value)
 
 
 def _told_act(act: Act) -> str:
-    how = " otherwise" * act.differs + " in line" * act.waits
+    how = f" at {act.share:.2f}" * bool(act.share) + " otherwise" * act.differs + " in line" * act.waits
     return f"{act.deed}{how} after {act.after_s:.3f} s"
 
 
 def _told_node(node: Node, depth: int) -> Iterator[str]:
-    more = [f"{name}={value}" for name in ("fails", "supervision", "thinks_s", "absorbs") if (value := getattr(node, name))]
+    more = [
+        f"{name}={value}" for name in ("fails", "supervision", "thinks_s", "pieces", "absorbs") if (value := getattr(node, name))
+    ]
     more += [f"times={node.times}"] if node.times > 1 else []
     more += [f"tasks={[list(needs) for needs in node.tasks]}"] if node.tasks else []
     steps = [
@@ -56,6 +68,44 @@ def _told_node(node: Node, depth: int) -> Iterator[str]:
 
 def _lasting(seconds: float) -> str:
     return f" {seconds:g}s" if seconds else ""
+
+
+def as_test(case: Case) -> Iterator[str]:
+    """A test that plays the case, for a file of tests."""
+    scenario, plan = case.scenario, case.plan
+    yield "from tests.simulation.faults import Fault, FaultPlan, Network"
+    yield "from tests.simulation.scenarios import Act, Node, Scenario, Step"
+    yield "from tests.simulation.simulate import Case, check"
+    yield from ["", "", f"def test_what_seed_{case.seed}_has_found() -> None:"]
+    yield f"    root = {as_code(scenario.root)}"
+    yield from _as_list("turns", scenario.turns)
+    yield from _as_list("between", scenario.between)
+    given = as_code(msgspec.structs.replace(scenario, root=Node(kind="llm", name="root"), turns=((),), between=()))
+    options = given.partition("name='root')")[2].removesuffix(")")
+    yield f"    scenario = Scenario(root=root, turns=turns, between=between{options})"
+    yield from _as_list("faults", plan.faults)
+    options = as_code(msgspec.structs.replace(plan, faults=())).removeprefix("FaultPlan(").removesuffix(")")
+    yield f"    plan = FaultPlan({', '.join(filter(None, ('faults=faults', options)))})"
+    yield f"    assert check(Case({case.seed}, scenario, plan))[0] == []"
+
+
+def _as_list(name: str, values: Sequence[Any]) -> Iterator[str]:
+    """A list on one line if it has the room."""
+    if len(line := f"    {name} = {as_code(values)}") <= LINE:
+        yield line
+    else:
+        yield from [f"    {name} = [", *(f"        {as_code(each)}," for each in values), "    ]"]
+
+
+def as_code(value: Any) -> str:
+    """A value as Python has it, without the fields that are as usual."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_code, value))}]"
+    if not isinstance(value, msgspec.Struct):
+        return repr(value)
+    given = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+    unusual = [f"{field.name}={as_code(each)}" for field, each in given if each != field.default and (each or field.default)]
+    return f"{type(value).__name__}({', '.join(unusual)})"
 
 
 def told_log(result: Result) -> Iterator[str]:

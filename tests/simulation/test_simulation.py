@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -19,7 +19,8 @@ from tests.simulation.__main__ import fails, smallest
 from tests.simulation.faults import What
 from tests.simulation.mutants.table import rows
 from tests.simulation.mutants.worlds import MUTANTS
-from tests.simulation.simulate import PLANS, case, check, reference, replacing, run_seed, standing_by
+from tests.simulation.simulate import PLANS, Case, case, check, plain, reference, replacing, run_seed, standing_by
+from tests.simulation.telling import as_test
 
 SEEDS = 300
 PART = 15
@@ -30,7 +31,6 @@ EVERY_SECOND = range(0, SEEDS, 2 * PART)
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.sampled(20)
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     failed = {seed: problems[0] for seed in range(first, first + PART) if (problems := run_seed(seed))}
@@ -57,7 +57,7 @@ def test_what_has_to_hold_holds_whatever_goes_wrong(first: int) -> None:
     ],
 )
 def test_what_once_did_not_hold_does(seed: int) -> None:
-    assert run_seed(seed) == []
+    assert check(plain(seed))[0] == []
 
 
 @pytest.mark.sampled(10)
@@ -82,7 +82,7 @@ def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(fir
     ],
 )
 def test_what_once_did_not_hold_with_a_standby_does(seed: int) -> None:
-    assert check(standing_by(seed), reference(seed // PLANS)[1])[0] == []
+    assert check(standing_by(seed, plain(seed)))[0] == []
 
 
 @pytest.mark.sampled(10)
@@ -131,6 +131,15 @@ def test_what_fails_is_made_small() -> None:
     assert len(small.plan.faults) <= 2
     assert sum(1 for _ in small.scenario.root.all()) <= 4
     assert problems
+
+
+def test_a_case_is_printed_as_a_test_that_plays_it() -> None:
+    played: list[Case] = []
+    names: dict[str, Any] = {}
+    exec("\n".join(as_test(case(2))), names)
+    names["check"] = lambda given: played.append(given) or ([],)  # type: ignore[func-returns-value]
+    names["test_what_seed_2_has_found"]()
+    assert [list(as_test(each)) for each in played] == [list(as_test(case(2)))]
 
 
 @pytest.mark.full

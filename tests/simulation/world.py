@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -144,6 +144,7 @@ class World:
         self._wires = Wires(loop, self.trace, plan.network)
         self.faults = Firing(self, list(plan.faults))
         self._wires.on_sent, self._wires.on_handled = self._on_sent, self._on_handled
+        self._wires.on_early = self.promises.note_early
         self.disk.on_commit = self._on_commit
         self._incarnations = 0
         self.session: HostProcess | None = None
@@ -375,10 +376,12 @@ class World:
         self.promises.check(sent, raw)
         return self.faults.on_handled(sent)
 
-    def _on_commit(self, process: SimProcess, phase: Phase) -> None:
+    def _on_commit(self, process: SimProcess, phase: Phase, kinds: Sequence[str]) -> None:
         if phase == "sent":
             self.trace.add(self.loop.time(), f"{process.name} commits, {self.faults.moments.get(COMMIT, 0) + 1}")
         self.faults.moment(COMMIT, process, phase)
+        for kind in kinds:
+            self.faults.moment(f"{COMMIT} {kind}", process, phase)
 
     def _restart_runner(self) -> None:
         """Where the Runner has another process that lives, this one stands by; else it leads."""

@@ -60,12 +60,12 @@ class SpendingSimulation(Simulation):
         self._said: dict[str, dict[str, Any]] = {}
         LAST.append(self)
 
-    def _config(self, **more: Any) -> RunConfig:
+    def config(self, **more: Any) -> RunConfig:
         given = self._scenario
         what: dict[str, Any] = {"model": OtherModel.name} if given.at_limit == "model" else {"at_limit": given.at_limit}
         budget = Budget(llm_calls=given.llm_calls, **what)
         more[given.budget] = {given.agent: budget} if given.agent else budget
-        return super()._config(**more)
+        return super().config(**more)
 
     def said(self, call_id: str, *, yes: bool) -> dict[str, Any]:
         """Of a budget as much again as it has, some more, or no."""
@@ -97,12 +97,12 @@ class SpendingSimulation(Simulation):
     async def after_turns(self) -> None:
         """Copy the session, or take it back to its beginning."""
         if self._scenario.then == "fork":
-            self.copied = {event.id for event in self._log()}
+            self.copied = {event.id for event in self.log()}
             await self._change("fork", "turn-0", FORK.session)
             await self._elsewhere(FORK, "forked")
         elif self._scenario.then == "rewind":
             await asyncio.sleep(1)
-            log = self._log()
+            log = self.log()
             if await self._change("rewind", "turn-0"):
                 self.before = log
 
@@ -120,7 +120,7 @@ class SpendingSimulation(Simulation):
         """Run a turn of another session until a driver knows how it ended."""
         while not self.ended.get(invocation_id):
             driver = Driver(self.world)
-            asked = {"session_id": key.session, "invocation_id": invocation_id, "message": "hi", "run_config": self._config()}
+            asked = {"session_id": key.session, "invocation_id": invocation_id, "message": "hi", "run_config": self.config()}
             reading = driver.spawn(_ended(driver, asked))
             gone = asyncio.create_task(driver.gone.wait())
             await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,101 @@
+"""What people do beside starting turns: they repeat and contradict requests, leave turns paused, retry, rewind, fork and delete.
+
+It is added to a scenario by random numbers of its own, which leave the scenario as it was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from tests.simulation.scenarios import HARMLESS, Act, Deed, Node, Scenario, pauses
+from tests.simulation.trees import drawn_tree
+
+BESIDE: Sequence[tuple[Deed, float]] = (("conflict", 0.35), ("repeat", 0.25), ("elsewhere", 0.2))
+"""What is done while a turn runs, and how likely."""
+
+AFTERWARDS: Sequence[tuple[Deed, int]] = (
+    ("retry", 4),
+    ("rerun", 4),
+    ("cancel", 2),
+    ("late", 3),
+    ("rewind", 3),
+    ("fork", 2),
+    ("delete", 2),
+    ("prune", 1),
+    ("archive", 2),
+    ("note", 1),
+    ("elsewhere", 1),
+)
+"""What is done when a turn is over, and how often."""
+
+
+def with_people(made: Scenario, number: int) -> Scenario:
+    """A scenario with people in it. In some they do nothing, in others nothing that changes what the turns say."""
+    chance = random.Random(f"people {number}")
+    manner = chance.choices(["absent", "gentle", "rough"], [3, 4, 5])[0]
+    if manner == "absent":
+        return made
+    if chance.random() < 0.25:
+        made = msgspec.structs.replace(made, root=drawn_tree(chance))
+    turns = [[*acts, *_beside(chance, made.root)] for acts in made.turns]
+    if chance.random() < 0.25:
+        made = msgspec.structs.replace(made, root=_streaming(chance, made.root), streams=True)
+    if manner == "gentle":
+        between = [_some(chance, [(deed, 1) for deed in sorted(HARMLESS)]) for _ in turns]
+        return msgspec.structs.replace(made, turns=turns, between=between)
+    return _rough(chance, msgspec.structs.replace(made, turns=turns))
+
+
+def _rough(chance: random.Random, made: Scenario) -> Scenario:
+    turns = [*made.turns, *([] for _ in range(chance.choice([0, 1, 1, 2])))]
+    if pauses(made.root) and chance.random() < 0.4:
+        turns = [[*acts, Act(deed="leave", after_s=0.0)] for acts in turns]
+    between = [_some(chance, AFTERWARDS) for _ in turns]
+    root = made.root
+    if chance.random() < 0.5:
+        root, between[0] = _failing(chance, root), [_act(chance, "retry"), *between[0]]
+    max_calls = chance.randint(1, 8) if chance.random() < 0.2 else 0
+    return msgspec.structs.replace(made, root=root, turns=turns, between=between, max_calls=max_calls)
+
+
+def _beside(chance: random.Random, root: Node) -> list[Act]:
+    deeds = [deed for deed, often in BESIDE if chance.random() < often]
+    acts = [Act(deed=deed, after_s=10 ** chance.uniform(-3.3, 0.5), share=chance.random()) for deed in deeds]
+    if pauses(root) and chance.random() < 0.5:
+        acts.append(Act(deed=chance.choice(["backwards", "together"]), after_s=0.0))
+    return acts
+
+
+def _some(chance: random.Random, deeds: Sequence[tuple[Deed, int]]) -> list[Act]:
+    kinds, weights = zip(*deeds, strict=True)
+    return [_act(chance, deed) for deed in chance.choices(kinds, weights, k=chance.choice([0, 1, 1, 2, 3]))]
+
+
+def _act(chance: random.Random, deed: Deed) -> Act:
+    return Act(
+        deed=deed,
+        after_s=10 ** chance.uniform(-3, 1.3),
+        differs=chance.random() < 0.3,
+        waits=chance.random() < 0.5,
+        share=chance.random(),
+    )
+
+
+def _streaming(chance: random.Random, node: Node) -> Node:
+    """The tree with models that stream their answers in pieces."""
+    below = {"children": [_streaming(chance, child) for child in node.children]}
+    return msgspec.structs.replace(node, pieces=chance.randint(2, 5) if node.kind == "llm" else 0, **below)
+
+
+def _failing(chance: random.Random, root: Node) -> Node:
+    """The tree with an agent whose first runs fail, if it has one that may."""
+    names = [node.name for node in root.all() if node.kind == "llm" and not node.children and not node.fails]
+    return _with_failures(root, chance.choice(names), chance.choice([1, 1, 2])) if names else root
+
+
+def _with_failures(node: Node, name: str, fails: int) -> Node:
+    children = [_with_failures(child, name, fails) for child in node.children]
+    return msgspec.structs.replace(node, children=children, fails=fails if node.name == name else node.fails)
