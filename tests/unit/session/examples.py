@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors import Budget, Content, FunctionResponse, Part, RunConfig
-from actors.errors import StoreError
+from actors.errors import StoreError, StoreUnavailableError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.event import now_s
@@ -46,10 +46,13 @@ WRITING = (
 
 
 class Gate:
-    """Stands before what stores write: it holds writes up while it is shut, and refuses those that come while `refuses`."""
+    """Stands before what stores write: it holds writes up while it is shut, and refuses those that come while `refuses`.
+
+    The connection breaks behind the next write while `breaks`.
+    """
 
     def __init__(self, *stores: object) -> None:
-        self.refuses = False
+        self.refuses = self.breaks = False
         self.is_reached = threading.Event()
         self._is_open = threading.Event()
         self.open()
@@ -73,7 +76,11 @@ class Gate:
             self._is_open.wait(20)
             if self.refuses:
                 raise StoreError("the disk is full")
-            return write(*args)
+            written = write(*args)
+            if self.breaks:
+                self.breaks = False
+                raise StoreUnavailableError("the store", "the connection broke")
+            return written
 
         return guarded
 

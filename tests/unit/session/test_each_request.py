@@ -39,6 +39,9 @@ HELD_MEANWHILE = (p.GetArrivalDigest, p.GetPlacement, p.HoldUser, p.ListArrivals
 ENDS_ALL_THE_SAME = ("CancelTurn-open", "CloseTurn", "CloseTurn-cancelled", "CloseTurn-paused")
 """Their turn has ended although the store has refused that: the end is stored when the store is back."""
 
+COUNTED = ("seq", "rewinds", "turns", "status", "epoch", "last_seq", "paused", "author", "key", "position", "number")
+"""Columns of tables in which something would be that was done twice."""
+
 SESSIONS = (KEY, OTHER, PAUSED, FAILED, NEW, LONG)
 
 each = pytest.mark.parametrize("name", WRITES)
@@ -171,3 +174,22 @@ async def test_nothing_is_acknowledged_before_it_is_on_disk(desk: Desk, name: st
     assert isinstance(replies[0], p.ErrorReply) == refuses, replies
     if refuses:
         assert isinstance(replies[1], p.ErrorReply), replies
+
+
+@each
+@pytest.mark.full
+async def test_a_write_behind_which_the_connection_breaks_is_done_once(tmp_path: Path, name: str) -> None:
+    stored = []
+    for breaks in (False, True):
+        folder = tmp_path / f"{breaks}"
+        folder.mkdir()
+        desk = Desk(folder)
+        message = await prepared(desk, WRITES[name])
+        desk.gate.breaks = breaks
+        await desk.done(message)
+        assert not desk.gate.breaks
+        stored.append([(table, {column: row.get(column) for column in COUNTED}) for table, row in desk.stored()])
+    assert stored[0] == stored[1]
+    # The user may have left.
+    if name != "LeaveStore":
+        assert await seen(desk) == await seen(desk.heir())
