@@ -36,7 +36,7 @@ RUN = "run"
 SINCE = "since"
 AGENTS = "agents"
 """Keys of the controller's notes: the name of the flow's definition, the id of the run, the place in the log after which it
-began, and once it has waited for the user, the agents that have waited last."""
+began, and once it has waited for the user, the agents that have waited."""
 
 
 async def run_flow(spec: AgentSpec, context: ControllerContext, plans: PlanSource) -> AnyOutcome:
@@ -59,6 +59,9 @@ class _FlowRun:
         self._run = str(context.progress.get(RUN) or new_event_id())
         since = int(context.progress.get(SINCE, context.user_seq))
         self._progress: Progress = {DEFINITION: definition, RUN: self._run, SINCE: since}
+        if AGENTS in context.progress:
+            # If the Runner is lost, the answers to them still lead to the flow.
+            self._progress[AGENTS] = context.progress[AGENTS]
         self._rules: TurnRules = msgspec.structs.replace(plan.rules, seed=self._run)
         self._rounds: dict[asyncio.Task[AnyOutcome], Assignment] = {}
         self._waiting: dict[str, tuple[str, ...]] = {}
@@ -83,7 +86,9 @@ class _FlowRun:
         if not left:
             return await self._finish()
         if self._waiting:
-            await self._context.record(self._event(FlowMark(run=self._run), {**self._progress, AGENTS: list(self._waiting)}))
+            # Those that have been answered, too: if the Runner is lost now, their answer is still the turn's last message.
+            waited = list(dict.fromkeys([*self._progress.get(AGENTS, ()), *self._waiting]))
+            await self._context.record(self._event(FlowMark(run=self._run), {**self._progress, AGENTS: waited}))
             return Paused(call_ids=tuple(call_id for call_ids in self._waiting.values() for call_id in call_ids))
         limit = self._limit_reached()
         if limit is not None:
@@ -105,9 +110,7 @@ class _FlowRun:
         else:
             mark = FlowMark(run=self._run, goal=self._plan.goal, created=self._plan.nodes)
             self._board.add(self._spec.name, mark)
-        # The agents that have waited are noted on: if the Runner is lost now, the answers to them still lead to the flow.
-        waited = {AGENTS: self._context.progress[AGENTS]} if AGENTS in self._context.progress else {}
-        await self._context.record(self._event(mark, {**self._progress, **waited}))
+        await self._context.record(self._event(mark, self._progress))
 
     def _changes_so_far(self) -> dict[str, TaskChange]:
         board = self._board

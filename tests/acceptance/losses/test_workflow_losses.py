@@ -67,6 +67,21 @@ class Watched:
             yield response
 
 
+class _OneCall:
+    """Another model, which says so when it is shown more than one call."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        """Give the responses of the other model."""
+        if sum(1 for content in request.contents for _ in content.function_calls()) > 1:
+            yield LlmResponse(content=Content.of_text("I see the attempt before", role="model"))
+            return
+        async for response in self._model.generate(request, stream=stream):
+            yield response
+
+
 class Agents:
     """Makes the agents of a tree. Their models have no state: the same request gets the same response."""
 
@@ -106,13 +121,13 @@ class Agents:
         return self.talker(name, before_agent_callback=count_begun, before_model_callback=fails)
 
     def failing_attempt(self, name: str) -> LlmAgent:
-        """An agent whose model fails after its first call of a tool."""
-        replies = [
+        """An agent whose model fails after its first call of a tool, and must not see that in the next attempt."""
+        replies: list[tuple[str, Any]] = [
             (f"tool:.*{name} 1", FAILS),
             ("tool:", f"{name} has counted"),
             (".*", {"call": "count", "args": {"key": name}}),
         ]
-        return self.talker(name, *replies, tools=[count])
+        return LlmAgent(name=name, model=Watched(_OneCall(PatternModel(replies)), self._happened), tools=[count])
 
     def planner(self, name: str) -> LlmAgent:
         """An agent that works on a task with the user."""
@@ -158,15 +173,19 @@ def graph(*nodes: Any) -> Graph:
     return Graph(name="graph", edges=[(START, *nodes)])
 
 
-def flow(make: Agents) -> FlowAgent:
-    agents = [make.digger(name) for name in ("h", "g", "x")]
-    tasks = [Task(f"Ask for {name}.", name=name, agents=[name], interactive=True) for name in ("h", "g")]
+def tasks(*agents: Any) -> Flow:
+    """Two agents ask a person, and a third one works when both have heard."""
+    both = [Task(f"Ask for {name}.", name=name, agents=[name], interactive=True) for name in ("h", "g")]
     last = Task("Both.", name="last", agents=["x"], depends_on=["h", "g"])
-    return FlowAgent(Flow([*tasks, last], agents=agents, name="f"))
+    return Flow([*both, last], agents=agents or ["h", "g", "x"], name="f")
 
 
-Then = Sequence[tuple[str, ...] | str]
-"""The messages after the first one: agents whose calls a message answers, or the text of a message."""
+def workers(make: Agents) -> list[LlmAgent]:
+    return [make.digger(name) for name in ("h", "g", "x")]
+
+
+Then = Sequence[tuple[str, ...] | str | Flow]
+"""What comes after the first message: agents whose calls are answered, a text, or a flow."""
 
 SCENES: dict[str, tuple[Callable[[Agents], BaseAgent], Then]] = {
     "sequence, pause": (lambda make: seq("s", make.worker("a"), make.asker("h"), make.worker("b"), **TELLS), [("h",)]),
@@ -226,8 +245,9 @@ SCENES: dict[str, tuple[Callable[[Agents], BaseAgent], Then]] = {
     ),
     "parallel, state": (lambda make: par("p", make.worker("a"), make.worker("b"), **TELLS), []),
     "sequence, state": (lambda make: seq("s", make.worker("a"), **TELLS), []),
-    "flow, two pauses": (flow, [("g",), ("h",)]),
-    "flow, both answered": (flow, [("g", "h")]),
+    "flow, two pauses": (lambda make: FlowAgent(tasks(*workers(make))), [("g",), ("h",)]),
+    "flow, both answered": (lambda make: FlowAgent(tasks(*workers(make))), [("g", "h")]),
+    "flow of a turn, two pauses": (lambda make: make.talker("root", sub_agents=workers(make)), [tasks(), ("g",), ("h",)]),
     "graph, pause": (
         lambda make: graph((make.asker("h"), make.worker("x")), JoinNode("both"), make.worker("b")),
         [("h",)],
@@ -365,6 +385,14 @@ SAID: dict[str, dict[str, str]] = {
         "x": "x: by x, succeed_last(), succeed_last=yes",
         "f": "f: found by x",
     },
+    "flow of a turn, two pauses": {
+        "": "user: go | root: root is done | user: ask_user=yes, ask_user=yes",
+        "user": "user: Complete the tasks of the flow 'f'.",
+        "h": "h: by h, ask_user(), by h, succeed_h(), succeed_h=yes",
+        "g": "g: by g, ask_user(), by g, succeed_g(), succeed_g=yes",
+        "x": "x: by x, succeed_last(), succeed_last=yes",
+        "@controller": "@controller: found by x",
+    },
     "graph, pause": {
         "": (
             "user: go, ask=yes | graph: gives {'h': 'h has heard', 'x': 'x has counted'} | b: count(), count=b 1, b has counted"
@@ -457,7 +485,10 @@ def played(name: str, loss: Loss | Step | None = None) -> Played:
         with rt:
             run_turn(rt, "go")
             for each in then:
-                run_turn(rt, each if isinstance(each, str) else answer(rt, *each))
+                if isinstance(each, Flow):
+                    rt.run_flow(each, user_id="ada", session_id="s1").result()
+                else:
+                    run_turn(rt, each if isinstance(each, str) else answer(rt, *each))
             assert rt.turns.list(state="running") == []
             log = stored(rt)
     return Played(said(log), asked_again(log, happened), steps, engine)
