@@ -81,4 +81,5 @@ def _played(scenario: Scenario, result: Result, found: Found) -> Conversation:
 
     turns = {event.invocation_id: "" for event in found.log if event.author != "user"}
     turns |= {name: record.status for name, record in found.turns.items()}
-    return Conversation(scenario.root, found.log, turns, may_be_cut, has_faults=bool(result.fired))
+    limit = scenario.max_calls or 60
+    return Conversation(scenario.root, found.log, turns, may_be_cut, max_calls=limit, has_faults=bool(result.fired))
