@@ -122,7 +122,7 @@ def test_a_seed_does_the_same_steps_again_also_in_another_process() -> None:
 @pytest.mark.full
 def test_what_fails_is_made_small() -> None:
     name = "lost_runs_begin_anew"
-    given = case(rows()[name].seeds[0])
+    given = plain(rows()[name].seeds[0])
     with putting_in(MUTANTS[name].mutant):
         small = smallest(given)
         assert fails(small)
@@ -145,7 +145,7 @@ def test_a_case_is_printed_as_a_test_that_plays_it() -> None:
 @pytest.mark.full
 def test_many_things_go_wrong() -> None:
     victims = {"session", "runner", "agents", "agent", "sender", "receiver", "driver"}
-    whats = {*get_args(What)} - {"replace"}
+    whats = {*get_args(What)}
     kinds: set[tuple[str, str]] = set()
     for seed in range(0, SEEDS, 3):
         _, result, _ = check(case(seed), reference(seed // PLANS)[1])
