@@ -30,8 +30,8 @@ def acknowledged_is_kept(story: Story) -> Iterator[str]:
 def one_story(story: Story) -> Iterator[str]:
     """2 Ids and repeats: a program gets the events of its turn from the first on, in the order of the log and without holes.
 
-    One that answers gets those after its answer, one that attaches behind a position those after that, and one that retries those
-    from anywhere on. What was taken back may be missing.
+    One that answers gets those after its own answer, also where another program has answered the call before. One that attaches
+    behind a position gets those after that, and one that retries those from anywhere on. What was taken back may be missing.
     """
     for ask in story.asks:
         turn = story.turns.get(ask.turn)
@@ -68,9 +68,10 @@ def whole_story(story: Story) -> Iterator[str]:
 
 
 def _after(story: Story, turn: Turn, ask: Ask) -> int:
-    """The position after which a program is given events."""
+    """The position after which a program is given events. An answer that was stored before it asked is another program's."""
     answers = [event for event in turn.messages for each in event.function_responses() if each.id in ask.responses]
-    return answers[0].seq if answers else int(ask.given.get("after_seq", 0))
+    own = [event for event in answers if story.known(event) >= ask.began] or answers
+    return own[0].seq if own else int(ask.given.get("after_seq", 0))
 
 
 def _is_refused_behind_another(story: Story, ask: Ask) -> bool:

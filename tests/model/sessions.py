@@ -11,13 +11,18 @@ from tests.model.story import SHARED, Story, fold, seqs, takes_back, without_non
 
 
 def positions(story: Story) -> Iterator[str]:
-    """6 Events: a session's `seq` begins with 1 and has no gaps: what is not shown was taken back by the event behind it."""
+    """6 Events: a session's `seq` begins with 1 and has no gaps: what is not shown was taken back by the event behind it.
+
+    A fork keeps the positions of what it copies, and has only what was shown.
+    """
     before = 0
     for event in story.log:
         if event.seq != before + 1 and not (event.seq > before and takes_back(event)):
             yield f"the log has {event.seq} after {before}"
         before = event.seq
-    if seqs(story.whole) != list(range(1, len(story.whole) + 1)) and story.whole is not story.log:
+    places = [0, *seqs(story.whole)]
+    gaps = [event for event, place in zip(story.whole, places, strict=False) if event.seq != place + 1]
+    if any(event.id not in story.copied or not takes_back(event) for event in gaps):
         yield f"the stored log has gaps: {seqs(story.whole)}"
 
 
@@ -47,9 +52,10 @@ def temp_is_not_stored(story: Story) -> Iterator[str]:
 
 
 def written_at(story: Story) -> Iterator[str]:
-    """6 Clocks: the age of a session goes by times: it was written to when its newest event was, or later."""
-    if story.log and 0 < story.found.written_s < story.log[-1].timestamp:
-        yield f"the session was written to at {story.found.written_s}, and its newest event is of {story.log[-1].timestamp}"
+    """6 Clocks: the age of a session goes by times: it was written to when the newest event of a turn was, or later."""
+    newest = next((event for event in reversed(story.log) if event.invocation_id in story.found.turns), None)
+    if newest is not None and 0 < story.found.written_s < newest.timestamp:
+        yield f"the session was written to at {story.found.written_s}, and event {newest.seq} is of {newest.timestamp}"
 
 
 def reads(story: Story) -> Iterator[str]:

@@ -83,8 +83,9 @@ class Story:
 
     @cached_property
     def retried(self) -> frozenset[str]:
-        """The turns that were asked to go on without a message."""
-        return frozenset(ask.turn for ask in self.asks if ask.what == "retry" and ask.kind != "refusal")
+        """The turns that were asked to go on without a message, also before a fork has copied them."""
+        asks = [ask for ask in self.history.asks if (ask.user, ask.session) in {self.id, *self._sources}]
+        return frozenset(ask.turn for ask in asks if ask.what == "retry" and ask.kind != "refusal")
 
     @cached_property
     def changed_at(self) -> Moment:
@@ -111,11 +112,15 @@ class Story:
     @cached_property
     def copied(self) -> frozenset[str]:
         """The ids of events that a fork has copied."""
-        asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)
-        sources = {(ask.user, ask.session) for ask in asks}
-        logs = [Story(self.history, source).whole for source in sources]
-        logs += [events for session, events in self.history.removed if session in sources]
+        logs = [Story(self.history, source).whole for source in self._sources]
+        logs += [events for session, events in self.history.removed if session in self._sources]
         return frozenset(event.id for log in logs for event in log)
+
+    @cached_property
+    def _sources(self) -> frozenset[SessionId]:
+        """The sessions of which it may be a fork."""
+        asks = (ask for ask in self.history.asks if ask.what == "fork" and (ask.user, ask.given.get("fork_id")) == self.id)
+        return frozenset((ask.user, ask.session) for ask in asks)
 
     def of_turn(self, turn: str) -> list[Ask]:
         """The asks about a turn."""

@@ -23,6 +23,7 @@ from actors.errors import (
 from tests.model import readers, sessions, turns
 from tests.model.history import Found, TurnRecord
 from tests.model.judge import HISTORY_RULES, STORY_RULES, heading, problems
+from tests.model.story import Story
 from tests.model.tales import HERE, Tale
 
 CASES: dict[Any, Callable[[Tale, bool], None]] = {}
@@ -89,6 +90,7 @@ def _(tale: Tale, broken: bool) -> None:
 def _(tale: Tale, broken: bool) -> None:
     tale.turn("e-0")
     tale.written_s = tale.message("e-1").timestamp - broken
+    tale.end("e-1")
 
 
 @breaks(sessions.reads)
@@ -443,3 +445,34 @@ def _(tale: Tale, broken: bool) -> None:
 def _(tale: Tale, broken: bool) -> None:
     tale.turn("e-1")
     tale.give(tale.ask("attach", "e-1" if broken else "e-9"), ended=InvocationNotFoundError("e-1", "s1"))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_program_that_answers_a_call_again_gets_all_behind_its_own_answer(broken: bool) -> None:
+    tale = Tale()
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    for _ in range(2):
+        ask = tale.ask("run", "e-1", responses={"c": {"yes": 1}})
+        tale.response("e-1", "c", {"yes": 1}, author="user")
+        said = [tale.event("e-1", text=text) for text in ("one", "two")]
+        tale.give(ask, *said[broken:])
+    assert bool(list(readers.one_story(Story(tale.over(), HERE)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_fork_has_no_other_gap_than_before_an_event_that_takes_back(broken: bool) -> None:
+    tale, fork = Tale(), ("ada", "s3")
+    tale.turn("e-1")
+    tale.give(tale.ask("retry", "e-1", given={"from_event": "event 1"}))
+    reset = {"raygrove:reset": {"invocationId": "e-1", "eventId": "event 1"}}
+    tale.event("e-9", "user", content=None, custom_metadata=None if broken else reset)
+    tale.model("e-1")
+    tale.give(tale.ask("fork", "e-1", given={"fork_id": "s3"}), ended="done")
+    copied = [event for event in tale.log if event.seq != 2]
+    for event in copied:
+        tale.history.store(fork, event)
+    tale.history.found[fork] = Found(log=copied)
+    story = Story(tale.over(), fork)
+    assert bool(list(sessions.positions(story))) == broken
+    assert list(turns.one_turn_at_a_time(story)) == []
