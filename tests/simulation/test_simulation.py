@@ -60,6 +60,18 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
     assert check(plain(seed))[0] == []
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(560, id="a turn in line is followed while the turn before it streams an answer"),
+        pytest.param(1385, id="a reader learns from the log that a write with a streamed answer was stored"),
+    ],
+)
+def test_what_once_did_not_hold_with_people_does(seed: int) -> None:
+    assert run_seed(seed) == []
+
+
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("first", EVERY_SECOND)
 def test_it_holds_as_well_when_a_lost_session_actor_lives_on_beside_its_heir(first: int) -> None:

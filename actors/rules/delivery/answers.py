@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from actors.messages.protocol.base import StoredEvent
-from actors.rules.delivery.partials import Stream, merged, stream_of
+from actors.rules.delivery.partials import Stream, id_of, merged, stream_of
 
 MERGE_BYTES = 32_000
 """Partials that are kept as they came, before they are merged."""
@@ -49,11 +49,13 @@ class AnswerPartials:
 
     Attributes:
         count: how many have come.
+        event_id: of the event that they are pieces of; "" before the first one.
         is_whole: False when the answer became too long, and nothing of it is kept.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.event_id = ""
         self.is_whole = True
         self._partials: list[StoredEvent] = []
         self._size = 0
@@ -61,6 +63,8 @@ class AnswerPartials:
 
     def add(self, partials: Sequence[StoredEvent]) -> None:
         """Take in the next partials."""
+        if partials and not self.event_id:
+            self.event_id = id_of(partials[0].raw)
         self.count += len(partials)
         if not self.is_whole:
             return
@@ -80,7 +84,7 @@ class AnswerPartials:
     def copy(self) -> AnswerPartials:
         """Another one with the same partials."""
         other = AnswerPartials()
-        other.count, other.is_whole = self.count, self.is_whole
+        other.count, other.event_id, other.is_whole = self.count, self.event_id, self.is_whole
         other._partials = self.partials()
         other._size, other._merge_at = self._size, self._merge_at
         return other
@@ -92,9 +96,14 @@ class AnswerPartials:
 
 
 class AnswersUnderWay:
-    """The answers that are under way in one session."""
+    """The answers that are under way in one turn.
 
-    def __init__(self) -> None:
+    Args:
+        invocation_id: of the turn.
+    """
+
+    def __init__(self, invocation_id: str = "") -> None:
+        self.invocation_id = invocation_id
         self._answers: dict[Stream, tuple[AnswerId, AnswerPartials]] = {}
         self._void: set[Stream] = set()
 
@@ -131,6 +140,13 @@ class AnswersUnderWay:
             stream = stream_of(raw)
             self._answers.pop(stream, None)
             self._void.discard(stream)
+
+    def complete_stored(self, events: Iterable[StoredEvent]) -> None:
+        """Forget the answers whose complete events are among these, which were read from the log."""
+        for raw in (event.raw for event in events if self._answers):
+            known = self._answers.get(stream_of(raw))
+            if known is not None and known[1].event_id and known[1].event_id == id_of(raw):
+                self.complete(raw)
 
     def drop_runs(self, runs: Iterable[int] | None = None) -> None:
         """Forget the answers of runs that were lost; None: of all."""

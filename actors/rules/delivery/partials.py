@@ -23,6 +23,7 @@ Stream = tuple[str, str | None]
 
 
 class _StreamScan(msgspec.Struct, gc=False):
+    id: str = ""
     author: str = ""
     branch: str | None = None
 
@@ -34,6 +35,11 @@ def stream_of(raw: bytes) -> Stream:
     """The stream of an encoded event. The decoder skips the rest of its bytes."""
     found = _scanner.decode(raw)
     return found.author, found.branch
+
+
+def id_of(raw: bytes) -> str:
+    """The id of an encoded event. All partials of a response have that of its complete event."""
+    return _scanner.decode(raw).id
 
 
 def merged(events: Sequence[StoredEvent]) -> list[StoredEvent]:

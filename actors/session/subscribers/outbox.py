@@ -96,7 +96,7 @@ class Outbox:
         clock: seconds that only go forward.
         read: reads the log.
         max_bytes: what is kept at most, beside an eighth of it for each turn.
-        answers: gives the answers under way in a session.
+        answers: gives the answers under way in a turn.
         poll_s: how long a poll waits for news at most, in seconds; None: until there is some.
 
     Attributes:
@@ -109,7 +109,7 @@ class Outbox:
         clock: Callable[[], float],
         read: ReadTurnPage,
         max_bytes: int = MAX_BYTES,
-        answers: Callable[[SessionKey], AnswersUnderWay | None] = lambda _: None,
+        answers: Callable[[TurnKey], AnswersUnderWay | None] = lambda _: None,
         poll_s: float | None = POLL_S,
     ) -> None:
         self._poll_s = poll_s
@@ -148,7 +148,7 @@ class Outbox:
             self.forget_turn(turn)
         box = self._turns[turn] = TurnOutbox(after_seq, self._max_bytes // 8)
         box.turn = turn
-        box.wants_answers = after_seq < head_seq or bool(self._answers(turn[0]))
+        box.wants_answers = after_seq < head_seq or bool(self._answers(turn))
         if box.wants_answers:
             box.expect(head_seq)
             self._sort(box)
@@ -209,7 +209,7 @@ class Outbox:
     def _sort(self, box: TurnOutbox) -> None:
         is_behind = box.is_behind
         has_ended = not is_behind and box.is_over()
-        if has_ended or box.size or (box.can_take_answers() and self._answers(box.turn[0])):
+        if has_ended or box.size or (box.can_take_answers() and self._answers(box.turn)):
             self._ready[box.turn] = box
             self._is_urgent = self._is_urgent or is_behind or has_ended
             self._tell_soon()
@@ -274,7 +274,7 @@ class Outbox:
             tell(self._last)
 
     def _take(self, box: TurnOutbox) -> TurnNews:
-        news = box.take_news(self._answers(box.turn[0]))
+        news = box.take_news(self._answers(box.turn))
         if news.outcome is not None or news.is_dropped:
             self._turns.pop(box.turn, None)
         return news

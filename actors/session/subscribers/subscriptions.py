@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from actors.actor import OwedReply
 from actors.messages.protocol.base import Ack, StoredEvent
 from actors.messages.protocol.outcomes import AnyOutcome
-from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, Unsubscribe
+from actors.messages.protocol.subscriptions import WHOLE_SESSION, News, Poll, TurnRead, Unsubscribe
 from actors.messages.session import SessionKey, TurnKey
 from actors.rules.delivery.answers import AnswersUnderWay
 from actors.session.subscribers.outbox import POLL_S, Outbox, ReadTurnPage
@@ -112,9 +112,25 @@ class Subscriptions:
             self._followed.discard(key)
             self._of_turn.pop(turn, None)
 
-    def answers(self, key: SessionKey) -> AnswersUnderWay:
-        """The answers that are under way in a session, as streamed so far, to be changed in place."""
-        return self._answers.setdefault(key, AnswersUnderWay())
+    def answers(self, key: SessionKey, invocation_id: str) -> AnswersUnderWay:
+        """The answers that are under way in a session's open turn, as streamed so far, to be changed in place."""
+        found = self._answers.get(key)
+        if found is None or found.invocation_id != invocation_id:
+            found = self._answers[key] = AnswersUnderWay(invocation_id)
+        return found
+
+    def _answers_of(self, turn: TurnKey) -> AnswersUnderWay | None:
+        """The answers under way for the subscribers of a turn, which may wait in line behind the one that gives them."""
+        key, invocation_id = turn
+        found = self._answers.get(key)
+        return found if found is not None and invocation_id in (found.invocation_id, WHOLE_SESSION) else None
+
+    async def _read_turn(self, key: SessionKey, invocation_id: str, after_seq: int) -> TurnRead:
+        """Read a page of a turn. An answer whose event it has was stored by a write whose outcome could not be told."""
+        page = await self._read(key, invocation_id, after_seq)
+        if (answers := self._answers.get(key)) is not None:
+            answers.complete_stored(page.events)
+        return page
 
     def drop_answers(self, key: SessionKey, runs: Iterable[int] | None = None) -> None:
         """Forget what has been streamed by runs that were lost; None: by all."""
@@ -188,5 +204,5 @@ class Subscriptions:
             for name in [name for name, box in self._outboxes.items() if box.is_abandoned()]:
                 self.remove(name)
             clock = self._clock or asyncio.get_running_loop().time
-            outbox = self._outboxes[subscriber] = Outbox(clock, self._read, answers=self._answers.get, poll_s=self._poll_s)
+            outbox = self._outboxes[subscriber] = Outbox(clock, self._read_turn, answers=self._answers_of, poll_s=self._poll_s)
         return outbox

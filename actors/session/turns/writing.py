@@ -156,7 +156,9 @@ class TurnWriter:
         answer = AnswerId(message.turn.epoch, message.turn.run, message.answer)
         # Drivers may have the beginning of an attempt that was lost together with the Session actor before.
         again = message.again or (turn.is_recalled and message.first == 0)
-        told = self._subscriptions.answers(message.turn.key).tell(answer, message.first, partials, again=again)
+        told = self._subscriptions.answers(message.turn.key, message.turn.invocation_id).tell(
+            answer, message.first, partials, again=again
+        )
         if told.lacks_beginning:
             return p.TellAgain()
         self._counts["partials"] += len(told.new)

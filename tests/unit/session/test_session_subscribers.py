@@ -185,7 +185,13 @@ async def test_a_turn_in_line_can_be_followed(session: SessionFixture) -> None:
     await session.open("e-1")
     waiting = asyncio.create_task(session.open("e-2"))
     await settled()
+    piece = msgspec.structs.replace(session.event("root", "not"), partial=True)
+    await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(), events=[encode(piece)]))
     await session.ref.subscribe(p.Subscribe(subscriber="d", key=KEY, invocation_id="e-2"))
+    polling = asyncio.create_task(session.news("d"))
+    await settled()
+    assert not polling.done(), "what is streamed of the turn before it is not for this subscriber"
+    polling.cancel()
     await session.say(session.event("root", "not yours"))
     await session.close("e-1")
     await waiting

@@ -51,6 +51,15 @@ def test_an_answer_is_forgotten_when_it_is_complete_and_another_agents_is_not() 
     assert not answers.tell(SECOND, 0, [partial("next")]).begins_again
 
 
+def test_an_answer_whose_event_is_read_from_the_log_is_forgotten_and_no_other_of_the_same_agent() -> None:
+    answers = AnswersUnderWay()
+    answers.tell(FIRST, 0, [partial("a", id="2"), partial("b", id="2")])
+    answers.complete_stored([complete(1, "before")])
+    assert said(answers.partials()) == "ab"
+    answers.complete_stored([partial("ab", id="2")])
+    assert not answers
+
+
 def test_the_answer_of_a_lost_run_is_void_and_the_next_attempt_begins_it_again() -> None:
     answers = AnswersUnderWay()
     answers.tell(FIRST, 0, [partial("lost")])
