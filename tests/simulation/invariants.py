@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
+from actors import Content, Event
 from tests.model.conversation import Conversation, request_of
 from tests.model.history import Found
+from tests.model.shown import shown
 from tests.simulation.faults import AT_STORE, PASSING, PATIENT_S
 from tests.simulation.play import Result
 from tests.simulation.scenarios import Scenario
@@ -60,7 +63,9 @@ def _model(scenario: Scenario, result: Result) -> Iterator[str]:
     if any(ask.what in ("delete", "prune", "rewind", "retry") for ask in result.asks):
         # What a log had that is gone was shown to models, too.
         return
-    yield from (f"a model was shown what it must not see: {each}" for each in sorted(asked.keys() - must_ask.keys())[:1])
+    unseen = asked.keys() - must_ask.keys()
+    unseen -= set(_of_refused(result)) if unseen else set()
+    yield from (f"a model was shown what it must not see: {each}" for each in sorted(unseen)[:1])
     if not all(conversation.is_whole for conversation in played):
         return
     yield from (f"a model was not shown what it must see: {each}" for each in sorted(must_ask.keys() - asked.keys())[:1])
@@ -68,6 +73,19 @@ def _model(scenario: Scenario, result: Result) -> Iterator[str]:
         yield f"the tools of calls {sorted(result.begun)} ran, and must of {sorted(must_run)}"
     if not result.fired and len(result.found) == 1 and (asked, result.begun) != (must_ask, must_run):
         yield f"there were {asked.total()} model calls and {result.begun.total()} runs of tools: some twice"
+
+
+def _of_refused(result: Result) -> Iterator[str]:
+    """2 Order of a turn: what models may be shown of a message while it is being stored, of those that the store did not take."""
+    agents = {agent for agent, _ in result.asked}
+    for ask in result.asks:
+        log = result.found.get((ask.user, ask.session), Found()).log
+        if ask.message is None or ask.ended not in STORE_ERRORS or any(event.invocation_id == ask.turn for event in log):
+            continue
+        message = Event(author="user", content=Content(role="user", parts=ask.message.parts))
+        branches = {None, *(event.branch for event in log)}
+        for length, agent, branch in product(range(len(log) + 1), agents, branches):
+            yield request_of(agent, shown([*log[:length], message], agent, branch))
 
 
 def _played(scenario: Scenario, result: Result, found: Found) -> Conversation:
