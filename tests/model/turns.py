@@ -190,8 +190,9 @@ def timeouts(story: Story) -> Iterator[str]:
         if ask.ended != "TurnTimeoutError":
             continue
         given = [other.config.timeout for other in story.of_turn(ask.turn) if other.config.timeout]
-        turn = story.turns.get(ask.turn)
-        began = story.known(turn.messages[0]) if turn is not None and turn.messages else ask.began
+        logs = [story.whole, *(events for session, events in story.history.removed if session == story.id)]
+        begun = [story.known(event) for log in logs for event in log if event.invocation_id == ask.turn and is_message(event)]
+        began = min(begun, default=ask.began)
         if not given or ask.ended_at[0] - began[0] < min(given) - 0.001:
             yield f"{ask} timed out {ask.ended_at[0] - began[0]:.3f} s after it began, and has {given} s"
 
