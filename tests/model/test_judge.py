@@ -476,3 +476,17 @@ def test_a_fork_has_no_other_gap_than_before_an_event_that_takes_back(broken: bo
     story = Story(tale.over(), fork)
     assert bool(list(sessions.positions(story))) == broken
     assert list(turns.one_turn_at_a_time(story)) == []
+
+
+@pytest.mark.parametrize(("goes_on", "found"), [(False, 0), (True, 1)])
+def test_only_the_call_of_a_run_that_was_given_up_stays_without_a_response(goes_on: bool, found: int) -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    tale.call("e-1", "c")
+    if goes_on:
+        tale.model("e-1")
+    tale.event("e-1", content=None, error_code="StoreUnavailableError")
+    tale.give(ask, *tale.log[1:])
+    tale.end("e-1")
+    assert len([each for each in problems(tale.over()) if "has no response" in each]) == found

@@ -332,7 +332,8 @@ def calls_are_answered(story: Story) -> Iterator[str]:
     """2 Cancellation: each call of a turn that is over has one response, in a cancelled one at least the error "cancelled".
 
     While the store takes nothing a cancelled turn ends all the same, and its calls stay without one. So does a question below an
-    agent that is a tool, which cannot pause the turn.
+    agent that is a tool, which cannot pause the turn, and the call of a run that has failed, or was stopped by a failure, where
+    the agent above goes on.
     """
     over = ("finished",) if story.history.store_failed else ("finished", "cancelled")
     for turn in story.turns.values():
@@ -348,8 +349,19 @@ def calls_are_answered(story: Story) -> Iterator[str]:
             continue
         for call_id, (event, call) in turn.calls.items():
             asks_below = call_id in event.long_running_tool_ids and event.branch is not None
-            if call_id not in turn.answers and not asks_below and event.id in story.shown:
+            if call_id not in turn.answers and not asks_below and event.id in story.shown and not _was_given_up(turn, event):
                 yield f"call {call.name} of {event.author} at {event.seq} has no response in a turn that is {record.status}"
+
+
+def _was_given_up(turn: Turn, event: Event) -> bool:
+    """True if a run has failed after the event, before the agent of the event has said more than results."""
+    for later in turn.events:
+        if later.seq > event.seq and later.error_code:
+            return True
+        is_own = (later.author, later.branch) == (event.author, event.branch)
+        if later.seq > event.seq and is_own and not list(later.function_responses()):
+            return False
+    return False
 
 
 def one_answer(story: Story) -> Iterator[str]:
