@@ -127,7 +127,12 @@ class Conversation:
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
         stretches = self._played[name]
-        stretches[-1].there[:] = [event for event in stretches[-1].there if not _is_void(event, turn.failure)]
+        # Nodes of graphs that have failed begin anew, and the log does not say at which failure.
+        has_graph = any(node.kind == "graph" for node in self._tree.nodes.values())
+        later = set() if has_graph else {event.id for event in turn.left()}
+        stretches[-1].there[:] = [
+            event for event in stretches[-1].there if event.id in later or not _is_void(event, turn.failure)
+        ]
         self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True)
         self.is_whole = False
         for stretch in stretches:
