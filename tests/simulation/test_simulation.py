@@ -66,6 +66,10 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
     [
         pytest.param(560, id="a turn in line is followed while the turn before it streams an answer"),
         pytest.param(1385, id="a reader learns from the log that a write with a streamed answer was stored"),
+        pytest.param(869, id="an agent fails by the store before it has the result of a call, and the agent above goes on"),
+        pytest.param(987, id="a turn that was deleted had timed out"),
+        pytest.param(1380, id="a retried turn comes to the limit of its model calls once more"),
+        pytest.param(1403, id="models are asked messages that the store does not take"),
     ],
 )
 def test_what_once_did_not_hold_with_people_does(seed: int) -> None:
