@@ -352,7 +352,7 @@ class Simulation:
                 statistics = await driver.rt._client.engine.runner.statistics()
                 if statistics.counts["running"]:
                     result.problems.append("the Runner runs a turn that is over")
-                await driver.spawn(driver.history.wait(noted(driver, "get"), driver.rt.aio.sessions.get(KEY.user, KEY.session)))
+                await self._get()
         except TimeoutError:
             result.problems.append("hang: the next turn does not end")
         result.open_turns = open_before
@@ -370,6 +370,15 @@ class Simulation:
         result.problems += [f"call {each} was repeated while it was under way" for each in TWICE]
         result.store_timeout_s = world.store_timeout_s
         result.problems += problems(driver.history)
+
+    async def _get(self) -> None:
+        """Read the session: a driver that is lost is replaced by another, which reads it again."""
+        while True:
+            driver = Driver(self.world)
+            told = noted(driver, "get")
+            await unless_lost(driver, driver.history.wait(told, driver.rt.aio.sessions.get(KEY.user, KEY.session)))
+            if told.ended:
+                return
 
 
 def _found(store: SqlSessionStore, key: SessionKey) -> Found:
