@@ -70,6 +70,7 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
         pytest.param(987, id="a turn that was deleted had timed out"),
         pytest.param(1380, id="a retried turn comes to the limit of its model calls once more"),
         pytest.param(1403, id="models are asked messages that the store does not take"),
+        pytest.param(415, id="the last driver is lost while it reads the session"),
     ],
 )
 def test_what_once_did_not_hold_with_people_does(seed: int) -> None:
