@@ -20,6 +20,7 @@ from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.limits.traffic import Asker, Call, Change, Traffic, Wish
 from tests.simulation.limits.world import LimitedWorld, now_s
+from tests.simulation.play import unless_lost
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import deployment_of, seeded
@@ -244,7 +245,7 @@ class Playing:
             turn = driver.rt.run(
                 user_id=wish.user, session_id=wish.session, message=wish.invocation_id, invocation_id=wish.invocation_id
             )
-            await _done(driver, _read(turn, asked))
+            await unless_lost(driver, _read(turn, asked))
             if not asked.ended:
                 await asyncio.sleep(AGAIN_S)
         if cancelling is not None:
@@ -253,7 +254,7 @@ class Playing:
     async def _cancel(self, wish: Wish) -> None:
         await asyncio.sleep(wish.cancelled_after_s)
         driver = self._world.driver()
-        await _done(driver, driver.cancel(wish.user, wish.session, wish.invocation_id))
+        await unless_lost(driver, driver.cancel(wish.user, wish.session, wish.invocation_id))
 
     async def _program(self, changes: Sequence[Change]) -> None:
         """A program makes its changes one after the other; another one goes on with the rest where it is lost."""
@@ -265,7 +266,7 @@ class Playing:
                 driver = self._world.driver()
             changed = Changed(change, now_s())
             self._left.changed.append(changed)
-            await _done(driver, _change(driver, changed))
+            await unless_lost(driver, _change(driver, changed))
 
     async def _look_at_permits(self) -> None:
         """Look again and again whether calls wait that may begin, and whether permits are held for nothing."""
@@ -291,16 +292,6 @@ class Playing:
     def _note(self, problem: str) -> None:
         if problem not in self._left.problems:
             self._left.problems.append(problem)
-
-
-async def _done(driver: Driver, work: Coroutine[Any, Any, None]) -> None:
-    """Wait until work of a driver is done, or the driver is lost."""
-    doing = driver.spawn(work)
-    gone = asyncio.create_task(driver.gone.wait())
-    await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
-    gone.cancel()
-    if doing.done():
-        doing.result()
 
 
 async def _read(turn: Turn, asked: Asked) -> None:
