@@ -16,7 +16,7 @@ from tests.model.floor import selected
 from tests.model.flows import flow
 from tests.model.graphs import graph
 from tests.model.runs import KINDS, LOST, MODEL_CALLS, DiffersError, FailedError, Run, Turn, run
-from tests.model.said import Tree, decision_of, told
+from tests.model.said import Tree, decision_of, is_said, told
 from tests.model.story import is_message, is_seal, takes_back
 from tests.model.workflows import loop, parallel, sequence
 from tests.simulation.scenarios import Node
@@ -127,13 +127,10 @@ class Conversation:
     def _play_again(self, name: str, turn: Turn) -> None:
         """2 Failures: a failed turn that is retried is open again. All that the log has of it counts as done, but failures."""
         stretches = self._played[name]
-        # Nodes of graphs that have failed begin anew, and the log does not say at which failure.
-        has_graph = any(node.kind == "graph" for node in self._tree.nodes.values())
-        later = set() if has_graph else {event.id for event in turn.left()}
-        stretches[-1].there[:] = [
-            event for event in stretches[-1].there if event.id in later or not _is_void(event, turn.failure)
-        ]
-        self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True)
+        there = stretches[-1].there
+        stretches[-1].there[:] = [event for event in there if not _is_void(self._tree, event, turn.failure, there)]
+        voided = [*turn.voided, turn.failure.seq] if turn.failure is not None else turn.voided
+        self._turns[name] = Turn(self._tree, stretches[0].message, self._max_calls, may_vary=True, voided=voided)
         self.is_whole = False
         for stretch in stretches:
             self._play(stretch)
@@ -164,9 +161,29 @@ class Conversation:
                 self.problems.append(f"{name} has made {often} model calls, and may make {self._max_calls}")
 
 
-def _is_void(event: Event, failure: Event | None) -> bool:
-    """True for what counts no more when a turn is retried: what made it fail, and its limits."""
-    return event is failure or event.error_code == MODEL_CALLS or decision_of(event).get("decision") == "escalate"
+def _is_void(tree: Tree, event: Event, failure: Event | None, there: Sequence[Event]) -> bool:
+    """True for what counts no more when a turn is retried: its failure, its limits, and failures without a decision.
+
+    A failure behind which a graph has begun another attempt counts. One of which the same run has failed again does not.
+    """
+    if event is failure or decision_of(event).get("decision") == "escalate":
+        return True
+    if not event.error_code or event.error_code in LOST:
+        return False
+    later = [other for other in there if other.seq > event.seq and tree.stream_of(other) == tree.stream_of(event)]
+    following = next(filter(is_said, later), None)
+    if event.error_code == MODEL_CALLS:
+        return following is not None and not _is_tried_again(tree, event, following, there)
+    return following is not None and (following.author, following.error_code) == (event.author, event.error_code)
+
+
+def _is_tried_again(tree: Tree, event: Event, following: Event, there: Sequence[Event]) -> bool:
+    """True if a graph has noted another attempt of a node between its failure and what the node says next."""
+    graphs = {
+        node.name for node in (tree.nodes.get(event.author), tree.parents.get(event.author)) if node and node.kind == "graph"
+    }
+    between = (each for each in there if event.seq < each.seq < following.seq and each.branch == event.branch)
+    return any(each.author in graphs and not each.error_code and each.content is None for each in between)
 
 
 def _stretches(log: Sequence[Event], turns: Mapping[str, str]) -> Sequence[Stretch]:

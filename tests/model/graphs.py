@@ -33,12 +33,17 @@ def graph(turn: Turn, node: Node, branch: str | None) -> Run:
 
 
 def _node(turn: Turn, node: Node, agent: Node, branch: str | None, given: str) -> Run:
-    """8 Failures: with `retry_config` a node is tried again: it begins anew with the same input."""
-    for _ in range(ATTEMPTS):
+    """8 Failures: with `retry_config` a node is tried again: it begins anew with the same input. A turn that is retried counts
+    anew."""
+    failed: list[int] = []
+    while True:
         ended = yield from run(turn, agent, branch, partial(_attempt, given=given))
         if not ended.error:
-            break
-    return ended
+            return ended
+        failed.append(turn.failure.seq if turn.failure is not None else 0)
+        counted_from = max((seq for seq in turn.voided if seq < failed[-1]), default=-1)
+        if sum(seq > counted_from for seq in failed) >= ATTEMPTS:
+            return ended
 
 
 def _attempt(turn: Turn, agent: Node, branch: str | None, given: str) -> Run:

@@ -75,17 +75,18 @@ class Turn:
         message: with which it began.
         max_calls: of models.
         may_vary: runs side by side, or repeated ones, may use up a limit of the turn, so which of them fails is not decided.
+        voided: the positions of the failures behind which the turn was retried.
 
     Attributes:
         log: what has been said so far, in this turn and before it.
         asked: the agents whose models were called, each with what the model was shown.
         ran: the calls whose tools have run.
-        failure: the newest event with which a run has failed.
+        failure: the newest event of the log with which a run has failed.
         silent: the nodes of graphs that have said nothing yet.
         is_cut: runs of it were stopped at no certain place, since one beside them, or above them, has failed.
     """
 
-    def __init__(self, tree: Tree, message: Event, max_calls: int, *, may_vary: bool) -> None:
+    def __init__(self, tree: Tree, message: Event, max_calls: int, *, may_vary: bool, voided: Sequence[int] = ()) -> None:
         self.tree, self.message, self.invocation_id = tree, message, message.invocation_id
         self._limits = {MODEL_CALLS: max_calls, TRANSFERS: MAX_TRANSFERS}
         self.log: list[Event] = []
@@ -94,6 +95,7 @@ class Turn:
         self.failure: Event | None = None
         self.silent: set[str] = set()
         self.is_cut = False
+        self.voided = voided
         self._may_vary = may_vary
         self._used: Counter[str] = Counter()
         self._there: Mapping[Hashable, Sequence[Event]] = {}
@@ -260,5 +262,6 @@ def _alone(turn: Turn, node: Node, branch: str | None, begins: Begins) -> Run:
             raise
         if failed.error in LOST:
             turn.stop()
-        turn.failure = turn.say(turn.event(turn.speaker(node.name), branch, error_code=failed.error))
+        said = turn.say(turn.event(turn.speaker(node.name), branch, error_code=failed.error))
+        turn.failure = said if said.seq or turn.failure is None else turn.failure
         return Ended(error=failed.error)
