@@ -71,6 +71,8 @@ def test_what_once_did_not_hold_does(seed: int) -> None:
         pytest.param(1380, id="a retried turn comes to the limit of its model calls once more"),
         pytest.param(1403, id="models are asked messages that the store does not take"),
         pytest.param(415, id="the last driver is lost while it reads the session"),
+        pytest.param(692, id="agents side by side fail again in the same way when their turn is retried"),
+        pytest.param(1028, id="a turn is retried whose graph has tried its nodes beyond the limit of calls"),
     ],
 )
 def test_what_once_did_not_hold_with_people_does(seed: int) -> None:
