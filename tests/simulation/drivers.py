@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,8 @@ from runtime import Runtime
 from runtime.driver.event_loop import Portal
 from runtime.driver.turns.client import TurnClient
 from runtime.engine.interface import Engine
+from tests.model.asking import perform
+from tests.model.history import Ask
 from tests.simulation.virtual_loop import SimProcess
 
 if TYPE_CHECKING:
@@ -95,6 +98,12 @@ class Driver(SimProcess):
         self.rt._client._portal = portal
         self.rt._turns = TurnClient(self.rt._client)
 
+    async def do(self, what: str, **of: Any) -> Ask:
+        """Ask for something, and wait for what comes of it, or until the driver is lost: then the request has no end."""
+        ask = self.history.ask(what, program=self.name, **of)
+        await unless_lost(self, perform(self.rt, self.history, ask))
+        return ask
+
     async def cancel(self, user_id: str, session_id: str, invocation_id: str) -> None:
         """Cancel a turn, which may be over, or not be there yet."""
         with suppress(RaygroveError):
@@ -103,3 +112,13 @@ class Driver(SimProcess):
     def note_lost(self) -> None:
         """It is lost."""
         self.gone.set()
+
+
+async def unless_lost(driver: Driver, work: Coroutine[Any, Any, Any]) -> None:
+    """Have a driver do something, and wait for that, or until the driver is lost."""
+    doing = driver.spawn(work)
+    gone = asyncio.create_task(driver.gone.wait())
+    await asyncio.wait({doing, gone}, return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    if doing.done():
+        doing.result()

@@ -17,10 +17,9 @@ from actors.messages.session import SessionKey
 from runtime.driver.turns.turn import Turn
 from tests.simulation.agents import WORK, forget_calls
 from tests.simulation.cluster import Trace
-from tests.simulation.drivers import APP, Driver
+from tests.simulation.drivers import APP, Driver, unless_lost
 from tests.simulation.limits.traffic import Asker, Call, Change, Traffic, Wish
 from tests.simulation.limits.world import LimitedWorld, now_s
-from tests.simulation.play import unless_lost
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import deployment_of, seeded

@@ -19,7 +19,7 @@ from tests.simulation.agents import OtherModel
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.faults import FaultPlan
-from tests.simulation.play import KEY, NO_FAULTS, Result, Simulation, noted, play
+from tests.simulation.play import KEY, NO_FAULTS, Result, Simulation, play
 from tests.simulation.scenarios import Act, Scenario
 from tests.simulation.world import pass_midnight
 
@@ -97,24 +97,19 @@ class SpendingSimulation(Simulation):
     async def after_turns(self) -> None:
         """Copy the session, or take it back to its beginning."""
         if self._scenario.then == "fork":
-            self.copied = {event.id for event in self.log()}
+            self.copied = {event.id for event in await self.log()}
             await self._change("fork", "turn-0", FORK.session)
             await self._elsewhere(FORK, "forked")
         elif self._scenario.then == "rewind":
             await asyncio.sleep(1)
-            log = self.log()
+            log = await self.log()
             if await self._change("rewind", "turn-0"):
                 self.before = log
 
     async def _change(self, what: str, *args: str) -> bool:
         """Have a session changed by a driver. False if that failed, or is not known, since the driver was lost."""
-        driver = Driver(self.world)
-        ask = noted(driver, what, turn=args[0], given={"fork_id": args[1]} if what == "fork" else {})
-        changing = driver.spawn(driver.history.wait(ask, getattr(driver.rt.aio.sessions, what)(KEY.user, KEY.session, *args)))
-        gone = asyncio.create_task(driver.gone.wait())
-        await asyncio.wait({changing, gone}, return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        return ask.kind == "done"
+        given = {"fork_id": args[1]} if what == "fork" else {}
+        return (await self._ask(self.driver(), what, turn=args[0], given=given)).kind == "done"
 
     async def _elsewhere(self, key: SessionKey, invocation_id: str) -> None:
         """Run a turn of another session until a driver knows how it ended."""

@@ -1,0 +1,49 @@
+"""Has a program do what a request of a history says, through the public API, and notes all that comes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.model.history import Ask, History
+
+
+async def perform(rt: Any, history: History, ask: Ask) -> None:
+    """Make a request.
+
+    Args:
+        rt: a Runtime.
+        history: that has noted the request as one that is about to be made.
+    """
+    sessions, place = rt.aio.sessions, (ask.user, ask.session)
+    match ask.what:
+        case "run" | "answer" | "attach" | "retry":
+            await history.read(ask, _turn(rt, ask))
+        case "cancel":
+            await history.wait(ask, _attached(rt, ask).aio.cancel())
+        case "get" | "delete":
+            await history.wait(ask, getattr(sessions, ask.what)(*place))
+        case "rewind":
+            await history.wait(ask, sessions.rewind(*place, ask.turn))
+        case "fork":
+            await history.wait(ask, sessions.fork(*place, ask.turn, ask.given["fork_id"]))
+        case "prune" | "archive":
+            await history.wait(ask, getattr(sessions, ask.what)(ask.given["older_than"], user_id=ask.user))
+        case "append_event":
+            await history.wait(ask, sessions.append_event(*place, ask.given["event"]))
+
+
+def _turn(rt: Any, ask: Ask) -> Any:
+    if ask.what == "attach":
+        return _attached(rt, ask)
+    of_session = {"user_id": ask.user, "session_id": ask.session}
+    if ask.what == "retry":
+        return rt.retry(**of_session, invocation_id=ask.turn, **ask.given)
+    if ask.what == "answer":
+        [(call_id, response)] = ask.responses.items()
+        return rt.answer(call_id, response, **of_session, run_config=ask.config)
+    more: dict[str, Any] = {} if ask.responses else {"invocation_id": ask.turn}
+    return rt.run(**of_session, **more, message=ask.message, run_config=ask.config, fingerprint=ask.fingerprint, **ask.given)
+
+
+def _attached(rt: Any, ask: Ask) -> Any:
+    return rt.attach(user_id=ask.user, session_id=ask.session, invocation_id=ask.turn)
