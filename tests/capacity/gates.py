@@ -5,8 +5,8 @@ from __future__ import annotations
 from actors.rules.capacity.fair_queue import FairQueue
 from actors.rules.capacity.opening_window import opened_at_once
 from actors.runner.environment import RunnerEnvironment
-from actors.runner.turns.gate import HOLD_S
 from tests.capacity.queues import SimulatedTime, Then
+from tests.support.inside import GATE_HOLD_S
 
 
 class TurnGate:
@@ -61,11 +61,11 @@ class TurnGate:
         if not self._is_watched and self._waiting and self._inside:
             self._is_watched = True
             since_s = next(iter(self._inside.values()))
-            self._time.watch_in(max(0.0, since_s + HOLD_S - self._time.now_s), self._let_late_ones_go)
+            self._time.watch_in(max(0.0, since_s + GATE_HOLD_S - self._time.now_s), self._let_late_ones_go)
 
     def _let_late_ones_go(self) -> None:
         self._is_watched = False
-        late_s = self._time.now_s - HOLD_S + 1e-9
+        late_s = self._time.now_s - GATE_HOLD_S + 1e-9
         for place in [each for each, since_s in self._inside.items() if since_s <= late_s]:
             self.leave(place)
         self._watch()

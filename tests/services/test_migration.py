@@ -15,11 +15,11 @@ from sqlalchemy import Connection, create_engine, inspect
 from actors.errors import SchemaVersionError, StoreError
 from actors.messages.operating.release import UNKNOWN_RELEASE
 from actors.messages.session import SessionKey
-from actors.session.log.open_turn import SessionTurn
 from runtime.stores import memory
 from runtime.stores.memory import SqlMemoryStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.stores.old_schemas import memory_version_1, rows_of_version_1, version_1
 from tests.support.stores.store_writes import event, seqs, turn
 
@@ -62,8 +62,8 @@ def assert_everything_works(url: str) -> None:
     assert store.events(KEY) == list(enumerate(RAWS, start=1))
     assert store.state("test", "ada") == ({}, {"name": "Ada"})
     assert store.turn(KEY, "e-old").status == "finished"  # type: ignore[union-attr]
-    assert SessionTurn.of(store.turn(KEY, "e-paused")).temp == {"step": 2}  # type: ignore[arg-type]
-    assert SessionTurn.of(store.turn(KEY, "e-old")).temp == {}  # type: ignore[arg-type]
+    assert inside.opened(store.turn(KEY, "e-paused"))[0] == {"step": 2}  # type: ignore[arg-type]
+    assert inside.opened(store.turn(KEY, "e-old"))[0] == {}  # type: ignore[arg-type]
     old, paused = store.turn(KEY, "e-old"), store.turn(KEY, "e-paused")
     assert old is not None
     assert paused is not None

@@ -20,10 +20,10 @@ from actors import Event, Finished, Paused
 from actors.errors import FlowNotFoundError, InvocationNotFoundError, RaygroveError
 from actors.messages.protocol.outcomes import decode_outcome
 from actors.messages.session import SessionKey
-from actors.session.log.open_turn import SessionTurn
 from runtime import Runtime
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.runtimes import run_turn
 from tests.support.stores.older_store_agents import APP, errand, runtime
 from tests.support.stores.older_store_program import answer, read
@@ -176,8 +176,8 @@ def test_the_records_of_turns_are_understood(folder: Path, expected: Any) -> Non
         assert [getattr(row, name) for name in names] == [was[name] for name in names]
         assert (plain(decode_outcome(row.outcome)) if row.outcome else None) == was["outcome"]
         temp, config = [*(was["temp"] or ()), {}, {}][:2]
-        opened = SessionTurn.of(row)
-        assert (opened.temp, plain(opened.config)) == (temp, config)
+        temp_now, config_now = inside.opened(row)
+        assert (temp_now, plain(config_now)) == (temp, config)
         statuses.add(row.status)
     store.close()
     assert statuses == {"finished", "failed", "cancelled", "paused", "running"}

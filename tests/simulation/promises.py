@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
+from actors.messages.codec import decode_event
 from actors.messages.protocol.any_message import decode_message
 from actors.messages.protocol.base import StoredEvent
 from actors.messages.session import TurnKey
-from actors.session.log.event_scan import scan
 from tests.simulation.cluster import Sent
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import SimProcess
@@ -127,7 +127,7 @@ class Promises:
         return [
             f"event {event.seq} of {found.author} was not stored"
             for event in events
-            if self._disk.events.get((found := scan(event.raw)).id) != event.seq
+            if self._disk.events.get((found := decode_event(event.raw, event.seq)).id) != event.seq
         ]
 
     def _still_open(self, turn: TurnKey, before: TurnRow) -> list[str]:

@@ -50,10 +50,21 @@ MODEL_CALLERS = {
 }
 """Files that call models."""
 
+OF_THE_INSIDE = {
+    "tests/unit/inside/": "tests of the inside itself",
+    "tests/support/": "fixtures, and inside.py, which has what tests of behaviour use of it",
+    "tests/capacity/test_queues.py": "holds the model of the gate of a Runner to that gate",
+    "tests/simulation/stores.py": "stands in for the threads of stores",
+}
+"""Tests that import the inside of Session actors and Runners, and why. All others send messages, or use the public API."""
+
 BUDGET_QUESTIONS = ("take_llm_call", "take_optional_llm_call", "take_tool_calls", "reserve", "reserve_if_room")
 """Methods whose answers say what budgets have room for."""
 
 BANNED = re.compile(r"\b(whoever|nobody|somebody|is told|are told|who asks)\b", re.IGNORECASE)
+INSIDE = re.compile(r"actors\.(session|runner)\.(?!(actor|environment)\b)")
+"""Modules of the inside: all but the actor, and what it is given when it is made."""
+
 RULER = re.compile(r"#\s*[-=*#]{4,}")
 SEMANTICS = re.compile(r"semantics\.md\s+(?:sections?\s+)?(\d+(?:\.\d+)?(?:(?:,\s*|\s+and\s+|\s+to\s+)\d+(?:\.\d+)?)*)")
 DOCUMENT = re.compile(r"[\w/.-]*\w\.md\b")
@@ -226,6 +237,17 @@ def modules_taken_out(given: Sequence[Source]) -> list[str]:
     ]
 
 
+def inside_imported(given: Sequence[Source]) -> list[str]:
+    """Imports of the inside of Session actors and Runners, and strings that name a part of it, in tests of behaviour."""
+    found = []
+    for each in that_say(re.compile(r"actors\.(session|runner)\b"), given):
+        if not each.path.as_posix().startswith(tuple(OF_THE_INSIDE)):
+            named = [f"{module}.{taken}" for module, taken in imports(each)]
+            named += [str(node.value) for node in each.nodes if isinstance(node, ast.Constant)]
+            found += [f"{each.path} uses {name}, which is inside" for name in named if INSIDE.match(name)]
+    return found
+
+
 def model_text_lines(of: Source) -> set[int]:
     """The lines of the functions and classes in MODEL_TEXTS."""
     named = [node for node in of.tree.body if getattr(node, "name", None) == MODEL_TEXTS.get(of.path.as_posix(), "")]
@@ -349,6 +371,10 @@ def test_no_test_takes_out_modules_by_itself() -> None:
     complain(modules_taken_out([each for each in sources("tests") if not each.path.is_relative_to("tests/support")]))
 
 
+def test_tests_of_behaviour_leave_the_inside_alone() -> None:
+    complain(inside_imported(sources("tests")))
+
+
 def test_no_test_keeps_its_stores_on_a_disk() -> None:
     complain(folders_on_disk([each for each in sources("tests") if each.path.name.startswith("test_")]))
 
@@ -390,6 +416,9 @@ def complain(found: Sequence[str]) -> None:
         (question_words, {"a/x.py": 'def f():\n    """What it has."""'}, "a/x.py:1 f begins with 'What'"),
         (modules_taken_out, {"a/x.py": "monkeypatch.delitem(sys.modules, 'b')"}, "a/x.py:1 takes a module out"),
         (modules_taken_out, {"a/x.py": "del sys.modules['b']"}, "a/x.py:1 takes a module out"),
+        (inside_imported, {"a/x.py": "from actors.session.log import logs"}, "uses actors.session.log.logs"),
+        (inside_imported, {"a/x.py": "from actors.session import archiving"}, "uses actors.session.archiving"),
+        (inside_imported, {"a/x.py": "patch('actors.runner.turns.gate.HOLD_S')"}, "uses actors.runner.turns.gate.HOLD_S"),
         (folders_on_disk, {"a/x.py": "with tempfile.TemporaryDirectory() as folder: ..."}, "a/x.py:1 makes a folder"),
         (unknown_citations, {"a/x.py": '"""See semantics.md 5.1 and 5.99."""'}, "cites semantics.md 5.99"),
         (unknown_citations, {"a/x.py": '"""See semantics.md section 99."""'}, "cites semantics.md 99"),
@@ -418,6 +447,8 @@ def test_every_check_finds_what_it_looks_for(
         (section_rulers, {"a/x.py": "# - a list\nx = '# ------'"}),
         (banned_words, {"a/x.py": "raise Error('nobody is told')"}),
         (modules_taken_out, {"a/x.py": "monkeypatch.setitem(sys.modules, 'b', None)\nx = 'del sys.modules[1]'"}),
+        (inside_imported, {"a/x.py": "from actors.session.actor import SessionActor"}),
+        (inside_imported, {"tests/unit/inside/x.py": "from actors.session.log import logs"}),
         (folders_on_disk, {"a/x.py": "quick_folder()\nTemporaryDirectory(dir=place)"}),
         (question_words, {"a/x.py": 'def f():\n    """Tell what it has."""'}),
         (unknown_citations, {"a/x.py": "x = 'docs/nothing.md'\n# See README.md.\n"}),

@@ -13,6 +13,7 @@ from actors.messages.event import now_s
 from actors.testing import PatternModel, ScriptedModel
 from runtime import Settings
 from tests.acceptance.driving.test_budgets import endless
+from tests.support import inside
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -160,8 +161,7 @@ def test_a_day_begins_at_midnight(local: Deploy, monkeypatch: pytest.MonkeyPatch
         run_turn(rt, "hi")
         with pytest.raises(BudgetExceededError):
             run_turn(rt, "hi")
-        tomorrow = now_s() + 86_400
-        monkeypatch.setattr("actors.session.spending.day_sums.now_s", lambda: tomorrow)
+        inside.set_clock(monkeypatch, "budgets", now_s() + 86_400)
         run_turn(rt, "hi")
 
 

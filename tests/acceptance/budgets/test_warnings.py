@@ -11,6 +11,7 @@ from actors.errors import BudgetExceededError
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
 from tests.acceptance.driving.test_budgets import endless
+from tests.support import inside
 from tests.support.polling import until
 from tests.support.runtimes import Deploy, run_turn
 
@@ -68,8 +69,7 @@ def test_of_a_budget_of_several_turns_they_hear_once_a_day(
         for user in ("ada", "bob", "ada", "bob", "ada"):
             run_turn(rt, "go", user_id=user)
         assert plugin.heard == ["root app 'test' today llm_calls 4 of 5"]
-        for module in ("day_sums", "warnings"):
-            monkeypatch.setattr(f"actors.session.spending.{module}.now_s", lambda: 4_000_000_000.0)
+        inside.set_clock(monkeypatch, "budgets", 4_000_000_000.0)
         for _ in range(4):
             run_turn(rt, "go")
         assert len(plugin.heard) == 1

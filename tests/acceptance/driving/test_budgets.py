@@ -30,6 +30,7 @@ from actors.messages.config import run_config_of
 from actors.messages.event import now_s
 from actors.testing import ScriptedModel
 from runtime import Runtime, Settings
+from tests.support import inside
 from tests.support.models.metered_model import MeteredModel
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -217,8 +218,7 @@ def test_what_a_user_used_yesterday_does_not_count(local: Deploy, monkeypatch: p
         run_turn(rt, "hi", run_config=config)
         with pytest.raises(BudgetExceededError):
             run_turn(rt, "hi", run_config=config)
-        tomorrow = now_s() + 86_400
-        monkeypatch.setattr("actors.session.spending.day_sums.now_s", lambda: tomorrow)
+        inside.set_clock(monkeypatch, "budgets", now_s() + 86_400)
         run_turn(rt, "hi", run_config=config)
 
 

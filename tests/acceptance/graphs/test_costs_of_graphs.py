@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,10 @@ from actors import (
     RequestInput,
     ToolContext,
 )
-from actors.messages import protocol as p
 from actors.rules.prompt.history import History
-from actors.session.log.queries import LogQueries
 from actors.testing import PatternModel
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.fixtures.lossy_engine import lossy_runtime
 from tests.support.graphs import texts
 from tests.support.runtimes import Deploy, run_turn
@@ -114,25 +114,18 @@ def events_read(earlier: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         """Give nothing to the next node."""
 
     read = 0
-    fetch, read_log = LogQueries.fetch, LogQueries.read_log
 
-    async def counted_fetch(queries: LogQueries, message: p.Fetch) -> p.Fetched:
+    async def counted(reading: Callable[..., Any], *args: Any) -> Any:
         nonlocal read
-        fetched = await fetch(queries, message)
-        read += len(fetched.events)
-        return fetched
-
-    async def counted_part(queries: LogQueries, message: p.ReadLog) -> p.LogPart:
-        nonlocal read
-        part = await read_log(queries, message)
-        read += len(part.events)
-        return part
+        found = await reading(*args)
+        read += len(found.events)
+        return found
 
     folder.mkdir()
     echo = LlmAgent(name="echo", model=PatternModel([("write", "I write"), ("", "of what?")]))
     graph = Graph(name="wf", edges=[(START, question, give_nothing, echo)])
-    monkeypatch.setattr(LogQueries, "fetch", counted_fetch)
-    monkeypatch.setattr(LogQueries, "read_log", counted_part)
+    inside.around(monkeypatch, "read a log for an agent", counted)
+    inside.around(monkeypatch, "read a part of a log", counted)
     with Deploy("local", folder)(graph) as rt:
         for _ in range(earlier):
             run_turn(rt, "an older one")

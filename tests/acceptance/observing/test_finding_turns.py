@@ -12,11 +12,11 @@ import pytest
 
 from actors import CallbackContext, LlmAgent, LlmRequest, tool
 from actors.errors import AgentFailedError, RequestError
-from actors.session.turns import listing
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.driver.turns import service
 from runtime.web import app_for
+from tests.support import inside
 from tests.support.agents.conversation_tools import Gate
 from tests.support.models.metered_model import MeteredModel
 from tests.support.polling import until
@@ -169,8 +169,7 @@ def test_what_is_wrong_is_refused(local: Deploy, gate: Gate, wrong: dict[str, An
 
 def test_a_list_goes_on_where_many_turns_do_not_fit(local: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """One reply looks at so many records at most; nothing is left out, and the log of no session is read."""
-    monkeypatch.setattr(listing, "MAX_LISTED", 3)
-    monkeypatch.setattr(listing, "MAX_SCANNED", 6)
+    inside.change(monkeypatch, "lists", MAX_LISTED=3, MAX_SCANNED=6)
     with local(tree(gate)) as rt:
         for number in range(23):
             if number in (0, 9, 10, 22):
@@ -184,7 +183,7 @@ def test_a_list_goes_on_where_many_turns_do_not_fit(local: Deploy, gate: Gate, m
 def test_a_text_is_found_in_whatever_letters_and_however_many_turns_lack_it(
     local: Deploy, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_READ", 3)
+    inside.change(monkeypatch, "lists", MAX_READ=3)
     with local(tree(gate)) as rt:
         for number in range(12):
             text = "Grüße aus Köln" if number in (0, 5, 11) else "hello"

@@ -21,13 +21,13 @@ from actors.messages.codec import encode
 from actors.messages.event import USER
 from actors.messages.protocol.outcomes import Finished
 from actors.messages.session import SessionKey
-from actors.session.archiving import KEPT
 from runtime import Runtime
 from runtime.engine.archiving import ArchivedEvents
 from runtime.frontends.console import cli
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.transfer.copying import copy_store
 from runtime.stores.transfer.tables import WholeStore
+from tests.support.inside import KEPT
 from tests.support.runtimes import Deploy, run_turn
 from tests.support.sharded_runtimes import SHARDS, ShardedDeploy, one_session_per_shard, own_tables
 

@@ -9,12 +9,12 @@ import pytest
 
 from actors import CallbackContext, Content, Event, LlmAgent, MemoryEntry, Part, load_memory
 from actors.errors import InvalidIdError, NoMemoryError, SessionNotFoundError, StoreError
-from actors.session.log.reader import PAGE
 from actors.testing import ScriptedModel
 from runtime import Runtime
 from runtime.stores.memory import SqlMemoryStore
 from tests.support.agents.conversation_callbacks import recall_first
 from tests.support.agents.conversation_tools import recall
+from tests.support.inside import PAGE
 from tests.support.runtimes import Deploy, run_turn
 
 pytestmark = pytest.mark.sampled(2, of="module")

@@ -20,12 +20,12 @@ from actors.errors import RequestError, StoreError
 from actors.messages import protocol as p
 from actors.messages.protocol.base import Message
 from actors.refs.base import Ref
-from actors.session.store.access import StoreAccess
 from actors.testing import PatternModel
 from runtime import Runtime
 from runtime.engine.placing.moving import MovedUser
 from runtime.stores.sql import schema
 from runtime.stores.sql.placing import user_rows
+from tests.support import inside
 from tests.support.agents.conversation_tools import forever
 from tests.support.placing.several import store_files, users_at
 from tests.support.polling import until
@@ -215,9 +215,9 @@ def test_a_user_is_in_one_store_when_the_program_that_moves_is_lost(
 def test_a_user_who_is_admitted_by_two_at_once_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program that moves the user asks for it, and so does a request that finds the user arriving."""
     urls = store_files(tmp_path, 2)
-    read, ask, reads, done = StoreAccess.read, Ref._ask, count(), asyncio.Event()
+    ask, reads, done = Ref._ask, count(), asyncio.Event()
 
-    async def late(access: StoreAccess, function: Callable[..., Any], *args: Any) -> Any:
+    async def late(read: Callable[..., Any], access: object, function: Callable[..., Any], *args: Any) -> Any:
         found = await read(access, function, *args)
         if function.__name__ == "arrivals" and next(reads) == 1:
             # The second has seen that the user arrives when the first has finished.
@@ -234,7 +234,7 @@ def test_a_user_who_is_admitted_by_two_at_once_is_there(tmp_path: Path, monkeypa
         if not isinstance(message, p.AdmitUser):
             return await ask(ref, message, *args, **options)
         with monkeypatch.context() as patched:
-            patched.setattr(StoreAccess, "read", late)
+            inside.around(patched, "read the store", late)
             return (await asyncio.gather(*(each(ref, message, *args, **options) for each in (first, ask))))[1]
 
     with Deploy("local", tmp_path)(desk(), session_store=urls) as rt:

@@ -13,8 +13,8 @@ from actors.interfaces.records import PutState
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
 from actors.rules.delivery import state_leases
-from actors.session.sharing import news, watching
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.session_pair import SHARDS, SessionPair
 from tests.support.sharded_runtimes import one_session_per_shard, own_tables
 
@@ -83,7 +83,7 @@ def test_a_change_waits_for_a_shard_that_does_not_answer_until_that_asks_the_sto
 ) -> None:
     # It asks for leases all the time, and gets none before it has heard of the change.
     monkeypatch.setattr(state_leases, "LEASE_S", 0.3)
-    monkeypatch.setattr(watching, "RENEW_S", 0.01)
+    inside.change(monkeypatch, "leases", RENEW_S=0.01)
     keys = sessions()
     pair.peer_links[1].is_lost = is_lost
 
@@ -154,7 +154,7 @@ def test_a_successor_waits_for_leases_that_the_lost_one_has_given(pair: SessionP
 
 
 def test_one_that_was_replaced_gives_no_lease(pair: SessionPair, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "VERIFIED_S", 0.0)
+    inside.change(monkeypatch, "places", VERIFIED_S=0.0)
     keys = sessions()
 
     async def run() -> None:

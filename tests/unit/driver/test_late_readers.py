@@ -17,9 +17,9 @@ from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.refs.session import SessionRef
 from actors.rules.delivery.event_buffer import EventBuffer
-from actors.session.subscribers import outbox
 from runtime.driver.turns.state import TurnState, Wakeup
 from runtime.driver.turns.subscriber import Subscriber
+from tests.support import inside
 from tests.support.fixtures.direct_fixture import until
 from tests.support.fixtures.restarting_link import Restarting
 from tests.support.fixtures.session_fixture import KEY, SessionFixture
@@ -201,5 +201,5 @@ async def talk(steps: list[tuple[str, str]]) -> None:
 @example([(SAY, "a"), (LOSE_AGENT, ""), (LOSE_SESSION, ""), (LISTEN, ""), (SAY, "bc"), (READ_TOO, ""), (SAY, "a")])
 def test_a_reader_gets_every_answer_under_way_from_its_beginning_each_word_once(steps: list[tuple[str, str]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(outbox, "LINGER_S", 0.0)
+        inside.change(patched, "outbox", LINGER_S=0.0)
         asyncio.run(talk(steps))

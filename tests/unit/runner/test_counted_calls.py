@@ -9,8 +9,8 @@ import pytest
 from actors import BaseAgent, Content, LlmAgent, LlmResponse, ParallelAgent, RunConfig, SequentialAgent
 from actors.messages import protocol as p
 from actors.refs.runner import RunnerRef
-from actors.runner.dispatch import invoker
 from actors.testing import ScriptedModel
+from tests.support import inside
 from tests.support.fixtures.runner_fixture import RunnerFixture
 
 Build = Callable[..., RunnerFixture]
@@ -55,7 +55,7 @@ async def test_a_nested_run_asks_for_each_model_call_but_its_first(
 
 async def test_where_few_model_calls_are_left_it_asks_for_each(build: Build, asked: list[str]) -> None:
     root = SequentialAgent(name="root", sub_agents=children())
-    await build(root).run(config=RunConfig(max_llm_calls=invoker.MANY_CALLS))
+    await build(root).run(config=RunConfig(max_llm_calls=inside.MANY_CALLS))
     assert asked == ["a", "a", "b", "b", "c", "c"]
 
 
@@ -64,14 +64,14 @@ async def test_where_few_model_calls_are_left_it_asks_for_each(build: Build, ask
 async def test_the_limit_holds_whichever_calls_were_counted_beforehand(
     build: Build, monkeypatch: pytest.MonkeyPatch, many: int, limit: int, is_enough: bool
 ) -> None:
-    monkeypatch.setattr(invoker, "MANY_CALLS", many)
+    inside.change(monkeypatch, "model_calls", MANY_CALLS=many)
     root: BaseAgent = SequentialAgent(name="root", sub_agents=children())
     _, outcome = await build(root).run(config=RunConfig(max_llm_calls=limit))
     assert isinstance(outcome, p.Finished if is_enough else p.Failed)
 
 
 async def test_a_call_that_is_not_made_is_given_back(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invoker, "MANY_CALLS", 0)
+    inside.change(monkeypatch, "model_calls", MANY_CALLS=0)
     no = LlmResponse(content=Content.of_text("no", role="model"))
     silent = [
         LlmAgent(name=f"silent_{number}", model=ScriptedModel([]), before_model_callback=lambda **_: no) for number in range(3)

@@ -24,10 +24,9 @@ from actors.errors import FencedError, InvalidMessageError, SessionBusyError, Tu
 from actors.interfaces.transport import Link
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.runner.running.running_turn import RunningTurn
-from actors.runner.turns.tasks import TurnTasks
 from actors.testing import PatternModel, ScriptedModel
 from runtime.stores.artifacts import FsspecArtifactStore
+from tests.support import inside
 from tests.support.fixtures.log_events import call, image, resp, said
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, settled
@@ -148,15 +147,13 @@ async def test_cancelling_a_turn_stops_its_agent_and_the_next_turn_works(build: 
 async def test_a_turn_cancelled_before_its_first_step_is_closed_and_the_next_turn_works(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launch = TurnTasks.launch
-
-    def launch_and_cancel(tasks: TurnTasks, turn: RunningTurn) -> None:
+    def launch_and_cancel(launch: Callable[..., None], tasks: Any, turn: Any) -> None:
         launch(tasks, turn)
         turn.task.cancel()
 
     fixture = build(LlmAgent(name="root", model=ScriptedModel(["hello"])))
     with monkeypatch.context() as patched:
-        patched.setattr(TurnTasks, "launch", launch_and_cancel)
+        inside.around(patched, "launch a turn", launch_and_cancel)
         events, outcome = await fixture.run()
     assert (events, type(outcome)) == ([], p.Cancelled)
     events, _ = await fixture.run()

@@ -12,14 +12,9 @@ import pytest
 
 from actors import CallbackContext, Content, Event, LlmAgent, LlmRequest, LlmResponse, Plugin
 from actors.errors import ModelConfigurationError
-from actors.limiter.actor import LimiterActor
 from actors.messages import protocol as p
 from actors.messages.codec import encode_event
-from actors.messages.topology import AgentNode, Topology
-from actors.refs.session import SessionRef
-from actors.runner.dispatch.routing import Routing
 from actors.testing import ScriptedModel
-from runtime.engine.local_agents import LocalLink
 from tests.support.fixtures.runner_fixture import RunnerFixture
 from tests.support.fixtures.session_fixture import KEY, settled
 
@@ -96,11 +91,3 @@ async def test_plugins_see_who_would_get_a_message_and_who_gets_it_is_said_when_
     events, _ = await fixture.end(await second)
     assert [(event.author, event.text) for event in events] == [("a", "for a")]
     await fixture.close()
-
-
-async def test_a_runner_that_was_given_the_tree_asks_nobody_for_it() -> None:
-    tree = Topology.of([AgentNode(name="root")])
-    # Any actor that is no session.
-    routing = Routing(SessionRef(LocalLink(LimiterActor({}))), tree)
-    await routing.load()
-    assert routing.select([], "") == "root"

@@ -22,8 +22,10 @@ from actors.interfaces.records import CreateSession, SessionRow, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.session import SessionKey
-from actors.session.store.worker import Job, Worker
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, FailingStore, HeldCommits, SessionFixture, settled, state_of
+
+Asked = list[Callable[..., Any]]
 
 
 class CountingStore(FailingStore):
@@ -50,19 +52,12 @@ class CountingStore(FailingStore):
 
 
 @pytest.fixture
-def hops(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the store's thread is asked for something."""
-    counts, begin = Counter[str](), Worker.begin_job
-
-    def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
-        counts["hops"] += 1
-        return begin(self, function, *args)
-
-    monkeypatch.setattr(Worker, "begin_job", counted)
-    return counts
+def hops(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """What the store's thread is asked for."""
+    return inside.asked_of_store(monkeypatch)
 
 
-async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice(tmp_path: Path, hops: Counter[str]) -> None:
+async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice(tmp_path: Path, hops: Asked) -> None:
     session = SessionFixture(tmp_path, store=CountingStore)
     assert isinstance(session.store, CountingStore)
     await session.turn("e-1", key=SessionKey("app", "bob", "s"))
@@ -71,17 +66,17 @@ async def test_the_first_turn_of_a_session_reads_the_store_once_and_writes_twice
     # A driver that saw no reply may ask again, and then the turn is looked for.
     await session.open("e-2", repeatable=True)
     await session.say(session.event("root", "one", turn="e-2"), turn="e-2", selected="root", outcome=p.Finished(agent="root"))
-    assert (session.store.asked, hops["hops"]) == ({"session": 1, "state": 1, "commit": 2}, 3)
+    assert (session.store.asked, len(hops)) == ({"session": 1, "state": 1, "commit": 2}, 3)
     assert await session.log() == [(1, "user", "hi"), (2, "root", "one")]
 
 
-async def test_a_session_that_left_memory_is_read_in_one_go(tmp_path: Path, hops: Counter[str]) -> None:
+async def test_a_session_that_left_memory_is_read_in_one_go(tmp_path: Path, hops: Asked) -> None:
     before = SessionFixture(tmp_path)
     await before.turn("e-1", "one", state={"a": 1, "user:u": 2})
     session = await before.restarted()
     hops.clear()
     assert await session.state() == {"a": 1, "user:u": 2}
-    assert hops["hops"] == 1
+    assert len(hops) == 1
 
 
 class Beginning:

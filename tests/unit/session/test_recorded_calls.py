@@ -15,7 +15,7 @@ from actors.messages.llm.recorded import PackedCall, PackedPart
 from actors.messages.session import SessionKey, Shard
 from actors.rules.capacity.sharding import shard_of
 from actors.rules.recording.packing import RequestPacker
-from actors.session.turns import recorded_calls
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 
 DAY_S = 86_400.0
@@ -24,7 +24,7 @@ NOW_S = 1000 * DAY_S
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_calls, "now_s", lambda: NOW_S)
+    inside.set_clock(monkeypatch, "records", NOW_S)
 
 
 def call(number: int, *, age_days: float = 0.0) -> tuple[PackedCall, list[PackedPart]]:
@@ -117,7 +117,7 @@ async def test_old_records_are_not_shown_and_are_deleted_beside_the_turns(tmp_pa
         await say(session, 2, key, age_days=29)
         assert await ids(session, key) == [("call-2", 3)]
     assert len(session.store.model_calls(KEY, "e-1", limit=9)) == 2
-    session.clock.now_s += recorded_calls.FIRST_S
+    session.clock.now_s += inside.FIRST_S
     await session.say(session.event("root", "more"))
     await deleted(session)
     for key in (KEY, OTHER):
@@ -125,7 +125,7 @@ async def test_old_records_are_not_shown_and_are_deleted_beside_the_turns(tmp_pa
     # Not again before its time.
     await say(session, 3, age_days=31)
     assert session.actor._recorded._deletion is None
-    session.clock.now_s += recorded_calls.EACH_S
+    session.clock.now_s += inside.EACH_S
     await session.say(session.event("root", "more"))
     await deleted(session)
     assert [row.id for row in session.store.model_calls(KEY, "e-1", limit=9)] == ["call-2"]
@@ -144,7 +144,7 @@ async def test_each_of_several_session_actors_deletes_those_of_its_own_sessions(
     session = SessionFixture(tmp_path, keep_calls_s=30 * DAY_S, shard=mine)
     served = next(key for key in keys if shard_of(key, 2) == 0)
     await session.turn("e-2", "first", key=served)
-    session.clock.now_s += recorded_calls.FIRST_S
+    session.clock.now_s += inside.FIRST_S
     await session.turn("e-3", "second", key=served)
     await deleted(session)
     left = [key for key in keys if session.store.model_calls(key, "e-1", limit=9)]
@@ -157,7 +157,7 @@ async def test_a_store_that_is_away_is_told_and_asked_another_time(tmp_path: Pat
     session = SessionFixture(tmp_path, keep_calls_s=30 * DAY_S)
     await session.open()
     await say(session, 1, age_days=31)
-    session.clock.now_s += recorded_calls.FIRST_S
+    session.clock.now_s += inside.FIRST_S
 
     def refuse(*_: object, **__: object) -> list[SessionKey]:
         raise StoreUnavailableError("the store", "it is locked")
@@ -169,7 +169,7 @@ async def test_a_store_that_is_away_is_told_and_asked_another_time(tmp_path: Pat
         await deleted(session)
     assert "old model calls were not deleted" in caplog.text
     del session.store.sessions_with_old_calls
-    session.clock.now_s += recorded_calls.EACH_S
+    session.clock.now_s += inside.EACH_S
     await session.say(session.event("root", "more"))
     await deleted(session)
     assert session.store.model_calls(KEY, "e-1", limit=9) == []

@@ -17,10 +17,8 @@ from actors.messages.codec import decode_event, encode
 from actors.messages.limits import KIB, Limits
 from actors.messages.session import SessionKey
 from actors.rules.delivery.event_buffer import MAX_BYTES
-from actors.session.log.logs import FRESH_S, IDLE_S
-from actors.session.log.reader import PAGE, PAGE_BYTES
-from actors.session.log.session_log import TAIL, TAIL_BYTES
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
+from tests.support.inside import FRESH_S, IDLE_S, PAGE, PAGE_BYTES, TAIL, TAIL_BYTES
 
 ROOM = 64 * KIB
 

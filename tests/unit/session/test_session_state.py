@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
 from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace
-from actors.session.store.worker import Job, Worker
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of
 from tests.support.tries import tries
 
@@ -62,14 +61,7 @@ async def test_the_sessions_of_many_users_are_listed_with_two_reads(
     again = await session.restarted()
     # One of them is in memory, with a state that is there only.
     await again.open("e-2", key=keys[3], state_delta={"user:u": "new"})
-    hops: list[object] = []
-    begin = Worker.begin_job
-
-    def counted(self: Worker, function: Callable[..., Any], *args: Any) -> Job:
-        hops.append(function)
-        return begin(self, function, *args)
-
-    monkeypatch.setattr(Worker, "begin_job", counted)
+    hops = inside.asked_of_store(monkeypatch)
     listed = (await again.ref.list_sessions(p.ListSessionsRequest(app="app"))).sessions
     assert len(hops) == 2
     expected: dict[str, dict[str, Any]] = {

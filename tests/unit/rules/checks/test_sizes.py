@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import InvalidIdError, TooLargeError
-from actors.interfaces.records import SessionRow
 from actors.messages.codec import encode
-from actors.messages.event import Event, EventActions
 from actors.messages.limits import Limits
-from actors.messages.session import SessionKey
 from actors.rules.checks import state as scopes
 from actors.rules.checks.sizes import ENVELOPE, results_to_drop
-from actors.session.admission import Admission
-from actors.session.log.event_scan import new_event
-from actors.session.log.session_log import SessionLog
-from actors.session.log.shared_state import SharedState
 from runtime import Settings
-
-KEY = SessionKey("app", "ada", "s1")
+from tests.support.fixtures.session_fixture import SessionFixture
 
 
 @given(st.lists(st.integers(0, 2_000), max_size=12), st.integers(0, 4_000))
@@ -36,44 +30,35 @@ def test_the_largest_answers_give_way_and_no_more_than_have_to(sizes: list[int],
         assert sum(kept) + smallest > room
 
 
-def hot_log() -> SessionLog:
-    row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state={}, created_s=0.0, updated_s=0.0)
-    return SessionLog(row, SharedState(), SharedState())
-
-
-@given(st.integers(0, 2**32))
-def test_state_is_let_in_exactly_as_long_as_it_fits(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(8))
+async def test_state_is_let_in_exactly_as_long_as_it_fits(tmp_path: Path, seed: int) -> None:
     random_ = random.Random(seed)
     limit = random_.randrange(200, 1_500)
-    admission, hot = Admission(Limits(max_state_bytes=limit)), hot_log()
-    for number in range(40):
-        prefix = random_.choice(["", "user:", "app:"])
-        delta = {f"{prefix}k{random_.randrange(8)}": "x" * random_.randrange(250)}
-        raw, event = new_event(
-            Event(id=f"i{number}", invocation_id="e-1", author="root", actions=EventActions(state_delta=delta))
-        )
-        split = scopes.split(delta)
-        would_be = ({**hot.state, **split.session}, {**hot.user_state, **split.user}, {**hot.app_state, **split.app})
+    session = SessionFixture(tmp_path, limits=Limits(max_state_bytes=limit))
+    await session.open()
+    state: dict[str, str] = {}
+    for _ in range(40):
+        delta = {f"{random_.choice(['', 'user:', 'app:'])}k{random_.randrange(8)}": "x" * random_.randrange(250)}
+        would_be = max(len(encode(scope)) for scope in scopes.split({**state, **delta}))
         try:
-            admission.event(hot, raw, event)
+            await session.say(session.event("root", state_delta=delta))
         except TooLargeError:
-            assert max(len(encode(scope)) for scope in would_be) > limit
+            assert would_be > limit
         else:
-            assert max(len(encode(scope)) for scope in would_be) <= limit
-            hot.add(raw, event)
+            assert would_be <= limit
+            state |= delta
+        assert await session.state() == state
+    await session.ref.stop()
 
 
-def test_an_event_needs_ids_and_an_author() -> None:
-    good = Event(id="i", invocation_id="e-1", author="root")
-    admission, hot = Admission(Limits()), hot_log()
-    admission.event(hot, *new_event(good))
-    for wrong in (
-        Event(id="", invocation_id="e-1", author="root"),
-        Event(id="i", invocation_id="e\n1", author="root"),
-        Event(id="i", invocation_id="e-1", author=" root"),
-    ):
-        with pytest.raises(InvalidIdError):
-            admission.event(hot, *new_event(wrong))
+@pytest.mark.parametrize("wrong", [{"id": ""}, {"invocation_id": "e\n1"}, {"author": " root"}])
+async def test_an_event_needs_ids_and_an_author(session: SessionFixture, wrong: dict[str, str]) -> None:
+    await session.open()
+    event = session.event("root", "said")
+    with pytest.raises(InvalidIdError):
+        await session.say(msgspec.structs.replace(event, **wrong))
+    await session.say(event)
+    assert session.positions() == [1, 2]
 
 
 def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.interfaces.records import SessionRow
-from actors.messages.session import SessionKey
 from actors.rules.checks.state import merge, only_temp, overwritten, split, take_back, without_temp
-from actors.session.log.session_log import SessionLog
-from actors.session.log.shared_state import SharedState
 
 keys = st.builds("{}{}".format, st.sampled_from(["", "", "app:", "user:", "temp:"]), st.sampled_from(["a", "b", "c", ""]))
 values = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
 deltas = st.dictionaries(keys, values, max_size=5)
 plain_deltas = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), values, max_size=4)
-
-KEY = SessionKey("app", "ada", "s1")
-
-
-def log_with(state: Mapping[str, Any]) -> SessionLog:
-    row = SessionRow(key=KEY, head_seq=0, rewinds=0, authors=(), state=dict(state), created_s=0, updated_s=0)
-    return SessionLog(row, SharedState(), SharedState())
 
 
 @given(deltas)
@@ -40,17 +28,6 @@ def test_every_key_goes_to_the_scope_of_its_prefix(delta: dict[str, Any]) -> Non
     assert scopes.user == {key[5:]: value for key, value in delta.items() if key.startswith("user:")}
     assert scopes.temp == only_temp(delta)
     assert merge(scopes._replace(temp={})) == without_temp(delta)
-
-
-@given(st.lists(deltas, max_size=6))
-def test_folding_step_by_step_equals_folding_at_once(steps: list[dict[str, Any]]) -> None:
-    stepwise, at_once = log_with({"a": 0}), log_with({"a": 0})
-    whole: dict[str, Any] = {}
-    for delta in steps:
-        stepwise.fold(split(delta))
-        whole.update(delta)
-    at_once.fold(split(whole))
-    assert stepwise.merged_state(temp=True) == at_once.merged_state(temp=True) == {"a": 0, **without_temp(whole)}
 
 
 @given(plain_deltas, st.lists(plain_deltas, max_size=6), st.integers(0, 6))

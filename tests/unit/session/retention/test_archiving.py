@@ -17,12 +17,12 @@ from actors.errors import StoreError
 from actors.interfaces.records import AddEvent, ArchiveEvents, CreateSession, HideEvents, RemoveSession, Write
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session import archiving
 from runtime.stores.sql import schema
 from runtime.stores.sql.archive import blocks
 from runtime.stores.sql.archive.moving import move_into_archive
 from runtime.stores.sql.database import Database
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import event, turn
@@ -49,9 +49,7 @@ def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest event is kept only; blocks, transactions and replies are small."""
-    monkeypatch.setattr(archiving, "KEPT", 1)
-    monkeypatch.setattr(archiving, "TRANSACTIONS", 2)
-    monkeypatch.setattr(archiving, "SESSIONS", 2)
+    inside.change(monkeypatch, "archiving", KEPT=1, TRANSACTIONS=2, SESSIONS=2)
     monkeypatch.setattr("runtime.stores.sql.sessions.MOVED_EVENTS", 3)
     monkeypatch.setattr(blocks, "BLOCK_EVENTS", 2)
 
@@ -241,7 +239,7 @@ async def test_a_damaged_archive_is_told_with_its_session(damage: bytes | None, 
 
 
 async def test_the_newest_events_of_a_session_stay(desk: SessionFixture) -> None:
-    for number in range(archiving.KEPT // 2 + 2):
+    for number in range(inside.KEPT // 2 + 2):
         await desk.turn(f"e-{number}", "hello")
     assert await archive(desk) == {KEY: 4}
 

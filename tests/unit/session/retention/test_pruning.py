@@ -23,14 +23,14 @@ from actors.messages import protocol as p
 from actors.messages.codec import encode
 from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from actors.messages.session import OldSession, SessionKey, SessionPlace
-from actors.session import retention
-from actors.session.log.user_holds import HOLD_S
 from runtime.engine.interface import Engine
 from runtime.engine.pruning import PrunedSessions, count_old_sessions, prune_sessions
 from runtime.stores.safe_artifacts import SafeArtifactStore
 from runtime.stores.sql import schema
 from runtime.stores.sql.database import Database
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, FailingStore, SessionFixture, settled
+from tests.support.inside import HOLD_S
 from tests.support.sharded_runtimes import own_tables
 from tests.support.stores.store_writes import event, turn
 from tests.support.tries import tries
@@ -219,8 +219,7 @@ def test_what_remains_is_what_the_rule_says_whatever_interrupts(
         await desk.ref.stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retention, "BATCH", batch)
-        patch.setattr(retention, "BATCH_EVENTS", batch_events)
+        inside.change(patch, "pruning", BATCH=batch, BATCH_EVENTS=batch_events)
         asyncio.run(play(SessionFixture(Path("/nowhere"), store=made)))
     store.close()
     store.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from actors.messages import protocol as p
 from actors.messages.session import SessionKey
-from actors.session.log.commits import LogCommits
-from actors.session.log.user_holds import HOLD_S
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture
+from tests.support.inside import HOLD_S
 
 APP = KEY.app
 
@@ -49,14 +50,14 @@ async def test_of_two_that_prune_at_once_one_asks_while_the_other_has_just_remov
 ) -> None:
     await desk.open()
     await desk.close()
-    write, is_on_disk, may_go_on = LogCommits.write, asyncio.Event(), asyncio.Event()
+    is_on_disk, may_go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow_write(*given: Any) -> None:
+    async def slow_write(write: Callable[..., Any], *given: Any) -> None:
         await write(*given)
         is_on_disk.set()
         await may_go_on.wait()
 
-    monkeypatch.setattr(LogCommits, "write", slow_write)
+    inside.around(monkeypatch, "commit a change of a log", slow_write)
     removing = asyncio.create_task(desk.ref.prune_sessions(asked(LATER, pruner="one")))
     await is_on_disk.wait()
     assert (await desk.ref.prune_sessions(asked(LATER, pruner="two"))).removed == []

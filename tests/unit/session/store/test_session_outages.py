@@ -14,8 +14,8 @@ from actors.errors import ActorLostError, StoreConflictError, StoreUnavailableEr
 from actors.interfaces.records import AddEvent, EventHead, EventRow, PutTurn, Write
 from actors.messages import protocol as p
 from actors.messages.codec import encode
-from actors.session.store import pending_turn_ends
 from runtime.stores.sql.sessions import SqlSessionStore
+from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, settled
 
 FAILED = p.Failed(agent="root", error_code="StoreUnavailableError")
@@ -139,7 +139,7 @@ async def test_a_turn_ends_in_time_and_the_next_one_works_when_the_store_is_back
 async def test_the_end_of_a_turn_that_could_not_be_stored_is_stored_when_the_store_is_back(
     hasty: SessionFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_turn_ends, "PAUSE_S", 0.0)
+    inside.change(monkeypatch, "ends", PAUSE_S=0.0)
     await hasty.open()
     hasty.store.away = True
     with pytest.raises(StoreUnavailableError):

@@ -1,0 +1,98 @@
+"""Figures and steps of the inside of Session actors and Runners, for tests of what these do.
+
+A core that is made in another way has other ones: then this file changes, and no test of behaviour. Tests of the inside itself
+are in tests/unit/inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from actors import RunConfig
+from actors.interfaces.records import TurnRow
+from actors.runner.dispatch import invoker
+from actors.runner.turns import gate
+from actors.runner.turns.tasks import TurnTasks
+from actors.session import archiving, retention
+from actors.session.log import logs, reader, session_log, user_holds
+from actors.session.log.commits import LogCommits
+from actors.session.log.open_turn import SessionTurn
+from actors.session.log.queries import LogQueries
+from actors.session.sharing import news, watching
+from actors.session.spending import day_sums, warnings
+from actors.session.store import pending_turn_ends
+from actors.session.store.access import StoreAccess
+from actors.session.store.worker import Job, Worker
+from actors.session.subscribers import outbox
+from actors.session.turns import listing, recorded_calls
+
+FIRST_S, EACH_S = recorded_calls.FIRST_S, recorded_calls.EACH_S
+FORGET_S = outbox.FORGET_S
+FRESH_S, IDLE_S = logs.FRESH_S, logs.IDLE_S
+GATE_HOLD_S = gate.HOLD_S
+HOLD_S = user_holds.HOLD_S
+KEPT = archiving.KEPT
+MANY_CALLS = invoker.MANY_CALLS
+PAGE, PAGE_BYTES = reader.PAGE, reader.PAGE_BYTES
+TAIL, TAIL_BYTES = session_log.TAIL, session_log.TAIL_BYTES
+
+_FIGURES = {
+    "archiving": archiving,
+    "gate": gate,
+    "ends": pending_turn_ends,
+    "leases": watching,
+    "lists": listing,
+    "model_calls": invoker,
+    "outbox": outbox,
+    "places": news,
+    "pruning": retention,
+}
+_STEPS: dict[str, tuple[type[Any], str]] = {
+    "ask the store's thread": (Worker, "begin_job"),
+    "commit a change of a log": (LogCommits, "write"),
+    "launch a turn": (TurnTasks, "launch"),
+    "read a log for an agent": (LogQueries, "fetch"),
+    "read a part of a log": (LogQueries, "read_log"),
+    "read the store": (StoreAccess, "read"),
+}
+_CLOCKS = {"budgets": (day_sums, warnings), "records": (recorded_calls,)}
+
+
+def change(monkeypatch: pytest.MonkeyPatch, of: str, **figures: float) -> None:
+    """Have figures be others: `change(monkeypatch, "archiving", KEPT=1)`."""
+    for name, value in figures.items():
+        monkeypatch.setattr(_FIGURES[of], name, value)
+
+
+def around(monkeypatch: pytest.MonkeyPatch, step: str, wrapper: Callable[..., Any]) -> None:
+    """Have a step done by `wrapper`, which gets the step as it was before and the step's arguments."""
+    home, name = _STEPS[step]
+    before = getattr(home, name)
+    monkeypatch.setattr(home, name, lambda *args, **options: wrapper(before, *args, **options))
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, of: str, now_s: float) -> None:
+    """Have it be another time for the days of budgets, or the age of records."""
+    for module in _CLOCKS[of]:
+        monkeypatch.setattr(module, "now_s", lambda: now_s)
+
+
+def opened(row: TurnRow) -> tuple[Mapping[str, Any], RunConfig]:
+    """The values of `temp:` keys and the options of a turn, as a Session actor reads them from its record."""
+    turn = SessionTurn.of(row)
+    return turn.temp, turn.config
+
+
+def asked_of_store(monkeypatch: pytest.MonkeyPatch) -> list[Callable[..., Any]]:
+    """The functions that the threads of stores are given from now on."""
+    asked = []
+
+    def noted(begin: Callable[..., Job], worker: Worker, function: Callable[..., Any], *args: Any) -> Job:
+        asked.append(function)
+        return begin(worker, function, *args)
+
+    around(monkeypatch, "ask the store's thread", noted)
+    return asked

@@ -1,0 +1,17 @@
+"""The Runner's choice of the agent that gets a message."""
+
+from __future__ import annotations
+
+from actors.limiter.actor import LimiterActor
+from actors.messages.topology import AgentNode, Topology
+from actors.refs.session import SessionRef
+from actors.runner.dispatch.routing import Routing
+from runtime.engine.local_agents import LocalLink
+
+
+async def test_a_runner_that_was_given_the_tree_asks_nobody_for_it() -> None:
+    tree = Topology.of([AgentNode(name="root")])
+    # Any actor that is no session.
+    routing = Routing(SessionRef(LocalLink(LimiterActor({}))), tree)
+    await routing.load()
+    assert routing.select([], "") == "root"
