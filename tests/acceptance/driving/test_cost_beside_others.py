@@ -56,10 +56,11 @@ class Steps:
         self.count = 0
 
     async def begin(self) -> None:
+        self._before = sys.gettrace()
         sys.settrace(self._called)
 
     async def end(self) -> None:
-        sys.settrace(None)
+        sys.settrace(self._before)
 
     def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
         frame.f_trace_opcodes = True

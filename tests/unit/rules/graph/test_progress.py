@@ -126,12 +126,13 @@ def test_an_end_costs_what_follows_from_it() -> None:
             counted += event == "line"
             return count
 
+        before = sys.gettrace()
         sys.settrace(count)
         try:
             progress.end("n0@1", 1, ())
             progress.begin()
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
         return counted
 
     assert lines(10) == lines(1_000)
