@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from actors.errors import InvocationNotFoundError, TooLargeError
 from actors.messages import protocol as p
@@ -14,14 +14,13 @@ from actors.messages.codec import decode_event, encode
 from actors.messages.session import SessionKey, SessionPlace
 from tests.support import inside
 from tests.support.fixtures.session_fixture import KEY, OTHER, SessionFixture, state_of
-from tests.support.tries import tries
 
 BOB = SessionKey("app", "bob", "s1")
 SHOP = SessionKey("shop", "ada", "s1")
 
 
-async def rewind(session: SessionFixture, turn: str) -> None:
-    await session.ref.rewind(p.RewindRequest(key=KEY, invocation_id=turn))
+async def rewind(session: SessionFixture, turn: str, key: SessionKey = KEY) -> None:
+    await session.ref.rewind(p.RewindRequest(key=key, invocation_id=turn))
 
 
 async def test_every_scope_is_seen_by_those_it_is_meant_for(session: SessionFixture) -> None:
@@ -140,36 +139,47 @@ async def test_a_turn_that_is_not_there_cannot_be_rewound_and_the_session_goes_o
     await session.turn("e-2", "two")
 
 
-@settings(max_examples=tries(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(
-        st.one_of(
-            st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9)), max_size=3),
-            st.integers(0, 6),
-        ),
-        max_size=7,
-    )
-)
-async def test_rewinding_always_brings_the_state_before_the_turn_back(
-    tmp_path_factory: Any, steps: list[dict[str, Any] | int]
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_session_is_as_its_visible_turns_have_made_it_whatever_is_rewound_and_forked(
+    session: SessionFixture, seed: int
 ) -> None:
-    session = SessionFixture(tmp_path_factory.mktemp("session"))
-    await session.turn("e-start")
-    states: list[tuple[str, dict[str, Any]]] = []
-    for number, step in enumerate(steps):
-        if isinstance(step, dict):
-            states.append((f"e-{number}", await session.state()))
-            await session.turn(f"e-{number}", "x", state=step)
-        elif step < len(states):
-            turn, before = states[step]
-            await rewind(session, turn)
-            assert await session.state() == before
-            del states[step:]
-    kept = await session.state()
-    await session.ref.stop()
-    again = SessionFixture(session.folder)
-    assert await again.state() == kept
-    await again.ref.stop()
+    chance = Random(seed)
+    shared: dict[str, Any] = {}
+    # The visible turns of each session, each with the state behind it.
+    told: dict[SessionKey, list[tuple[str, dict[str, Any]]]] = {KEY: []}
+    for number in range(60):
+        key = chance.choice([*told][-2:])
+        turns, turn = told[key], f"e-{number}"
+        if not turns or chance.random() < 0.6:
+            asked, said = some_state(chance), some_state(chance)
+            await session.open(turn, key=key, state_delta=asked)
+            await session.say(session.event("root", turn, turn=turn, state_delta=said), turn=turn, key=key)
+            await session.close(turn, key=key)
+            written = asked | said
+            shared |= {name: written.pop(name) for name in [*written] if name.startswith("user:")}
+            turns.append((turn, state_behind(turns) | written))
+            continue
+        place = chance.randrange(len(turns))
+        if chance.random() < 0.5:
+            await rewind(session, turns[place][0], key)
+            del turns[place:]
+        else:
+            fork = SessionKey(key.app, key.user, f"fork-{number}")
+            await session.ref.fork(p.ForkSession(key=key, invocation_id=turns[place][0], fork=fork.session))
+            told[fork] = turns[: place + 1]
+    for actor in (session, await session.restarted()):
+        for key, turns in told.items():
+            assert await actor.state(key) == state_behind(turns) | shared
+            assert [text for _, author, text in await actor.log(key) if author == "root"] == [turn for turn, _ in turns]
+    await actor.ref.stop()
+
+
+def some_state(chance: Random) -> dict[str, Any]:
+    return {name: chance.choice([None, 1, 2, 3]) for name in ("a", "b", "user:u") if chance.random() < 0.3}
+
+
+def state_behind(turns: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    return turns[-1][1] if turns else {}
 
 
 async def test_a_deleted_session_is_gone_but_for_what_the_app_and_the_user_keep(session: SessionFixture) -> None:
