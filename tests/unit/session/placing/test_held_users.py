@@ -14,11 +14,12 @@ import pytest
 from actors.messages import protocol as p
 from actors.rules.placing.effects import BEGINS, GOES_ON, HOLDS, OF_MANY, OF_NO_USER, READS, check_effect
 from actors.session.environment import StorePlace
-from tests.support.fixtures.session_fixture import SessionFixture
+from tests.support.fixtures.session_fixture import SessionFixture, settled
 from tests.unit.session.examples import (
     CHANGING,
     FILL,
     MOVE,
+    MOVES,
     NEW,
     OF_OPEN_TURNS,
     OTHERS,
@@ -94,6 +95,22 @@ async def test_a_user_with_an_open_turn_is_not_held_by_a_move_and_its_messages_w
     assert not asked.done()
     await desk.ask(RELEASE)
     await asked
+
+
+@of({kind: each for kind, each in {**CHANGING, **OF_OPEN_TURNS}.items() if kind not in OF_MANY})
+async def test_a_message_that_has_waited_for_a_move_changes_nothing_where_the_user_was(desk: Desk, kind: type[p.Message]) -> None:
+    await begin_on_budget(desk)
+    await desk.session.close("e-new", key=NEW)
+    await hold_for_move(desk)
+    asked = asyncio.create_task(desk.ask({**CHANGING, **OF_OPEN_TURNS}[kind].make(desk)))
+    await settled()
+    await desk.done(MOVES[p.LeaveStore].make(desk))
+    before = desk.stored()
+    await desk.ask(RELEASE)
+    reply = await asked
+    assert isinstance(reply, p.ErrorReply)
+    assert reply.error == "UserElsewhereError"
+    assert desk.stored() == before
 
 
 @of(OTHERS)
