@@ -1,0 +1,50 @@
+"""What changes a session is refused while a turn of it is open, also by a Session actor that has the turn from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from actors.messages import protocol as p
+from actors.messages.codec import encode
+from tests.support.fixtures.session_fixture import KEY, SessionFixture
+from tests.unit.session.examples import Desk
+
+REQUESTS: Mapping[str, Callable[[SessionFixture], p.Message]] = {
+    "append": lambda session: p.AppendEventRequest(key=KEY, event=encode(session.event("user", "note"))),
+    "cancel": lambda _: p.CancelTurn(key=KEY, invocation_id="e-p"),
+    "delete": lambda _: p.DeleteSessionRequest(key=KEY),
+    "fork": lambda _: p.ForkSession(key=KEY, invocation_id="e-0", fork="other"),
+    "retry": lambda _: p.RetryTurn(key=KEY, invocation_id="e-f", runner="runner"),
+    "rewind": lambda _: p.RewindRequest(key=KEY, invocation_id="e-0"),
+}
+
+ALSO_OF_LOST_TURNS = [(name, is_lost) for name in REQUESTS for is_lost in (False, True) if (name, is_lost) != ("delete", True)]
+"""A session is deleted with a turn that is lost."""
+
+
+@pytest.mark.parametrize(("name", "is_lost"), ALSO_OF_LOST_TURNS)
+async def test_a_session_with_an_open_turn_is_not_changed_and_the_turn_goes_on(tmp_path: Path, name: str, is_lost: bool) -> None:
+    desk = Desk(tmp_path)
+    session = desk.session
+    await session.turn("e-0", "zero")
+    await session.open("e-f")
+    await session.close("e-f", p.Failed(agent="root", error_code="E"))
+    await session.open("e-p")
+    call = msgspec.structs.replace(session.event("root", turn="e-p", call="c1"), long_running_tool_ids=("c1",))
+    await session.say(call, turn="e-p")
+    await session.close("e-p", p.Paused(agent="root", call_ids=("c1",)))
+    await session.open("e-1")
+    desk = desk.heir() if is_lost else desk
+    request, before = REQUESTS[name](session), desk.stored()
+    reply = await desk.ask(request)
+    assert isinstance(reply, p.ErrorReply)
+    assert (reply.error, reply.args) == ("SessionBusyError", [KEY.session, "e-1"])
+    assert desk.stored() == before
+    ended = p.CloseTurn(turn=session.turn_ref("e-1"), agent="root", outcome=p.Finished(agent="root"))
+    await desk.done(ended)
+    await desk.done(request)
+    await desk.session.ref.stop()
