@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pydantic
 import pytest
 
 from actors import (
+    AgentTool,
     CallbackContext,
     Content,
     CustomAgent,
@@ -26,6 +29,7 @@ from actors.messages import protocol as p
 from actors.testing import ScriptedModel
 from tests.support.fixtures.log_events import resp
 from tests.support.fixtures.runner_fixture import RunnerFixture
+from tests.support.fixtures.separate_actors import Ways
 from tests.support.fixtures.session_fixture import KEY
 
 Build = Callable[..., RunnerFixture]
@@ -220,3 +224,22 @@ async def test_a_custom_agent_that_yields_something_else_than_events_fails(build
     events, outcome = await build(Odd(name="odd")).run()
     assert [(event.author, event.text, event.error_code) for event in events] == [("odd", "pre", None), ("odd", "", "TypeError")]
     assert isinstance(outcome, p.Failed)
+
+
+@pytest.mark.parametrize("lost", ["session", "runner"])
+async def test_the_loss_of_another_actor_is_no_failure_of_an_agent(tmp_path: Path, lost: str) -> None:
+    """Whichever of its messages finds the actor gone: the turn will be resumed."""
+    for at in count():
+        folder = tmp_path / f"{at}"
+        folder.mkdir()
+        helper = LlmAgent(name="helper", model=ScriptedModel(["because"]), output_key="reason")
+        calls = {"parts": [{"call": "one"}, {"call": "helper", "args": {"request": "why?"}}]}
+        ways = Ways()
+        ways.lose(lost, at)
+        house = RunnerFixture(agent(calls, "ok", tools=[one, AgentTool(helper)]), folder, ways=ways)
+        await house.run()
+        assert [event.error_code for event in await house.log() if event.error_code] == []
+        await house.close()
+        if not ways.has_lost(lost):
+            assert at > 1
+            return
