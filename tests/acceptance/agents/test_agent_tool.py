@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from actors import (
     Part,
     RunConfig,
     SequentialAgent,
+    Tool,
+    ToolContext,
     exit_loop,
 )
 from actors.errors import AgentFailedError, LlmCallsLimitExceededError
@@ -89,6 +92,24 @@ def test_what_it_writes_into_state_is_seen_at_once_and_by_all(deploy: Deploy) ->
     with deploy(root) as rt:
         run_turn(rt, "go")
         assert [request.system_instruction.split(".")[0] for request in model.requests] == ["Reason: ", "Reason: because"]
+
+
+def test_tools_that_run_beside_it_read_what_it_has_written(local: Deploy) -> None:
+    has_ended = asyncio.Event()
+
+    async def look(tool_context: ToolContext) -> str:
+        assert "reason" not in tool_context.state
+        await has_ended.wait()
+        return str(tool_context.state["reason"])
+
+    def end(tool: Tool, args: Any, tool_context: ToolContext, result: Any) -> None:
+        if tool.name == "expert":
+            has_ended.set()
+
+    asked = expert("because", output_key="reason")
+    model = ScriptedModel([{"parts": [{"call": "look"}, asks()]}, "ok"])
+    with local(LlmAgent(name="root", model=model, tools=[look, AgentTool(asked)], after_tool_callback=end)) as rt:
+        assert results(run_turn(rt, "go")) == [{"result": "because"}] * 2
 
 
 def test_it_is_asked_twice_at_the_same_time_by_several_agents(deploy: Deploy) -> None:

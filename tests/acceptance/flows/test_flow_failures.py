@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from actors import (
+    Content,
     Flow,
     LlmAgent,
     LlmRequest,
@@ -23,6 +24,7 @@ from actors.errors import (
 )
 from actors.testing import PatternModel
 from tests.support.agents.flow_agents import ME, BarrierModel, asked, succeed, worker
+from tests.support.fixtures.session_fixture import settled
 from tests.support.runtimes import Deploy
 
 
@@ -82,6 +84,32 @@ def test_a_flow_at_its_limit_fails_loudly_and_the_next_turn_works(local: Deploy,
         with pytest.raises(FlowLimitExceededError, match=f"'flow' is not done after what {limit}=2 allows; left to do: t"):
             rt.run(**ME, message="go").result()
         assert rt.run(**ME, message="again").result().text == "x"
+
+
+@pytest.mark.parametrize("limit", ["max_llm_calls", "max_rounds"])
+@pytest.mark.parametrize("most", [3, 4, 5])
+def test_rounds_that_are_under_way_count_for_the_limit_of_a_flow(local: Deploy, limit: str, most: int) -> None:
+    made: list[str] = []
+    has_made_its_own = asyncio.Event()
+
+    class Talking:
+        """Two agents take their time, until the third one has made what is left for it."""
+
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            made.append(request.agent)
+            if made.count("a") == most - 2:
+                has_made_its_own.set()
+            if request.agent != "a":
+                await has_made_its_own.wait()
+                for _ in range(10):
+                    await settled()
+            yield LlmResponse(content=Content.of_text("hm", role="model"))
+
+    agents = [LlmAgent(name=name, model=Talking()) for name in ("a", "b", "c")]
+    tasks = [Task("look", name=f"t_{agent.name}", agents=[agent]) for agent in agents]
+    with local(Flow(tasks, agents=agents, **{limit: most})) as rt, pytest.raises(FlowLimitExceededError, match=f"{limit}={most}"):
+        rt.run(**ME, message="go").result()
+    assert len(made) == most
 
 
 def test_the_turns_own_limit_of_model_calls_holds_in_flows(local: Deploy) -> None:

@@ -165,3 +165,17 @@ def test_views_that_are_brought_up_to_date_show_what_the_whole_log_shows(
             view = view.for_newcomer("me")
     assert view is not None
     assert [content.text for content in view.contents()] == [each.content.text for each in shown(events)]
+
+
+@pytest.mark.parametrize("agent", ["me", "other"])
+@pytest.mark.parametrize("is_credential", [False, True])
+def test_no_summary_has_what_a_tool_or_a_toolset_was_told(agent: str, is_credential: bool) -> None:
+    name = "adk_request_credential" if is_credential else "f"
+    asks = () if is_credential else ("c1",)
+    asked = event(agent, call("c1", name), turn="e-1", asks=asks, lro=("c1",))
+    told = event("user", resp("c1", "the secret", name), said("words"), turn="e-1")
+    for rule, trigger in ((TURNS, Trigger.ENDED_BY_NUMBER), (TOKENS, Trigger.RUNNING_BY_TOKENS)):
+        found = window(rule, trigger, numbered(*turn(1, asked, told), *turn(2)), "e-9")
+        assert found is not None
+        assert any("words" in each.text for each in found.events)
+        assert "the secret" not in repr(found.events)
