@@ -24,7 +24,7 @@ def llm(turn: Turn, node: Node, branch: str | None) -> Run:
 
 def begin_llm(turn: Turn, node: Node, branch: str | None) -> None:
     """5.5 Callbacks: `before_agent` is called when a run begins. State that it writes rides on an event."""
-    if node.fails:
+    if node.fails or node.counts:
         key = f"{node.name}_begun"
         begun = fold(turn.seen(node.name, branch)).get(key, 0)
         turn.say(turn.event(node.name, branch, state_delta={key: begun + 1}))

@@ -41,8 +41,10 @@ def _turn(rt: Any, ask: Ask) -> Any:
     if ask.what == "answer":
         [(call_id, response)] = ask.responses.items()
         return rt.answer(call_id, response, **of_session, run_config=ask.config)
-    more: dict[str, Any] = {} if ask.responses else {"invocation_id": ask.turn}
-    return rt.run(**of_session, **more, message=ask.message, run_config=ask.config, fingerprint=ask.fingerprint, **ask.given)
+    more: dict[str, Any] = {} if ask.responses or not ask.turn else {"invocation_id": ask.turn}
+    turn = rt.run(**of_session, **more, message=ask.message, run_config=ask.config, fingerprint=ask.fingerprint, **ask.given)
+    ask.turn = ask.turn or turn.invocation_id
+    return turn
 
 
 def _attached(rt: Any, ask: Ask) -> Any:

@@ -111,6 +111,21 @@ class ModelCall(msgspec.Struct, kw_only=True, eq=False):
     contents: Sequence[Content] = ()
 
 
+class Loss(msgspec.Struct, kw_only=True, eq=False):
+    """A run whose process was lost.
+
+    Attributes:
+        with_runner: its Runner was lost, too.
+        waits: it waited for another run.
+    """
+
+    at: Moment
+    turn: str
+    agent: str
+    with_runner: bool = False
+    waits: bool = False
+
+
 class TurnRecord(msgspec.Struct, kw_only=True):
     """The record of a turn. `used`: sums by their names, as of `actors.Usage` reports; None where there are none."""
 
@@ -145,7 +160,9 @@ class History:
         asks: in the order in which they began.
         tools, models: calls of these.
         lost: processes that were lost, by name: "driver …" for programs, "runner", "session" and "agent …" for actors.
-        lost_runs: how often a run of an agent was lost.
+        losses: runs that were lost with their processes.
+        alone: when runs went on alone in a process, with their turns and agents.
+        resumed: when turns were resumed after the loss of a Runner, with the Runners that did so.
         faults: names of what went wrong otherwise, such as "store away".
         stored: all events that were stored, by session and in order, where the store tells; those that were taken back included.
         known: by the ids of events, from when on it is sure that each was stored: that moment, or when the first program had it.
@@ -160,7 +177,9 @@ class History:
         self.tools: list[ToolRun] = []
         self.models: list[ModelCall] = []
         self.lost: list[tuple[Moment, str]] = []
-        self.lost_runs: Counter[str] = Counter()
+        self.losses: list[Loss] = []
+        self.alone: list[tuple[Moment, str, str]] = []
+        self.resumed: list[tuple[Moment, str, str]] = []
         self.faults: list[tuple[Moment, str]] = []
         self.stored: dict[SessionId, list[Event]] = {}
         self.known: dict[str, Moment] = {}
@@ -230,6 +249,23 @@ class History:
     def lose(self, process: str) -> None:
         """A process is lost."""
         self.lost.append((self.now(), process))
+
+    @property
+    def lost_runs(self) -> Counter[str]:
+        """How often runs of each agent were lost."""
+        return Counter(loss.agent for loss in self.losses)
+
+    def lose_run(self, turn: str, agent: str, *, with_runner: bool, waits: bool) -> None:
+        """A run is lost with its process."""
+        self.losses.append(Loss(at=self.now(), turn=turn, agent=agent, with_runner=with_runner, waits=waits))
+
+    def resume(self, turn: str, runner: str) -> None:
+        """Another Runner goes on with a turn. It may ask for that again."""
+        self.resumed.append((self.now(), turn, runner))
+
+    def go_alone(self, turn: str, agent: str) -> None:
+        """A run goes on in a process of its own."""
+        self.alone.append((self.now(), turn, agent))
 
     def fail(self, fault: str) -> None:
         """Something else goes wrong."""

@@ -80,7 +80,8 @@ def _is_refused_behind_another(story: Story, ask: Ask) -> bool:
 
 
 def pieces(story: Story) -> Iterator[str]:
-    """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that.
+    """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that, nor
+    of another turn.
 
     After the loss of an agent the next attempt may begin the answer again, or go on with it where it says the same. Of an answer
     that is complete when a Session actor is lost, the last pieces may be lost with it.
@@ -90,6 +91,8 @@ def pieces(story: Story) -> Iterator[str]:
         ended: set[str] = set()
         for _, event in ask.heard:
             stream = (event.author, event.branch)
+            if event.partial and event.invocation_id != ask.turn and ask.what != "tail":
+                yield f"{ask} was given {event.text!r} of turn {event.invocation_id}"
             if event.partial and event.id in ended:
                 yield f"{ask} was given a piece of event {event.id} behind the event"
             elif event.partial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -56,7 +56,7 @@ class Story:
         found: what a fresh reader finds.
         log: what it shows.
         whole: the same with events that were taken back, where the history has them.
-        turns: by id, in the order in which they began.
+        turns: by id, in the order in which they began; without those that were begun anew after they were gone.
         asks: of this session, in real order.
     """
 
@@ -75,6 +75,16 @@ class Story:
             turn.events.append(event)
             if is_message(event):
                 turn.messages.append(event)
+        for turn_id in self._begun_anew():
+            self.turns.pop(turn_id, None)
+
+    def _begun_anew(self) -> Iterator[str]:
+        """The turns that were taken back or deleted and were asked for again: their id names several, of which no rule tells."""
+        lives = [events for session, events in self.history.removed if session == self.id] + [self.whole]
+        logs = [[each for each in log if is_message(each) and not list(each.function_responses())] for log in lives]
+        gone = {each.invocation_id for log in logs for each in log if each.id not in self.shown}
+        begun = Counter(each.invocation_id for log in logs for each in log)
+        yield from (turn for turn in gone if begun[turn] > 1)
 
     @cached_property
     def shown(self) -> frozenset[str]:

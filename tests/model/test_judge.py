@@ -296,7 +296,16 @@ def _(tale: Tale, broken: bool) -> None:
 def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1")
     tale.event("e-1", content=None, error_code="ActorLostError")
-    tale.history.lost_runs["root"] = 2 if broken else 3
+    for _ in range(2 if broken else 3):
+        tale.history.lose_run("e-1", "root", with_runner=False, waits=False)
+
+
+@breaks(turns.alone_for_a_reason)
+def _(tale: Tale, broken: bool) -> None:
+    tale.message("e-1")
+    tale.history.lose_run("e-1", "root", with_runner=False, waits=broken)
+    tale.history.lose_run("e-1", "root", with_runner=True, waits=False)
+    tale.history.go_alone("e-1", "root")
 
 
 @breaks(turns.nothing_after_the_end)
@@ -437,8 +446,38 @@ def _(tale: Tale, broken: bool) -> None:
     tale.message("e-1")
     whole = tale.model("e-1", text="good day")
     for text in ("good ", "bye" if broken else "day"):
-        tale.history.hear(ask, Event(id=whole.id, author="root", partial=True, content=Tale().model("", text=text).content))
+        tale.history.hear(ask, piece(whole, text))
     tale.give(ask, whole)
+
+
+def piece(of: Event, text: str) -> Event:
+    """A piece of an answer, as it is streamed."""
+    return msgspec.structs.replace(of, seq=0, partial=True, content=Tale().model("", text=text).content)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_program_is_given_no_piece_of_another_turn(broken: bool) -> None:
+    tale = Tale()
+    tale.turn("e-1")
+    ask = tale.turn("e-2")
+    tale.history.hear(ask, piece(tale.event("e-1" if broken else "e-2"), "good "))
+    assert bool(list(readers.pieces(Story(tale.over(), HERE)))) == broken
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_time_of_a_turn_begins_anew_with_an_answer(broken: bool) -> None:
+    tale, config = Tale(), RunConfig(timeout=5.0)
+    tale.ask("run", "e-1", config=config)
+    tale.message("e-1")
+    tale.call("e-1", "c", waits=True)
+    for _ in range(9):
+        tale.history.now()
+    ask = tale.ask("run", "e-1", responses={"c": {"yes": 1}}, config=config)
+    tale.response("e-1", "c", {"yes": 1}, author="user")
+    for _ in range(0 if broken else 9):
+        tale.history.now()
+    tale.give(ask, tale.model("e-1"), ended=TurnTimeoutError("took too long"))
+    assert bool(list(turns.timeouts(Story(tale.over(), HERE)))) == broken
 
 
 @breaks(readers.found_for_a_reason)

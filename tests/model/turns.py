@@ -37,7 +37,8 @@ def other_requests(story: Story) -> Iterator[str]:
             yield f"{ask} was refused, and its turn began with no other request"
         turn = story.turns.get(ask.turn)
         kept = (turn.messages[0].custom_metadata or {}).get("raygrove:fingerprint") if turn and turn.messages else None
-        if kept and ask.fingerprint not in ("", kept) and (ask.kind == "end" or ask.events):
+        has_ended = ask.kind == "end" and ask.ended != "TurnCancelledError"
+        if kept and ask.fingerprint not in ("", kept) and (has_ended or ask.events):
             yield f"{ask} was given {seqs(ask.events)} and {ask.ended} of a turn that began with another request"
 
 
@@ -98,7 +99,8 @@ def one_turn_at_a_time(story: Story) -> Iterator[str]:
     before = ""
     for event in story.log:
         goes_on = is_message(event) or is_seal(event) or takes_back(event) or event.invocation_id in story.retried
-        if event.invocation_id != before and not goes_on and (turn := story.turns[event.invocation_id]).messages:
+        turn = story.turns.get(event.invocation_id)
+        if event.invocation_id != before and not goes_on and turn is not None and turn.messages:
             yield f"event {event.seq} of turn {turn.id} stands in the midst of turn {before}"
         before = event.invocation_id
 
@@ -185,14 +187,19 @@ def transfers(story: Story) -> Iterator[str]:
 
 
 def timeouts(story: Story) -> Iterator[str]:
-    """2 Limits of a turn: `timeout` cancels the turn after so many seconds, not before. Waiting in line does not count."""
+    """2 Limits of a turn: `timeout` cancels the turn after so many seconds, not before. Waiting in line and pauses do not count:
+    an answer begins the time anew."""
     for ask in story.asks:
         if ask.ended != "TurnTimeoutError":
             continue
         given = [other.config.timeout for other in story.of_turn(ask.turn) if other.config.timeout]
         logs = [story.whole, *(events for session, events in story.history.removed if session == story.id)]
         begun = [story.known(event) for log in logs for event in log if event.invocation_id == ask.turn and is_message(event)]
-        began = min(begun, default=ask.began)
+        turn = story.turns.get(ask.turn)
+        has_answered = turn is not None and any(
+            response.id in ask.responses for event in turn.messages for response in event.function_responses()
+        )
+        began = ask.began if has_answered else min(begun, default=ask.began)
         if not given or ask.ended_at[0] - began[0] < min(given) - 0.001:
             yield f"{ask} timed out {ask.ended_at[0] - began[0]:.3f} s after it began, and has {given} s"
 
@@ -271,6 +278,21 @@ def calls_are_the_logs(story: Story) -> Iterator[str]:
             for run in story.history.tools
             if run.call_id not in made
         )
+
+
+def alone_for_a_reason(history: History) -> Iterator[str]:
+    """2 Lost processes: a run goes on alone whose process was lost while code of it ran, or was lost again, or whose Runner was
+    lost again without a new event of the turn between. One that waits for another run is not charged with a loss."""
+    for at, turn, agent in history.alone:
+        lost = [loss for loss in history.losses if (loss.turn, loss.agent) == (turn, agent) and loss.at < at]
+        own = [loss for loss in lost if not loss.with_runner]
+        resumed = [(moment, runner) for moment, resumed, runner in history.resumed if resumed == turn and moment < at]
+        last = max((moment for moment, _ in resumed), default=at)
+        events = [event for log in history.stored.values() for event in by_agents(log) if event.invocation_id == turn]
+        since = max((history.known[event.id] for event in events if history.known[event.id] < last), default=(0.0, 0))
+        runners = {runner for moment, runner in resumed if moment > since}
+        if len(own) + len(runners) < 2 and all(loss.waits for loss in own):
+            yield f"a run of {agent} in {turn} went on alone, and was lost {len(own)} times, and {len(runners)} Runners"
 
 
 def attempts(history: History) -> Iterator[str]:
@@ -498,4 +520,4 @@ TURN_RULES = (
     run_again_from,
     retries,
 )
-RUN_RULES = (every_ask_ends, nothing_internal, attempts, forked, one_turn_a_due_time)
+RUN_RULES = (every_ask_ends, nothing_internal, attempts, alone_for_a_reason, forked, one_turn_a_due_time)
