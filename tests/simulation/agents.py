@@ -237,8 +237,10 @@ def build(node: Node) -> BaseAgent:
 def _llm(node: Node, children: list[BaseAgent]) -> BaseAgent:
     experts = [AgentTool(build(expert)) for expert in node.experts]
     callbacks: dict[str, Any] = {}
+    if node.fails or node.counts:
+        callbacks["before_agent_callback"] = count_begun
     if node.fails:
-        callbacks = {"before_agent_callback": count_begun, "before_model_callback": FailingCallback(node.fails, False)}
+        callbacks["before_model_callback"] = FailingCallback(node.fails, False)
     return LlmAgent(name=node.name, model=StepModel(node), sub_agents=children, tools=[*TOOLS, *experts], **callbacks)
 
 

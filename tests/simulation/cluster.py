@@ -65,6 +65,11 @@ class Sent(NamedTuple):
         return " -> ".join(names)
 
 
+def agent_of(run: str) -> str:
+    """The agent of a run, by the name that the Runner and the Session actor have for that."""
+    return run.partition(" ")[0].rpartition("/")[2]
+
+
 class Trace:
     """Everything that happened, in order."""
 
@@ -185,6 +190,7 @@ class Wires:
         self._counts: Counter[str] = Counter()
         self._arrival_s: dict[tuple[str, str], float] = {}
         self._early_s: dict[asyncio.Future[bytes], float] = {}
+        self._asked_for: set[int] = set()
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
         self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
@@ -223,6 +229,8 @@ class Wires:
         sent = Sent(kind, self._counts[kind], sender, receiver, raw)
         replied: asyncio.Future[bytes] = self._loop.create_future()
         self._trace.add(self._loop.time(), "sent", sent, raw)
+        if kind == "BeginAlone":
+            self._note_alone(raw)
         later_s = outside(self.on_sent, sent)
         if receiver is None or receiver.is_dead:
             self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, can_restart)
@@ -243,6 +251,8 @@ class Wires:
         if receiver.is_dead:
             return
         self._trace.add(self._loop.time(), "arrived", sent)
+        if sent.kind == "RunChild":
+            self._asked_for.add(sent.nth)
         take = partial(self._replied_early, replied, sent, early) if early is not None and self._network.brings_early else None
         work = receiver.spawn(receiver.receive(sent.raw, slot, take))
         outside(work.add_done_callback, lambda done: outside(self._handled, replied, sent, receiver, done))
@@ -263,6 +273,9 @@ class Wires:
             return
         raw = work.result()
         self._trace.add(self._loop.time(), "handled", sent, raw)
+        if sent.kind in ("ResumeTurn", "RetryTurn") and _tags.decode(raw).type == "TurnResumed":
+            message = msgspec.msgpack.decode(sent.raw)
+            self._loop.history.resume(message["invocation_id"], message["runner"])
         arrives = self.on_handled(sent, raw)
         if receiver.serving.pop(replied, None) is None:
             return
@@ -281,14 +294,37 @@ class Wires:
 
     def _fail(self, replied: asyncio.Future[bytes], sent: Sent, can_restart: bool) -> None:
         self._trace.add(self._loop.time(), "failed", sent)
-        if sent.kind == "Invoke" and sent.receiver is not None:
-            self._loop.history.lost_runs[msgspec.msgpack.decode(sent.raw)["agent"]] += 1
+        if sent.kind == "Invoke" and isinstance(sent.receiver, HostProcess):
+            self._note_loss(sent)
         if not replied.done():
             replied.set_exception(self._absence() if can_restart else ActorDiedError())
+
+    def _note_alone(self, raw: bytes) -> None:
+        message = msgspec.msgpack.decode(raw)
+        self._loop.history.go_alone(message["turn"][1], agent_of(message["run"]))
+
+    def _note_loss(self, sent: Sent) -> None:
+        runner, message = sent.sender, msgspec.msgpack.decode(sent.raw)
+        asked = [each for each in runner.serving.values() if each.kind == "RunChild"] if isinstance(runner, HostProcess) else []
+        self._loop.history.lose_run(
+            message["turn"][1],
+            message["agent"],
+            with_runner=runner is None or runner.is_dead,
+            waits=any(
+                each.nth in self._asked_for and msgspec.msgpack.decode(each.raw)["turn"] == message["turn"] for each in asked
+            ),
+        )
 
     def _absence(self) -> RayActorError:
         """What Ray says of an actor that it starts again: that depends on whether the node was preempted."""
         return self._notices.choice((ActorUnavailableError("away", None), preempted()))
+
+    def cut(self, sent: Sent) -> None:
+        """Break the connection by which a message was sent, if there is no reply yet: the receiver goes on with it."""
+        receiver = sent.receiver
+        if isinstance(receiver, HostProcess):
+            for replied in [each for each, of in (receiver.serving | receiver.replying).items() if of is sent]:
+                self._fail(replied, sent, receiver.can_restart)
 
     def died(self, process: HostProcess) -> None:
         """A process is gone: fail what it was asked and has not replied to. Of the replies on their way some get lost with it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors import Content, FunctionCall, FunctionResponse, Part
+from tests.model.story import is_seal
 from tests.simulation.scenarios import Act
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ async def do_beside(player: Player, act: Act, invocation_id: str) -> None:
                 await player.follow(driver, invocation_id, "again", **player.request(invocation_id))
         case "elsewhere":
             await _elsewhere(player, act, invocation_id)
+        case "withdraw":
+            await player.withdraw(f"{invocation_id}-withdrawn-{act.share:.3f}", act.share)
+        case "unnamed":
+            await player.follow(player.driver(), "", "unnamed", message="hi")
+        case "rewind" | "fork" | "delete" | "note" | "archive":
+            await player.change(act.deed, invocation_id)
 
 
 async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
@@ -36,8 +43,8 @@ async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
         case "retry":
             await player.follow(player.driver(), turn, "retry")
         case "rerun":
-            if of_turn:
-                step = _at(of_turn, act.share).id
+            if steps := [event for event in of_turn if not is_seal(event)]:
+                step = _at(steps, act.share).id
                 await player.follow(player.driver(), turn, "retry", from_event=step)
         case "cancel":
             await player.cancel(turn)
@@ -48,7 +55,7 @@ async def do_afterwards(player: Player, act: Act, invocation_id: str) -> None:
         case "elsewhere":
             await _elsewhere(player, act, f"{invocation_id}-after-{act.share:.3f}")
         case _:
-            await player.change(act.deed, turn)
+            await player.change(act.deed, turn, player.fork if act.in_fork else player.session)
 
 
 async def _elsewhere(player: Player, act: Act, invocation_id: str) -> None:

@@ -16,6 +16,7 @@ What = Literal[
     "replace",
     "freeze",
     "lose reply",
+    "break",
     "slow",
     "store away",
     "store unsure",
@@ -45,9 +46,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         what: a process is killed, or stopped for a while; the Session actor, or a Runner that has a standby, is replaced, and
-            lives on for a while; the reply to a message gets lost, or the message is slow; the store is away, or commits and then
-            says that it is away; it can be read and not written; it refuses a commit since it has other events there; a call of
-            it takes long, and is done at last; a commit fails in the midst of a statement; or all fail, and no caller waits.
+            lives on for a while; the reply to a message gets lost, the connection breaks while that is dealt with, or it is slow;
+            the store is away, or commits and then says that it is away; it can be read and not written; it refuses a commit since
+            it has other events there; a call of it takes long, and is done at last; a commit fails in the midst of a statement;
+            or all fail, and no caller waits.
         who: of a kill or a freeze: "session", "runner", "standby", "limiter", "agents" (all), "agent <name>", "driver", or
             "sender" and "receiver" of the message.
         kind: happens at a message of this class, or at a moment such as COMMIT; "": at a time.
@@ -190,7 +192,50 @@ def with_faults_at_writes(plan: FaultPlan, seed: int, moments: Mapping[str, int]
     chance = random.Random(f"writes {seed}")
     kinds = sorted(kind for kind in moments if kind.startswith(f"{COMMIT} "))
     faults = [_at_write(chance, kind, moments[kind]) for kind in chance.choices(kinds, k=chance.choice([0, 1, 1, 2]))]
-    return msgspec.structs.replace(plan, faults=[*plan.faults, *faults])
+    meanwhile = random.Random(f"meanwhile {seed}")
+    with_losses = [each for fault in faults for each in (fault, *_loss_meanwhile(meanwhile, fault))]
+    return msgspec.structs.replace(plan, faults=[*plan.faults, *with_losses])
+
+
+def with_breaks(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
+    """The plan of some seeds with connections that break while a message is dealt with: the sender sends it again, or gives up.
+
+    Args:
+        messages: see `fault_plan`.
+    """
+    chance = random.Random(f"breaks {seed}")
+    if chance.random() < 0.7:
+        return plan
+    kinds = sorted({*messages, "ResumeTurn", "RecoverTurns", "AbandonRuns"})
+    kind = chance.choices(kinds, [KINDS.get(each, 1) for each in kinds])[0]
+    nth = chance.randint(1, max(1, messages.get(kind, 0)))
+    fault = Fault(what="break", kind=kind, nth=nth, after_s=10 ** chance.uniform(-3.5, -0.5))
+    return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
+
+
+def with_heirs(plan: FaultPlan, seed: int) -> FaultPlan:
+    """The plan of some seeds with a Runner that has a standby, or is lost twice, or with Session actors that outlive a loss."""
+    chance = random.Random(f"heirs {seed}")
+    match chance.choices(["standby", "replacement", "again", ""], [15, 10, 10, 65])[0]:
+        case "standby":
+            return with_standby(plan, seed)
+        case "replacement":
+            return with_replacements(plan)
+        case "again":
+            # Twice in a turn that goes on between.
+            first = Fault(what="kill", who="runner", kind="Append", nth=chance.randint(1, 3), for_s=0.05)
+            then = Fault(what="kill", who="runner", after_s=10 ** chance.uniform(-0.3, 0.8), for_s=0.05)
+            return msgspec.structs.replace(plan, faults=[*plan.faults, first, then])
+    return plan
+
+
+def _loss_meanwhile(chance: random.Random, fault: Fault) -> Sequence[Fault]:
+    """In two of three faults of the store that pass a process is lost before they have passed."""
+    if fault.what not in PASSING or chance.random() < 0.33:
+        return ()
+    who = chance.choice(["agents", "agents", "session", "runner"])
+    after_s = fault.for_s * chance.random() ** 2
+    return [Fault(what="kill", who=who, after_s=after_s, for_s=10 ** chance.uniform(-1.7, 0.5))]
 
 
 def _at_write(chance: random.Random, kind: str, often: int) -> Fault:

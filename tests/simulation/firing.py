@@ -54,7 +54,9 @@ class Firing:
         if fault.what == "slow":
             self._note(place)
             return fault.for_s
-        if fault.what != "lose reply" and fault.phase == "sent":
+        if fault.what == "break" and not _may_lose(sent):
+            self._note(place)
+        elif fault.what != "lose reply" and fault.phase == "sent":
             self._fire_later(place, sent, fault.after_s)
         return 0.0
 
@@ -110,6 +112,8 @@ class Firing:
                 world.disk.fails_until_s = until_s
             case "store hangs":
                 world.calls.hang(until_s)
+            case "break" if sent is not None:
+                world.wires.cut(sent)
             case "replace" if fault.who == "runner":
                 world.replace_runner(fault.for_s)
             case "replace":

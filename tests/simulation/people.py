@@ -1,6 +1,6 @@
 """What people do beside starting turns: they repeat and contradict requests, leave turns paused, retry, rewind, fork and delete.
 
-It is added to a scenario by random numbers of its own, which leave the scenario as it was.
+It is added to a scenario by random numbers of its own, which leave the scenario as it was. Habits are added in the same way.
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ AFTERWARDS: Sequence[tuple[Deed, int]] = (
 """What is done when a turn is over, and how often."""
 
 
+CHANGES: Sequence[Deed] = ("rewind", "rewind", "fork", "delete", "note", "archive")
+"""What is done to a session, while a turn of it runs as well, and to a fork."""
+
+
+STOPS: Sequence[Deed] = ("cancel", "cancel", "interrupt", "enqueue")
+"""What is done about a turn that runs."""
+
+
 def with_people(made: Scenario, number: int) -> Scenario:
     """A scenario with people in it. In some they do nothing, in others nothing that changes what the turns say."""
     chance = random.Random(f"people {number}")
@@ -43,10 +51,50 @@ def with_people(made: Scenario, number: int) -> Scenario:
     turns = [[*acts, *_beside(chance, made.root)] for acts in made.turns]
     if chance.random() < 0.25:
         made = msgspec.structs.replace(made, root=_streaming(chance, made.root), streams=True)
+    habits = random.Random(f"habits {number}")
     if manner == "gentle":
         between = [_some(chance, [(deed, 1) for deed in sorted(HARMLESS)]) for _ in turns]
-        return msgspec.structs.replace(made, turns=turns, between=between)
-    return _rough(chance, msgspec.structs.replace(made, turns=turns))
+        return _with_habits(habits, msgspec.structs.replace(made, turns=turns, between=between))
+    return _in_forks(habits, _with_habits(habits, _rough(chance, msgspec.structs.replace(made, turns=turns))))
+
+
+def _with_habits(chance: random.Random, made: Scenario) -> Scenario:
+    """The scenario with users who think, or hurry, and with what they do to a session and its line while a turn runs."""
+    turns = [[*acts, *_meanwhile(chance)] for acts in made.turns]
+    if chance.random() < 0.3:
+        made = msgspec.structs.replace(made, root=_counting(made.root))
+    timeout_s = made.timeout_s
+    if pauses(made.root) and chance.random() < 0.3:
+        timeout_s = chance.choice([1.0, 3.0])
+    return msgspec.structs.replace(
+        made,
+        turns=turns,
+        timeout_s=timeout_s,
+        thinks_s=chance.choice([0.0, 0.0, 2.0, 5.0]),
+        is_hasty=chance.random() < 0.25,
+        writes=chance.random() < 0.4,
+        opened_at_once=chance.choice([0, 0, 1, 2]),
+    )
+
+
+def _meanwhile(chance: random.Random) -> list[Act]:
+    deeds: list[Deed] = ["withdraw"] * chance.choice([0, 0, 0, 1, 2])
+    deeds += ["unnamed"] * (chance.random() < 0.2)
+    deeds += [chance.choice(STOPS)] * (chance.random() < 0.15)
+    deeds += [chance.choice(CHANGES)] * (chance.random() < 0.25)
+    return [_act(chance, deed, most_s=0.5) for deed in deeds]
+
+
+def _in_forks(chance: random.Random, made: Scenario) -> Scenario:
+    """The scenario, maybe with a session that is rewound, goes on, and is forked, and a fork that is changed."""
+    between = [list(acts) for acts in made.between]
+    if len(between) < 2 or chance.random() < 0.6:
+        return made
+    between[-2].append(_act(chance, "rewind"))
+    forked = msgspec.structs.replace(_act(chance, "fork"), differs=False)
+    later = msgspec.structs.replace(_act(chance, chance.choice(CHANGES)), after_s=forked.after_s + 1.0, in_fork=True)
+    between[-1] = [*between[-1][:1], forked, later]
+    return msgspec.structs.replace(made, between=between, writes=True)
 
 
 def _rough(chance: random.Random, made: Scenario) -> Scenario:
@@ -74,14 +122,22 @@ def _some(chance: random.Random, deeds: Sequence[tuple[Deed, int]]) -> list[Act]
     return [_act(chance, deed) for deed in chance.choices(kinds, weights, k=chance.choice([0, 1, 1, 2, 3]))]
 
 
-def _act(chance: random.Random, deed: Deed) -> Act:
+def _act(chance: random.Random, deed: Deed, most_s: float = 1.3) -> Act:
     return Act(
         deed=deed,
-        after_s=10 ** chance.uniform(-3, 1.3),
+        after_s=10 ** chance.uniform(-3, most_s),
         differs=chance.random() < 0.3,
         waits=chance.random() < 0.5,
         share=chance.random(),
     )
+
+
+def _counting(node: Node) -> Node:
+    """The tree with LLM agents that count their runs; those that are tools, or below graphs, do not."""
+    if node.kind == "graph":
+        return node
+    children = [_counting(child) for child in node.children]
+    return msgspec.structs.replace(node, children=children, counts=node.kind == "llm")
 
 
 def _streaming(chance: random.Random, node: Node) -> Node:

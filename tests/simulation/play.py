@@ -128,11 +128,16 @@ class Simulation(Player):
         super().__init__(scenario)
         self._loop = loop
         self._result = result
-        self.world = World(loop, deployment_of(build(scenario.root)), plan, calls, seed, scenario.groups)
+        opens = (scenario.opened_at_once, 0) if scenario.opened_at_once else None
+        self.world = World(loop, deployment_of(build(scenario.root)), plan, calls, seed, scenario.groups, opens=opens)
 
     def driver(self) -> Driver:
         """A program of its own for each request."""
         return Driver(self.world)
+
+    def asks(self, driver: AnyDriver) -> Sequence[Ask]:
+        """The history has them."""
+        return [ask for ask in self._loop.history.asks if ask.program == driver.name]
 
     def note_followed(self, driver: AnyDriver) -> None:
         """The one that is followed may be lost."""
@@ -170,6 +175,8 @@ class Simulation(Player):
                 statistics = await driver.rt._client.engine.runner.statistics()
                 if statistics.counts["running"]:
                     result.problems.append("the Runner runs a turn that is over")
+                if statistics.counts["waiting"]:
+                    result.problems.append("the Runner counts a turn that waits, and none does")
                 await self._get()
         except TimeoutError:
             result.problems.append("hang: the next turn does not end")
@@ -184,6 +191,7 @@ class Simulation(Player):
         result.asked = [(call.agent, call.contents) for call in driver.history.models]
         result.messages, result.moments = dict(world.wires.counts), dict(world.faults.moments)
         result.fired = world.faults.fired
+        world.promises.end_fences()
         result.problems += world.promises.broken
         result.problems += [f"call {each} was repeated while it was under way" for each in TWICE]
         result.store_timeout_s = world.store_timeout_s

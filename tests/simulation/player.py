@@ -80,6 +80,10 @@ class Player:
         """The log of the session."""
         raise NotImplementedError
 
+    def asks(self, driver: Driver) -> Sequence[Ask]:
+        """What a driver has asked for, and what has come of that so far, where it is known."""
+        return ()
+
     def note_followed(self, driver: Driver) -> None:
         """Another program follows what a driver has put in line."""
 
@@ -124,6 +128,8 @@ class Player:
         for act in acts:
             if act.deed != "answer":
                 self._tasks.append(asyncio.create_task(self._act(act, invocation_id)))
+        if self._scenario.is_hasty and "leave" not in deeds:
+            self._tasks.append(asyncio.create_task(self._answer_hastily(invocation_id)))
         told = await self.ask(invocation_id, **self.request(invocation_id))
         answered: set[str] = set()
         while told.ended == "Paused" and "leave" not in deeds:
@@ -134,6 +140,7 @@ class Player:
             if not waiting or waiting[0].id in answered:
                 break
             answered.add(waiting[0].id or "")
+            await self.wait(self._scenario.thinks_s)
             if others:
                 told = await self._answer_with_others(invocation_id, waiting[0].id, others, len(answered))
             else:
@@ -143,7 +150,8 @@ class Player:
 
     def request(self, invocation_id: str) -> dict[str, Any]:
         """What a driver asks with for a turn of the scenario."""
-        return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, "")}
+        written = {"state_delta": {"asked": invocation_id, invocation_id: 1}} if self._scenario.writes else {}
+        return {"message": f"do {invocation_id}", "fingerprint": self._fingerprints.get(invocation_id, ""), **written}
 
     async def ask(self, invocation_id: str, message: str, how: str = "run", **asked: Any) -> Ask:
         """Run a turn until a driver knows how it ended: one that is lost is replaced by another, which asks again."""
@@ -152,6 +160,18 @@ class Player:
             told = await self.follow(driver, invocation_id, how, message=message, **asked)
             if told.ended:
                 return told
+
+    async def _answer_hastily(self, invocation_id: str) -> None:
+        """The program that has asked for a turn answers the first call that it is given, maybe before the turn is paused."""
+        for _ in range(round(BEGINS_S / 0.01)):
+            await self.wait(0.01)
+            driver = self.asking[invocation_id]
+            asks = self.asks(driver)
+            call = next((call_id for ask in asks for event in ask.events for call_id in event.long_running_tool_ids), None)
+            if call is not None and not driver.is_dead:
+                await self.follow(driver, invocation_id, "answer", call, response=self.said(call, yes=True))
+            if call is not None or all(ask.ended for ask in asks):
+                return
 
     async def _answer(self, invocation_id: str, calls: Sequence[Any]) -> Ask:
         call = calls[0]
@@ -280,8 +300,16 @@ class Player:
         """Have a driver cancel a turn, unless that is lost before."""
         await self._ask(self.driver(), "cancel", turn=invocation_id)
 
-    async def change(self, what: str, turn: str) -> None:
-        """Have a driver change the session, unless that is lost before."""
+    async def withdraw(self, invocation_id: str, share: float) -> None:
+        """Have a driver put a turn in line, and another one cancel it."""
+        config = self.config(on_concurrent_turn="enqueue")
+        async with asyncio.TaskGroup() as drivers:
+            drivers.create_task(self.follow(self.driver(), invocation_id, "line", message="hi", run_config=config))
+            await asyncio.sleep(share * IN_LINE_S)
+            await self.cancel(invocation_id)
+
+    async def change(self, what: str, turn: str, of: SessionId | None = None) -> None:
+        """Have a driver change the session, or another one, unless the driver is lost before."""
         given: dict[str, Any] = {}
         if what == "fork":
             given["fork_id"] = self.fork[1]
@@ -290,7 +318,7 @@ class Player:
         elif what == "note":
             actions = EventActions(state_delta={"noted": turn})
             given["event"] = Event(author="user", content=Content.of_text("by the way", role="user"), actions=actions)
-        await self._ask(self.driver(), "append_event" if what == "note" else what, turn=turn, given=given)
+        await self._ask(self.driver(), "append_event" if what == "note" else what, of, turn=turn, given=given)
 
     async def _afterwards(self, number: int) -> None:
         """What is done when a turn is over."""

@@ -1,6 +1,9 @@
 """What replies promise: all that the Session actor acknowledges or shows is on disk by then, and so is the end of a turn when the
 Runner says that it was cancelled.
 
+What a run has sent that was given up, or an attempt of a turn that was, and is not on disk when that is acknowledged, never
+comes there.
+
 Early replies promise nothing. While the store fails, a cancelled turn ends at once all the same, and is stored later.
 
 Of a Runner with a standby the process that leads is never ended as one that was replaced, and one that was replaced announces
@@ -11,6 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
 
 from actors.interfaces.records import TurnRow
 from actors.messages import protocol as p
@@ -49,6 +54,8 @@ class Promises:
         self._beginning: set[tuple[SimProcess | None, TurnKey]] = set()
         self._terms: Counter[SimProcess] = Counter()
         self._told: set[SimProcess] = set()
+        self._appends: list[Sent] = []
+        self._fenced: dict[str, str] = {}
         self.broken: list[str] = []
 
     def note(self, sent: Sent) -> None:
@@ -60,6 +67,8 @@ class Promises:
             row = self._disk.turns.get(turn)
             if row is not None and row.status == "running":
                 self._to_cancel[sent.nth] = turn, row
+        elif sent.kind == "Append":
+            self._appends.append(sent)
 
     def check(self, sent: Sent, raw: bytes) -> None:
         """Look at the reply to a message."""
@@ -70,6 +79,8 @@ class Promises:
             missing = self._still_open(*self._to_cancel[sent.nth])
         elif sent.kind == "AnnounceRunner":
             missing = self._out_of_term(sent, decode_message(raw))
+        if sent.kind in ("AbandonRuns", "ResumeTurn", "RetryTurn"):
+            self._fence(sent, decode_message(sent.raw), decode_message(raw))
         self.broken += [f"{sent.kind} {sent.nth} of {sent.who}: {each} when the reply was sent" for each in missing]
 
     def note_early(self, sent: Sent, raw: bytes) -> None:
@@ -82,6 +93,22 @@ class Promises:
         """A process of a Runner ends since it was told that another one has its place."""
         if leads:
             self.broken.append(f"{process.name} leads, and was ended as one that was replaced")
+
+    def end_fences(self) -> None:
+        """A Session actor is lost, or all is over: the next one knows which attempt of a turn writes, not which of its runs."""
+        stored = self._fenced.keys() & self._disk.events.keys()
+        self.broken += [f"event {each} was stored, and {self._fenced[each]} had been given up before" for each in sorted(stored)]
+        self._fenced.clear()
+
+    def _fence(self, sent: Sent, message: p.Message, reply: p.Message) -> None:
+        """Note what may not be stored any more, of all that was sent so far to this Session actor."""
+        for each in self._appends if isinstance(reply, p.TurnProgress | p.TurnResumed) else ():
+            append = decode_message(each.raw)
+            assert isinstance(append, p.Append)
+            if each.receiver is sent.receiver and _is_given_up(append.turn, message, reply):
+                self._fenced |= {
+                    found.id: each.who for raw in append.events if (found := decode_event(raw, 0)).id not in self._disk.events
+                }
 
     def _out_of_term(self, sent: Sent, reply: p.Message) -> Sequence[str]:
         message, session, runner = decode_message(sent.raw), sent.receiver, sent.sender
@@ -140,3 +167,13 @@ class Promises:
         row = self._disk.turns.get((turn.key, turn.invocation_id))
         has_ended = row is not None and (row.status != "running" or row.epoch > turn.epoch)
         return [] if has_ended else [f"the end of {turn.invocation_id} was not stored"]
+
+
+def _is_given_up(turn: p.TurnRef, message: p.Message, reply: p.Message) -> bool:
+    """True if what writes for a turn was given up by a message, to which this is the reply."""
+    match message, reply:
+        case p.AbandonRuns(), _:
+            return turn.run in message.lost and turn == msgspec.structs.replace(message.turn, run=turn.run)
+        case p.ResumeTurn() | p.RetryTurn(), p.TurnResumed():
+            return (turn.key, turn.invocation_id) == (message.key, message.invocation_id) and turn.epoch < reply.epoch
+    return False

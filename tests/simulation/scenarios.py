@@ -39,6 +39,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         steps: an LLM agent's script; after its last step it says something.
         fails: so many of its first runs fail.
+        counts: it counts its runs, in the state, by a callback before each; so does one that fails.
         times: a loop's iterations; of a graph 1: its nodes run one after the other, 2: those behind the first side by side.
         supervision: "", "restart" or "skip".
         thinks_s: how long its model takes.
@@ -52,6 +53,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: Sequence[Step] = ()
     experts: Sequence[Node] = ()
     fails: int = 0
+    counts: bool = False
     times: int = 1
     absorbs: bool = False
     supervision: Literal["", "restart", "skip"] = ""
@@ -92,6 +94,8 @@ Deed = Literal[
     "prune",
     "archive",
     "note",
+    "withdraw",
+    "unnamed",
 ]
 
 
@@ -103,11 +107,13 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             while it is in line, answer a call that is being answered, cancel, or send a second message that interrupts or is
             rejected; with budgets, also have a new day begin, or run a turn in another session. "conflict": another request with
             the same invocation id, "repeat" the same one by the same program, "elsewhere" a turn in another session. Calls are
-            answered from the last one on ("backwards"), all in one message ("together"), or not at all ("leave").
+            answered from the last one on ("backwards"), all in one message ("together"), or not at all ("leave"). "withdraw": a
+            message is put in line and cancelled there, "unnamed": one comes without an invocation id; the session is changed.
             When the turn is over: retry it, run it again from one of its events, cancel it, answer one of its calls in whatever
             state that is ("late"); rewind, fork, delete or prune the session, archive it, append an event to it ("note").
         after_s: after the turn was started, or is over; of an answer: after the other answer was sent.
         differs: the answer is no, and the other one is yes; of what is done later: it is about the first turn, not the last.
+        in_fork: what changes the session is done to its fork.
         waits: both answers wait in line, since another turn runs; of a late one: it is a message, not an answer by name.
         share: which of the turn's events, or calls, or other sessions: its place as a share of them.
     """
@@ -116,6 +122,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after_s: float
     differs: bool = False
     waits: bool = False
+    in_fork: bool = False
     share: float = 0.0
 
 
@@ -139,6 +146,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         agent: the agent that a budget of an agent is for.
         midnight: before the turn with this number, from 1, a new day begins; 0: none does.
         then: after the turns the session is forked, or rewound; "": neither.
+        thinks_s: how long users think before they answer.
+        is_hasty: users answer as soon as they see a call, by the program that they have.
+        writes: messages come with changes of the state.
+        opened_at_once: how many turns the Runner opens at the same time; 0: more than any scenario has.
     """
 
     root: Node
@@ -154,6 +165,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     midnight: int = 0
     then: Literal["", "fork", "rewind"] = ""
+    thinks_s: float = 0.0
+    is_hasty: bool = False
+    writes: bool = False
+    opened_at_once: int = 0
 
 
 def pauses(root: Node) -> bool:

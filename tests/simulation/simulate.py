@@ -7,7 +7,15 @@ from functools import lru_cache
 import msgspec
 
 from tests.simulation.cluster import Trace
-from tests.simulation.faults import FaultPlan, fault_plan, with_faults_at_writes, with_replacements, with_standby
+from tests.simulation.faults import (
+    FaultPlan,
+    fault_plan,
+    with_breaks,
+    with_faults_at_writes,
+    with_heirs,
+    with_replacements,
+    with_standby,
+)
 from tests.simulation.invariants import problems
 from tests.simulation.people import with_people
 from tests.simulation.play import Result, play
@@ -46,7 +54,8 @@ def case(seed: int) -> Case:
     given, right = _case(seed, *reference(seed // PLANS)), reference(seed // PLANS)[1]
     if given.scenario == scenario(seed // PLANS):
         return given
-    return msgspec.structs.replace(given, plan=with_faults_at_writes(given.plan, seed, right.moments))
+    plan = with_breaks(with_faults_at_writes(given.plan, seed, right.moments), seed, right.messages)
+    return msgspec.structs.replace(given, plan=with_heirs(plan, seed))
 
 
 def plain(seed: int) -> Case:

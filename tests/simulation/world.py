@@ -346,6 +346,7 @@ class World:
         self._wires.died(process)
         if process in (self.session, self._outlived):
             self.calls.lose(process)
+            self.promises.end_fences()
         if process is self.session:
             outside(self.loop.call_later, away_s, self._start_session)
         elif process.directory is not None:
