@@ -282,6 +282,8 @@ class TurnStarter:
             fingerprint=message.fingerprint,
             runner=self._place.runner_id,
             term=self._place.term,
+            # Another request may have begun it, and a Session actor that was lost has not stored that.
+            epoch=self._table.next_epoch(opening.key),
             traceparent=message.traceparent,
             due=message.due,
         )
@@ -294,12 +296,13 @@ class TurnStarter:
         Args:
             early: called when the turn is in line, and while it is being stored, which may fail.
         """
+        first = request.epoch
         while True:
             try:
                 if request.interrupting:
                     opened = await self._interrupt(request)
                 else:
-                    opened = await self._session.open_turn(request, early if request.epoch <= 1 else None)
+                    opened = await self._session.open_turn(request, early if request.epoch == first else None)
             except ActorRestartsError:
                 # A turn that has begun, and was not stored, may still be writing: its epoch is not used again. One that was
                 # stored may have ended, and is joined then.

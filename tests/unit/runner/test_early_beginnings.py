@@ -155,6 +155,22 @@ async def test_a_turn_that_was_lost_while_it_was_stored_begins_again_in_another_
     assert [event.text for event in await fixture.log()] == ["hi", "kept"]
 
 
+async def test_so_it_does_when_another_request_for_it_is_first_at_the_next_session_actor(build: Build) -> None:
+    model = ScriptedModel(["lost", "kept"])
+    fixture = build(LlmAgent(name="root", model=model))
+    session = losing(fixture)
+    starting = asyncio.create_task(fixture.start(turn="e-1", repeatable=True, event_id="m-1"))
+    await until(lambda: model.requests)
+    await fixture.start(turn="e-1", repeatable=True, event_id="m-2", subscriber="other")
+    session.is_back.set()
+    await starting
+    async with asyncio.timeout(10):
+        events, outcome = await fixture.end("other")
+    assert isinstance(outcome, p.Finished)
+    assert session.epochs == [1, 2, 2]
+    assert [event.text for event in events] == ["kept"]
+
+
 async def test_one_that_was_cancelled_meanwhile_stays_so(build: Build) -> None:
     model = ScriptedModel(["lost", "kept"])
     fixture = build(LlmAgent(name="root", model=model))
