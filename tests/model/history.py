@@ -164,6 +164,7 @@ class History:
         alone: when runs went on alone in a process, with their turns and agents.
         resumed: when turns were resumed after the loss of a Runner, with the Runners that did so.
         faults: names of what went wrong otherwise, such as "store away".
+        store_s: the longest time that the store takes for a commit, where that is known.
         stored: all events that were stored, by session and in order, where the store tells; those that were taken back included.
         known: by the ids of events, from when on it is sure that each was stored: that moment, or when the first program had it.
         removed: sessions that were deleted, and their events until then.
@@ -181,6 +182,7 @@ class History:
         self.alone: list[tuple[Moment, str, str]] = []
         self.resumed: list[tuple[Moment, str, str]] = []
         self.faults: list[tuple[Moment, str]] = []
+        self.store_s = 0.0
         self.stored: dict[SessionId, list[Event]] = {}
         self.known: dict[str, Moment] = {}
         self.removed: list[tuple[SessionId, list[Event]]] = []

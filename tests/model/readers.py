@@ -83,11 +83,12 @@ def pieces(story: Story) -> Iterator[str]:
     """2 Partial events: the pieces that a reader gets together are the text of the complete event. None comes behind that, nor
     of another turn.
 
-    After the loss of an agent the next attempt may begin the answer again, or go on with it where it says the same. Of an answer
-    that is complete when a Session actor is lost, the last pieces may be lost with it.
+    After the loss of an agent the next attempt goes on where it begins with what a reader has, and else begins the answer again.
+    Of an answer that is complete when a Session actor is lost, the last pieces may be lost with it.
     """
     for ask in story.asks:
         texts: dict[tuple[str, str | None], str] = defaultdict(str)
+        attempts: dict[tuple[str, str | None], str] = {}
         ended: set[str] = set()
         for _, event in ask.heard:
             stream = (event.author, event.branch)
@@ -96,14 +97,24 @@ def pieces(story: Story) -> Iterator[str]:
             if event.partial and event.id in ended:
                 yield f"{ask} was given a piece of event {event.id} behind the event"
             elif event.partial:
+                had, before = texts[stream], attempts.get(stream, event.id)
+                if had and event.id != before and event.text.startswith(had) and not _may_wait(story):
+                    yield f"{ask} was given {event.text!r} as the beginning of an answer again, and had {had!r}"
+                attempts[stream] = event.id
                 texts[stream] += event.text
             else:
                 ended.add(event.id)
                 text = texts.pop(stream, "")
+                attempts.pop(stream, None)
                 may_be = text.endswith(event.text) or event.text.startswith(text)
                 is_it = may_be if story.history.lost else text == event.text
                 if text and event.content is not None and not is_it:
                     yield f"{ask} was given {text!r} in pieces, and event {event.seq} says {event.text!r}"
+
+
+def _may_wait(story: Story) -> bool:
+    """True if a program may have been stopped for a while: what it gets then are several pieces in one."""
+    return any(fault == "freeze" for _, fault in story.history.faults)
 
 
 def found_for_a_reason(story: Story) -> Iterator[str]:

@@ -480,6 +480,19 @@ def test_the_time_of_a_turn_begins_anew_with_an_answer(broken: bool) -> None:
     assert bool(list(turns.timeouts(Story(tale.over(), HERE)))) == broken
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_another_attempt_at_an_answer_goes_on_where_it_begins_with_what_a_reader_has(broken: bool) -> None:
+    tale = Tale()
+    ask = tale.ask("run", "e-1")
+    tale.message("e-1")
+    whole = tale.model("e-1", text="good day")
+    tale.history.lose("agent root")
+    for attempt, text in (("lost", "good "), (whole.id, "good day" if broken else "day")):
+        tale.history.hear(ask, msgspec.structs.replace(piece(whole, text), id=attempt))
+    tale.give(ask, whole)
+    assert bool(list(readers.pieces(Story(tale.over(), HERE)))) == broken
+
+
 @breaks(readers.found_for_a_reason)
 def _(tale: Tale, broken: bool) -> None:
     tale.turn("e-1")

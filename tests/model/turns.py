@@ -188,7 +188,7 @@ def transfers(story: Story) -> Iterator[str]:
 
 def timeouts(story: Story) -> Iterator[str]:
     """2 Limits of a turn: `timeout` cancels the turn after so many seconds, not before. Waiting in line and pauses do not count:
-    an answer begins the time anew."""
+    an answer begins the time anew. It runs while the message is being stored."""
     for ask in story.asks:
         if ask.ended != "TurnTimeoutError":
             continue
@@ -200,7 +200,7 @@ def timeouts(story: Story) -> Iterator[str]:
             response.id in ask.responses for event in turn.messages for response in event.function_responses()
         )
         began = ask.began if has_answered else min(begun, default=ask.began)
-        if not given or ask.ended_at[0] - began[0] < min(given) - 0.001:
+        if not given or ask.ended_at[0] - began[0] < min(given) - 0.001 - story.history.store_s:
             yield f"{ask} timed out {ask.ended_at[0] - began[0]:.3f} s after it began, and has {given} s"
 
 

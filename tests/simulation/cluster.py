@@ -177,7 +177,8 @@ class Wires:
     Args:
         network: how long they take.
         on_sent, on_handled: called at each message, and with its reply; return for how long it is delayed, and whether its reply
-            arrives. `on_early`: called with each early reply.
+            arrives. `on_early`: called with each early reply. `on_lost`: with each message whose reply does not arrive; returns
+            for how long its sender does not notice that.
     """
 
     def __init__(self, loop: VirtualLoop, trace: Trace, network: Network) -> None:
@@ -194,6 +195,7 @@ class Wires:
         self.on_sent: Callable[[Sent], float] = lambda sent: 0.0
         self.on_handled: Callable[[Sent, bytes], bool] = lambda sent, raw: True
         self.on_early: Callable[[Sent, bytes], None] = lambda sent, raw: None
+        self.on_lost: Callable[[Sent], float] = lambda sent: 0.0
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -286,7 +288,8 @@ class Wires:
             outside(self._loop.call_at, reply_s, self._reply, replied, receiver, raw)
         else:
             self._trace.add(self._loop.time(), "reply lost", sent)
-            self._later(self._random.uniform(0, DETECTED_S), self._fail, replied, sent, receiver.can_restart)
+            noticed_s = self._random.uniform(0, DETECTED_S) + self.on_lost(sent)
+            self._later(noticed_s, self._fail, replied, sent, receiver.can_restart)
 
     def _reply(self, replied: asyncio.Future[bytes], receiver: HostProcess, raw: bytes) -> None:
         if receiver.replying.pop(replied, None) is not None and not replied.done():

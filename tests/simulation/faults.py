@@ -37,6 +37,9 @@ COMMIT = "Commit"
 """A moment at which faults come as they do at messages: "sent" is before a transaction is done, "handled" before its caller knows
 that it is. With a kind of write behind it, one at which such a write is done."""
 
+BEGINNING = "Beginning"
+"""The moment at which a Session actor replies early that a turn begins, whose message it is about to store."""
+
 FOLLOWING = "Following"
 """The moment at which a driver follows a turn in line: its sender is the driver that has put the turn there."""
 
@@ -56,6 +59,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         nth: at the so manyth message of that class.
         phase: of the message.
         after_s: seconds later. Without a message: after the fault before this one in the list, or after the start.
+        unnoticed_s: of a lost reply: how long its sender waits for it.
         statement: in which a commit fails, from 1.
         for_s: how long it lasts; of a kill of the Session actor or the Runner: until it is started again.
     """
@@ -67,6 +71,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase = "sent"
     after_s: float = 0.0
     for_s: float = 0.0
+    unnoticed_s: float = 0.0
     statement: int = 0
 
     def __str__(self) -> str:
@@ -109,6 +114,12 @@ def drawn_network(seed: int, chance: random.Random) -> Network:
     )
 
 
+COMMIT_S = 0.002
+"""The longest time that a call of most stores takes."""
+
+SLOW_S = (0.02, 0.2)
+"""The same of slow ones."""
+
 PATIENT_S = 30.0
 """Longer than a fault of the store lasts: no request fails by one."""
 
@@ -122,19 +133,22 @@ class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         network: how long messages take.
         faults: one after the other, or at messages.
+        store_s: the longest time that a call of the store takes.
         store_timeout_s: how long the Session actor waits for a store that is away; then its requests fail.
         has_standby: the Runner has two processes, of which one stands by.
     """
 
     network: Network = CALM
     faults: Sequence[Fault] = ()
+    store_s: float = COMMIT_S
     store_timeout_s: float = PATIENT_S
     has_standby: bool = False
 
     def lines(self) -> list[str]:
         """In words."""
         standby = ["the Runner has a standby"] if self.has_standby else []
-        return [str(self.network), f"the store is waited for {self.store_timeout_s:g} s", *standby, *map(str, self.faults)]
+        store = f"the store takes {self.store_s:g} s, and is waited for {self.store_timeout_s:g} s"
+        return [str(self.network), store, *standby, *map(str, self.faults)]
 
 
 WHATS: Mapping[What, int] = {"kill": 60, "freeze": 14, "lose reply": 10, "slow": 10, "store away": 4, "store unsure": 2}
@@ -191,7 +205,8 @@ def with_faults_at_writes(plan: FaultPlan, seed: int, moments: Mapping[str, int]
     """
     chance = random.Random(f"writes {seed}")
     kinds = sorted(kind for kind in moments if kind.startswith(f"{COMMIT} "))
-    faults = [_at_write(chance, kind, moments[kind]) for kind in chance.choices(kinds, k=chance.choice([0, 1, 1, 2]))]
+    drawn = chance.choices(kinds, list(map(_weight, kinds)), k=chance.choice([0, 1, 1, 2]))
+    faults = [_at_write(chance, kind, moments[kind]) for kind in drawn]
     meanwhile = random.Random(f"meanwhile {seed}")
     with_losses = [each for fault in faults for each in (fault, *_loss_meanwhile(meanwhile, fault))]
     return msgspec.structs.replace(plan, faults=[*plan.faults, *with_losses])
@@ -236,6 +251,51 @@ def _loss_meanwhile(chance: random.Random, fault: Fault) -> Sequence[Fault]:
     who = chance.choice(["agents", "agents", "session", "runner"])
     after_s = fault.for_s * chance.random() ** 2
     return [Fault(what="kill", who=who, after_s=after_s, for_s=10 ** chance.uniform(-1.7, 0.5))]
+
+
+def _weight(kind: str) -> int:
+    """What begins again, or is cancelled, that was over or paused is done in few scenarios."""
+    return 4 if "PutTurn" in kind and " running>" not in kind and " >" not in kind else 1
+
+
+def with_slow_store(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
+    """The plan of some seeds with a store that takes its time, so that more happens while something is being stored.
+
+    Args:
+        messages: see `fault_plan`.
+    """
+    chance = random.Random(f"slow store {seed}")
+    if chance.random() < 0.8:
+        return plan
+    what: What = chance.choice(["kill", "kill", "replace", "freeze", "commits fail", "store fails"])
+    who = "" if what in AT_STORE else "session"
+    nth, after_s, for_s = chance.randint(1, messages["OpenTurn"]), 10 ** chance.uniform(-3.5, -1), 10 ** chance.uniform(-1.7, 0)
+    fault = Fault(what=what, who=who, kind=BEGINNING, nth=nth, after_s=after_s, for_s=min(for_s, FINAL_S))
+    network = msgspec.structs.replace(plan.network, brings_early=plan.network.brings_early or chance.random() < 0.5)
+    store_s = chance.choice(SLOW_S)
+    return msgspec.structs.replace(plan, network=network, store_s=store_s, faults=[*plan.faults, fault])
+
+
+def with_lost_answers(plan: FaultPlan, seed: int, messages: Mapping[str, int]) -> FaultPlan:
+    """The plan of some seeds with an agent, or the Session actor, that is lost in the midst of a streamed answer.
+
+    Args:
+        messages: see `fault_plan`.
+    """
+    chance = random.Random(f"lost answers {seed}")
+    pieces = messages.get("TellPartial", 0)
+    if not pieces or chance.random() < 0.4:
+        return plan
+    fault = Fault(
+        what="kill",
+        who=chance.choice(["sender", "sender", "receiver"]),
+        kind="TellPartial",
+        nth=chance.randint(1, pieces),
+        phase="handled",
+        after_s=chance.choice([0.0, 0.01, 0.03]),
+        for_s=10 ** chance.uniform(-1.7, 0),
+    )
+    return msgspec.structs.replace(plan, faults=[*plan.faults, fault])
 
 
 def _at_write(chance: random.Random, kind: str, often: int) -> Fault:

@@ -73,6 +73,11 @@ class Firing:
             self._fire_later(place, sent, fault.after_s)
         return True
 
+    def unnoticed_s(self, sent: Sent) -> float:
+        """How long the sender of a message waits for its reply, which is lost."""
+        place = self._places.get((sent.kind, sent.nth))
+        return self._faults[place].unnoticed_s if place is not None else 0.0
+
     def _fire_later(self, place: int, sent: Sent, seconds: float) -> None:
         if seconds:
             outside(self._world.loop.call_later, seconds, self._fire, place, sent)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tests.simulation.scenarios import HARMLESS, Act, Deed, Node, Scenario, pauses
-from tests.simulation.trees import drawn_tree
+from tests.simulation.trees import asking_tree, drawn_tree
 
 BESIDE: Sequence[tuple[Deed, float]] = (("conflict", 0.35), ("repeat", 0.25), ("elsewhere", 0.2))
 """What is done while a turn runs, and how likely."""
@@ -95,6 +95,26 @@ def _in_forks(chance: random.Random, made: Scenario) -> Scenario:
     later = msgspec.structs.replace(_act(chance, chance.choice(CHANGES)), after_s=forked.after_s + 1.0, in_fork=True)
     between[-1] = [*between[-1][:1], forked, later]
     return msgspec.structs.replace(made, between=between, writes=True)
+
+
+LEFT: Sequence[Deed] = ("cancel", "cancel", "late", "late", "rerun", "rewind", "retry")
+"""What is done to a turn that was left paused."""
+
+
+def with_leavers(made: Scenario, number: int) -> Scenario:
+    """A scenario, or in some cases one of people who leave their turns paused, and do other things than answer them."""
+    chance = random.Random(f"leavers {number}")
+    if chance.random() >= 0.15:
+        return made
+    turns = [[Act(deed="leave", after_s=0.0)] for _ in range(chance.choice([1, 2]))]
+    between = [
+        [
+            msgspec.structs.replace(_act(chance, chance.choice(LEFT)), after_s=0.1 * place)
+            for place in range(chance.choice([1, 1, 2]))
+        ]
+        for _ in turns
+    ]
+    return msgspec.structs.replace(made, root=asking_tree(chance), turns=turns, between=between, streams=False, timeout_s=0.0)
 
 
 def _rough(chance: random.Random, made: Scenario) -> Scenario:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tests.simulation.faults import CALM, FaultPlan
+from tests.simulation.faults import CALM, COMMIT_S, FaultPlan
 from tests.simulation.scenarios import Node, Scenario
 from tests.simulation.simulate import Case
 
@@ -50,6 +50,8 @@ def _smaller_plans(plan: FaultPlan) -> Iterator[FaultPlan]:
         yield replace(plan, network=CALM)
         if plan.network.slow:
             yield replace(plan, network=replace(plan.network, slow=0))
+    if plan.store_s > COMMIT_S:
+        yield replace(plan, store_s=COMMIT_S)
     for place, fault in enumerate(plan.faults):
         if fault.kind and fault.after_s:
             yield replace(plan, faults=_with(plan.faults, place, replace(fault, after_s=0.0)))

@@ -13,11 +13,13 @@ from tests.simulation.faults import (
     with_breaks,
     with_faults_at_writes,
     with_heirs,
+    with_lost_answers,
     with_replacements,
+    with_slow_store,
     with_standby,
 )
 from tests.simulation.invariants import problems
-from tests.simulation.people import with_people
+from tests.simulation.people import with_leavers, with_people
 from tests.simulation.play import Result, play
 from tests.simulation.scenarios import Scenario, scenario
 
@@ -36,7 +38,7 @@ class Case(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=8)
 def reference(number: int) -> tuple[Scenario, Result]:
     """A scenario, and what it leaves without faults."""
-    return _played(with_people(scenario(number), number), number)
+    return _played(with_leavers(with_people(scenario(number), number), number), number)
 
 
 @lru_cache(maxsize=8)
@@ -55,6 +57,7 @@ def case(seed: int) -> Case:
     if given.scenario == scenario(seed // PLANS):
         return given
     plan = with_breaks(with_faults_at_writes(given.plan, seed, right.moments), seed, right.messages)
+    plan = with_lost_answers(with_slow_store(plan, seed, right.messages), seed, right.messages)
     return msgspec.structs.replace(given, plan=with_heirs(plan, seed))
 
 

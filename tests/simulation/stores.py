@@ -18,11 +18,8 @@ from actors.session.store import store_thread, transactions
 from actors.session.store.worker import Job
 from runtime.stores.sql.sessions import SqlSessionStore
 from runtime.stores.sql.writers import WriterClaim
-from tests.simulation.faults import Phase
+from tests.simulation.faults import COMMIT_S, Phase
 from tests.simulation.virtual_loop import PROCESS, SimProcess, VirtualLoop, outside
-
-COMMIT_S = 0.002
-"""The longest time that a call of the store takes."""
 
 STEPS = ("take_seat", "place_users", "begin_arrival", "stage", "leave", "admit", "drop_arrival")
 """Methods beside `commit` that write."""
@@ -209,9 +206,13 @@ class StoreCalls:
 
     Args:
         chance: how long each takes, and whether one under way is still made when the caller's process is lost.
+
+    Attributes:
+        most_s: the longest time that one takes.
     """
 
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
+        self.most_s = COMMIT_S
         self._loop = loop
         self._chance = chance
         self._waiting: deque[tuple[SimProcess | None, Job]] = deque()
@@ -224,7 +225,7 @@ class StoreCalls:
         """Make a call."""
         job = Job(function, args)
         self._waiting.append((PROCESS.get(), job))
-        self._free_s = max(self._free_s, self._loop.time()) + self._chance.uniform(0, COMMIT_S)
+        self._free_s = max(self._free_s, self._loop.time()) + self._chance.uniform(0, self.most_s)
         outside(self._loop.call_at, self._free_s, self._call_next)
         return job
 
@@ -267,14 +268,19 @@ class StoreCalls:
 
 
 class ChanceCommits:
-    """Stands in for LoneCommits: any commit may be made at once, also a large one, and the next one in the store's thread."""
+    """Stands in for LoneCommits: any commit may be made at once, also a large one, and the next one in the store's thread.
 
-    def __init__(self, chance: random.Random) -> None:
+    Args:
+        calls: of a slow store; none of its commits is.
+    """
+
+    def __init__(self, calls: StoreCalls, chance: random.Random) -> None:
+        self._calls = calls
         self._chance = chance
 
     @property
     def may_be_at_once(self) -> bool:
-        return self._chance.random() < 0.7
+        return self._calls.most_s <= COMMIT_S and self._chance.random() < 0.7
 
     def note(self, writes: int, took_s: float) -> None:
         """It makes no difference."""
@@ -284,7 +290,7 @@ class ChanceCommits:
 def called_on_the_loop(loop: VirtualLoop, seed: int) -> Iterator[StoreCalls]:
     """Inside the block stores have no thread, and some commits are made at once."""
     calls = StoreCalls(loop, random.Random(f"store {seed}"))
-    commits = ChanceCommits(random.Random(f"at once {seed}"))
+    commits = ChanceCommits(calls, random.Random(f"at once {seed}"))
     with (
         mock.patch.object(store_thread, "Worker", return_value=calls),
         mock.patch.object(transactions, "LoneCommits", return_value=commits),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.simulation.scenarios import Does, Node, Step
+from tests.simulation.scenarios import Does, Kind, Node, Step
 
 WORK: list[Does] = ["work"]
 
@@ -16,6 +16,13 @@ def drawn_tree(chance: random.Random) -> Node:
     """One of the trees of this file."""
     trees: Sequence[Callable[[random.Random], Node]] = (_escalates_and_asks, _skips, _graph, _asks_experts)
     return chance.choice(trees)(chance)
+
+
+def asking_tree(chance: random.Random) -> Node:
+    """A tree that waits for the user: alone, before others, or in two places at once."""
+    asks = [_llm(chance, name, *WORK * chance.randint(0, 1), chance.choice(["ask", "confirm"])) for name in ("first", "second")]
+    kind: Kind = chance.choice(["llm", "seq", "par"])
+    return asks[0] if kind == "llm" else Node(kind=kind, name="root", children=[*asks, _worker(chance, "last")])
 
 
 def _llm(chance: random.Random, name: str, *does: Does, **more: object) -> Node:
