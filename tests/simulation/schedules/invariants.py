@@ -69,7 +69,9 @@ def _forgotten(given: Timetable, made: Made, due: Sequence[int], ended_s: float)
     if max(due, default=0) < last_s - wanted.every_s and not _is_held_up(given, made):
         yield f"its newest turn is for {max(due, default=0)}, and turns were due until {last_s}"
     is_undisturbed = not given.plan.faults and not _is_held_up(given, made)
-    if wanted.missed == "all" or is_undisturbed:
+    # A turn that is about to begin when its session is deleted does not.
+    is_deleted = any(each.session == wanted.session and each.what == "delete" for each in given.clears)
+    if (wanted.missed == "all" or is_undisturbed) and not is_deleted:
         first_s = made.start_s + wanted.every_s
         lacks = sorted({*range(first_s, max(due, default=0), wanted.every_s)} - {*due})
         if lacks:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from actors.errors import RaygroveError, ScheduleExistsError, ScheduleNotFoundError
 from actors.interfaces.records import RemoveSchedule
-from actors.messages.codec import decode_event
 from actors.messages.content import Content
 from actors.messages.event import Event
 from actors.messages.operating.schedule import SchedulePlan, ScheduleRow, Timing
@@ -20,7 +20,7 @@ from tests.simulation.agents import build, forget_calls
 from tests.simulation.cluster import Trace
 from tests.simulation.drivers import APP, Driver
 from tests.simulation.scenarios import Node
-from tests.simulation.schedules.timetable import LASTS_S, Timetable, Wanted
+from tests.simulation.schedules.timetable import LASTS_S, Clear, Timetable, Wanted
 from tests.simulation.stores import Disk
 from tests.simulation.virtual_loop import NO_PROCESS, StuckError, VirtualLoop
 from tests.simulation.world import EPOCH_S, World, deployment_of, seeded
@@ -32,6 +32,9 @@ SETTLE_S = 130.0
 """Virtual seconds that are waited for what was held up: as long as the slowest agent takes for all that may wait in a session."""
 
 USER = "ada"
+
+LOOKS, LOOK_S = 2_000, 0.02
+"""So often a user looks whether a turn has ended, and how long it is between two looks."""
 
 
 class Made(msgspec.Struct):
@@ -59,7 +62,7 @@ class Left(msgspec.Struct):
 
     Attributes:
         made: the schedules.
-        messages: the users' events of all sessions, by session.
+        messages: the users' events of all sessions, by session, those included that were taken back or deleted.
         open_turns: turns that are open at the end.
         ended_s: when no more was waited for.
         problems: what may never happen.
@@ -107,6 +110,7 @@ async def _meet(world: World, given: Timetable, left: Left) -> None:
     left.made = [Made(each) for each in given.wanted]
     doing: list[Any] = [_keep(world, made) for made in left.made]
     doing += [_talk(world, after_s, session) for after_s, session in given.talks]
+    doing += [_clear_session(world, each) for each in given.clears]
     try:
         async with asyncio.timeout(LIMIT_S):
             await asyncio.gather(asyncio.sleep(LASTS_S), *doing)
@@ -117,9 +121,11 @@ async def _meet(world: World, given: Timetable, left: Left) -> None:
     store = world.disk.store
     for made in left.made:
         made.row = store.schedule(APP, USER, made.wanted.name)
+    history = world.loop.history
+    logs = [*history.removed, *history.stored.items()]
     for session in {each.session for each in given.wanted}:
-        log = [decode_event(raw, seq) for seq, raw in store.events(SessionKey(APP, USER, session))]
-        left.messages[session] = [event for event in log if event.author == "user"]
+        stored = [event for (_, of), log in logs if of == session for event in log]
+        left.messages[session] = [event for event in stored if event.author == "user"]
     # What began last may be on its way.
     left.open_turns = [row.invocation_id for _, row in store.running(APP) if left.ended_s - row.begun_s > SETTLE_S / 2]
 
@@ -186,6 +192,36 @@ async def _asked(world: World, ask: Any) -> Any:
             if "Store" not in type(error).__name__:
                 raise
             await asyncio.sleep(1.0)
+
+
+async def _clear_session(world: World, given: Clear) -> None:
+    """Take back the first turn of a session that ends from a time on, or delete the session."""
+    await asyncio.sleep(given.from_s)
+    over = {turn for turn, row in world.disk.turns.items() if row.status != "running"}
+    for _ in range(LOOKS):
+        await asyncio.sleep(LOOK_S)
+        ended = [
+            row.invocation_id
+            for turn, row in world.disk.turns.items()
+            if turn not in over and row.status != "running" and turn[0].session == given.session
+        ]
+        if ended:
+            await _cleared(world, given, ended[0])
+            return
+
+
+async def _cleared(world: World, given: Clear, turn: str) -> None:
+    driver = Driver(world)
+    sessions = driver.rt.aio.sessions
+
+    async def clear() -> None:
+        with suppress(RaygroveError):
+            if given.what == "delete":
+                await sessions.delete(USER, given.session)
+            else:
+                await sessions.rewind(USER, given.session, turn)
+
+    await driver.spawn(clear())
 
 
 async def _talk(world: World, after_s: float, session: str) -> None:

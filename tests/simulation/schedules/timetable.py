@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -52,18 +53,28 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return not self.paused_s and not self.deleted_s
 
 
+class Clear(msgspec.Struct, frozen=True, kw_only=True):
+    """A user takes back the first turn of a session that ends after a time, or deletes the session then."""
+
+    session: str
+    from_s: float
+    what: Literal["rewind", "delete"]
+
+
 class Timetable(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules, and what they meet.
 
     Attributes:
         thinks_s: how long the agent takes for each turn.
         talks: when users send messages of their own, and to which sessions.
+        clears: when users take back the next turn of a session, or delete the session, as soon as the turn has ended.
         plan: what goes wrong.
     """
 
     wanted: Sequence[Wanted]
     thinks_s: float
     talks: Sequence[tuple[float, str]]
+    clears: Sequence[Clear]
     plan: FaultPlan
 
 
@@ -71,12 +82,35 @@ def timetable(seed: int) -> Timetable:
     """The timetable of a seed."""
     chance = random.Random(f"timetable {seed}")
     wanted = [_wanted(chance, number) for number in range(chance.randint(1, 4))]
-    return Timetable(
+    made = Timetable(
         wanted=wanted,
         thinks_s=chance.choice([0.0, 0.0, 0.3, 4.0, 15.0]),
         talks=[(chance.uniform(0, LASTS_S), chance.choice(wanted).session) for _ in range(chance.choice([0, 0, 1, 3]))],
+        clears=(),
         plan=_plan(seed, chance),
     )
+    return _with_clears(made, random.Random(f"clears {seed}"))
+
+
+def _with_clears(made: Timetable, chance: random.Random) -> Timetable:
+    """The timetable of every second seed with sessions that are cleared, and replies that are lost meanwhile."""
+    if chance.random() < 0.5:
+        return made
+    clears = [
+        Clear(
+            session=chance.choice(made.wanted).session,
+            from_s=chance.uniform(0, LASTS_S / 2),
+            what="rewind" if chance.random() < 0.5 else "delete",
+        )
+        for _ in range(3)
+    ]
+    lost = [
+        Fault(what="lose reply", kind="OpenTurn", nth=chance.randint(1, 12), phase="handled", unnoticed_s=chance.uniform(0.1, 3))
+        for _ in range(2)
+    ]
+    network = msgspec.structs.replace(made.plan.network, brings_early=True)
+    plan = msgspec.structs.replace(made.plan, network=network, faults=[*made.plan.faults, *lost])
+    return msgspec.structs.replace(made, clears=clears, plan=plan)
 
 
 def _wanted(chance: random.Random, number: int) -> Wanted:
