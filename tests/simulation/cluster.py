@@ -275,7 +275,7 @@ class Wires:
             return
         raw = work.result()
         self._trace.add(self._loop.time(), "handled", sent, raw)
-        if sent.kind in ("ResumeTurn", "RetryTurn") and _tags.decode(raw).type == "TurnResumed":
+        if sent.kind in ("OpenTurn", "ResumeTurn", "RetryTurn") and _tags.decode(raw).type == "TurnResumed":
             message = msgspec.msgpack.decode(sent.raw)
             self._loop.history.resume(message["invocation_id"], message["runner"])
         arrives = self.on_handled(sent, raw)
