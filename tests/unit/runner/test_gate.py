@@ -114,7 +114,7 @@ async def test_a_cancel_finds_a_turn_that_waits_to_be_opened(build: Build) -> No
     session.may_open.release()
     await first
     assert session.users == ["ada"]
-    assert await runner.statistics()
+    assert (await runner.statistics()).counts["waiting"] == 0
     await runner.stop()
 
 
@@ -131,6 +131,7 @@ async def test_the_waiting_turns_of_a_user_are_cancelled_and_those_of_others_go_
         session.may_open.release()
     await asyncio.gather(first, bobs)
     assert session.users == ["ada", "bob"]
+    assert (await runner.statistics()).counts["waiting"] == 0
     await runner.stop()
 
 
@@ -199,4 +200,5 @@ async def test_a_turn_that_cannot_be_opened_lets_the_next_one_in(build: Build, w
         await first
     async with asyncio.timeout(5):
         await second
+    assert (await runner.statistics()).counts["waiting"] == 0
     await runner.stop()

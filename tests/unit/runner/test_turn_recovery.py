@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +217,42 @@ async def test_one_that_is_asked_for_again_while_its_runner_takes_it_up_runs_onc
         await settled()
     assert [event.text for event in await fixture.log()] == ["hi", "I run"]
     assert (await fixture.runner.statistics()).counts["turns"] == 1
+    await fixture.close()
+
+
+WANTS: dict[str, tuple[type[p.Message], Callable[[RunnerFixture], Awaitable[object]]]] = {
+    "a driver that reads": (
+        p.ResumeTurn,
+        lambda fixture: fixture.runner.recover_turn(p.RecoverTurn(key=KEY, invocation_id="e-1")),
+    ),
+    "the same message": (p.OpenTurn, lambda fixture: fixture.start(turn="e-1", event_id="m-1", repeatable=True)),
+    "a retry": (p.RetryTurn, lambda fixture: fixture.runner.retry_turn(p.RetryTurn(key=KEY, invocation_id="e-1"))),
+}
+"""Requests for a turn, each with the message by which the Runner gets it."""
+
+
+@pytest.mark.parametrize("then", WANTS)
+@pytest.mark.parametrize("first", ["a driver that reads", "a retry"])
+async def test_requests_that_meet_at_one_that_was_lost_take_it_up_once(tmp_path: Path, first: str, then: str) -> None:
+    fixture = RunnerFixture(LlmAgent(name="root", model=PatternModel([], default="I run")), tmp_path)
+    asked = Event(id="m-1", invocation_id="e-1", author=USER, content=Content.of_text("hi"))
+    await fixture.session.open_turn(
+        p.OpenTurn(key=KEY, invocation_id="e-1", event=encode_event(asked), auto_create=True, runner="runner/lost")
+    )
+    kind, ask = WANTS[first]
+    session = LateReplies(fixture.session._link, [kind])
+    fixture.use(session)
+    asking = [asyncio.ensure_future(ask(fixture))]
+    await session.until_sent(kind)
+    asking.append(asyncio.ensure_future(WANTS[then][1](fixture)))
+    await settled()
+    session.let_come(kind)
+    await asyncio.gather(*asking)
+    while (await fixture.runner.statistics()).counts["running"]:
+        await settled()
+    assert [event.text for event in await fixture.log()] == ["hi", "I run"]
+    turn = await fixture.session.get_turn(p.GetTurn(key=KEY, invocation_id="e-1"))
+    assert (turn.state, turn.epoch, len(turn.lost)) == ("finished", 2, 1)
     await fixture.close()
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from actors import Content, Event
 from actors.errors import TurnCancelledError
 from actors.messages import protocol as p
 from actors.messages.codec import encode
+from actors.messages.protocol.subscriptions import WHOLE_SESSION
 from tests.support.fixtures.session_fixture import KEY, SessionFixture, settled
 from tests.support.inside import FORGET_S
 
@@ -252,3 +254,21 @@ async def test_an_answer_that_begins_anew_for_the_heir_of_a_lost_session_actor_i
     (turn,) = (await heir.ref.poll(p.Poll(subscriber="d"))).turns
     assert ([stored.raw for stored in turn.answers], turn.events) == ([words], [])
     await heir.ref.stop()
+
+
+@pytest.mark.parametrize("outcome", [p.Finished(), p.Failed(agent="root", error_code="E"), p.Cancelled(), p.Paused()])
+async def test_what_was_streamed_of_an_answer_is_forgotten_when_its_turn_ends(
+    session: SessionFixture, outcome: p.AnyOutcome
+) -> None:
+    await session.open()
+    words = encode(msgspec.structs.replace(session.event("root", "one"), partial=True))
+    assert await session.ref.tell_partial(p.TellPartial(turn=session.turn_ref(run=1), events=[words], first=0)) == p.Ack()
+    await session.close(outcome=outcome)
+    for subscriber, turn in (("of-turn", "e-1"), ("of-session", WHOLE_SESSION)):
+        await session.ref.subscribe(p.Subscribe(subscriber=subscriber, key=KEY, invocation_id=turn, after_seq=1))
+    await session.open("e-2", subscriber="of-next")
+    await session.say(session.event("a", "two", turn="e-2"), turn="e-2")
+    for subscriber in ("of-turn", "of-session", "of-next"):
+        (turn_news,) = (await session.ref.poll(p.Poll(subscriber=subscriber))).turns
+        assert not turn_news.answers
+        assert all(stored.seq for stored in turn_news.events)

@@ -17,7 +17,9 @@ _numbers = itertools.count()
 async def resumed(session: SessionFixture) -> p.TurnProgress:
     """What a Runner is given that takes the turn over from one that was lost."""
     runner = f"runner/{next(_numbers)}"
-    await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=0))
+    refusal = await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=0))
+    if isinstance(refusal, p.AnnounceFirst):
+        await session.ref.announce_runner(p.AnnounceRunner(runner=runner, number=refusal.number))
     reply = await session.ref.resume_turn(p.ResumeTurn(key=KEY, invocation_id="e-1", runner=runner))
     assert isinstance(reply, p.TurnResumed)
     return reply.progress
@@ -51,19 +53,24 @@ async def test_the_loss_of_a_runner_counts_for_runs_with_calls_under_way_and_for
     assert (await resumed(session)).losses[""].times == 2
 
 
-async def test_an_event_of_the_agent_ends_the_count_also_for_a_session_actor_that_was_started_again(
-    session: SessionFixture,
-) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_an_event_of_an_agent_ends_its_own_count_and_that_of_the_runner(session: SessionFixture, is_lost: bool) -> None:
     await session.open()
     await session.say(session.event("root", "before"))
     for run in ("root", "other"):
         await session.ref.abandon_runs(p.AbandonRuns(turn=session.turn_ref(), lost=(1,), run=run, times=1))
     # What the agent has stored before the loss does not end it.
-    session = await session.restarted()
-    assert set((await resumed(session)).losses) == {"root", "other", ""}
+    session = await session.restarted() if is_lost else session
+    assert times(await resumed(session)) == {"root": 1, "other": 1, "": 1}
     await session.say(session.event("root", "after"), epoch=2)
-    session = await session.restarted()
-    assert set((await resumed(session)).losses) == {"other", ""}
+    session = await session.restarted() if is_lost else session
+    assert times(await resumed(session)) == {"other": 1, "": 1}
+    assert times(await resumed(session)) == {"other": 1, "": 2}
+
+
+def times(progress: p.TurnProgress) -> dict[str, int]:
+    """How often each run was lost, and the Runner."""
+    return {run: lost.times for run, lost in progress.losses.items()}
 
 
 @pytest.mark.parametrize("fails", ["before", "behind"])
