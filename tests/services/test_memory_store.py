@@ -74,6 +74,16 @@ def test_nothing_of_a_removed_session_stays_in_the_index(path: Path) -> None:
         connection.close()
 
 
+def test_nothing_of_a_removed_user_stays_in_the_files(path: Path) -> None:
+    other = next(key for key in OTHERS if (key.app, key.user) != (S1.app, S1.user))
+    for store in opened(f"sqlite:///{path}"):
+        keep(store, S1, "marzipan")
+        keep(store, other, "liquorice")
+        store.delete_user(S1.app, S1.user)
+        kept = b"".join(file.read_bytes() for file in path.parent.iterdir())
+        assert (b"marzipan" in kept, b"liquorice" in kept) == (False, True)
+
+
 def test_when_one_entry_cannot_be_stored_the_session_stays_as_it_was(path: Path, postgres_url: str) -> None:
     for url in (f"sqlite:///{path}", postgres_url):
         for store in opened(url):

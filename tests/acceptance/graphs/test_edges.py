@@ -24,7 +24,7 @@ from actors.errors import InvocationNotFoundError
 from actors.testing import PatternModel
 from runtime import EdgeReason, Runtime
 from tests.acceptance.graphs.test_graph_pauses import answers
-from tests.support.graphs import double, named_node
+from tests.support.graphs import double, ends, named_node
 from tests.support.runtimes import Deploy, run_turn, stored
 
 
@@ -70,6 +70,21 @@ def test_a_route_an_edge_without_one_and_the_other_ways(deploy: Deploy) -> None:
     assert (found[4].taken, list(found[-1].said), found[-1].path) == (False, ["unknown"], "wf@1")
     assert found[0].seq == 0
     assert found[1].seq < found[6].seq
+
+
+@pytest.mark.parametrize("order", ["ab", "ba", "aba", "abba", "baba"])
+def test_the_output_of_a_graph_is_that_of_the_terminal_node_that_gave_one_last(local: Deploy, order: str) -> None:
+    def count(ctx: NodeContext) -> int:
+        n: int = ctx.state.get("n", 0) + 1
+        ctx.state["n"] = n
+        ctx.route = [order[n - 1], "again"] if n < len(order) else order[n - 1]
+        return n
+
+    ways = {"a": named_node("a"), "b": named_node("b"), "again": count}
+    below = Graph(name="below", edges=[(START, count), (count, ways)], max_concurrency=1)
+    with local(Graph(name="wf", edges=[(START, below, named_node("last"))])) as rt:
+        events = run_turn(rt, "go")
+    assert ends(events)["wf@1/last@1"] == f"last({order[-1]}({len(order)}))"
 
 
 def test_a_join_says_for_what_it_waits_and_a_node_that_says_nothing_follows_the_default(deploy: Deploy) -> None:

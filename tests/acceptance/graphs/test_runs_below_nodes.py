@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -171,6 +172,29 @@ def test_a_function_is_interrupted_by_a_question_below_it_and_called_again_with_
             "wf@1/chief@1": [2, "so", 10],
             "wf@1/last@1": "last([2, 'so', 10])",
         }
+
+
+@pytest.mark.parametrize("said", [[("own", "below")], [("own",), ("below",)], [("below",), ("own",)]], ids=repr)
+def test_a_function_that_has_asked_itself_is_interrupted_by_a_question_below_it(
+    local: Deploy, said: list[tuple[str, ...]]
+) -> None:
+    def ask() -> RequestInput:
+        return RequestInput(interrupt_id="below")
+
+    @node(rerun_on_resume=True)
+    async def chief(ctx: NodeContext) -> AsyncIterator[object]:
+        if "own" not in ctx.resume_inputs:
+            yield RequestInput(interrupt_id="own")
+        below = await ctx.run_node(ask)
+        if "own" in ctx.resume_inputs:
+            yield Event(output=[ctx.resume_inputs["own"], below])
+
+    with local(Graph(name="wf", edges=[(START, chief, named_node("last"))])) as rt:
+        assert sorted(asked(run_turn(rt, "go"))) == [("below", {}), ("own", {})]
+        assert {call.call_id for call in rt.turns.pending("ada")} == {"below", "own"}
+        for each in said:
+            events = run_turn(rt, answers(**{name: f"to {name}" for name in each}))
+        assert ends(events)["wf@1/last@1"] == "last(['to own', 'to below'])"
 
 
 def test_a_run_that_waits_for_its_output_runs_again_when_the_function_is_called_again(deploy: Deploy) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors import (
     START,
+    BaseAgent,
     Content,
     CustomAgent,
     Event,
@@ -19,6 +21,8 @@ from actors import (
     Graph,
     InvocationContext,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     NodeContext,
     RetryConfig,
     SequentialAgent,
@@ -26,6 +30,7 @@ from actors import (
 )
 from actors.errors import AgentFailedError, DefinitionError, NodeTimeoutError
 from actors.testing import ScriptedModel
+from tests.support.fixtures.session_fixture import settled
 from tests.support.graphs import ends, named_node, texts
 from tests.support.runtimes import Deploy, run_turn, stored
 
@@ -119,6 +124,75 @@ def test_a_graph_as_the_root_fails_when_no_attempt_is_left(deploy: Deploy) -> No
         session = rt.sessions.get("ada", "s1")
         assert session is not None
         assert session.state["counted"] == 1
+
+
+TWICE = RetryConfig(max_attempts=2, initial_delay=0.01)
+
+
+def graph(*nodes: Any, name: str = "wf", **options: Any) -> Graph:
+    return Graph(name=name, edges=[(START, *nodes)], **options)
+
+
+TRIED_TWICE: dict[str, Callable[[BaseAgent], Graph]] = {
+    "agent": lambda agent: graph(node(agent, retry_config=TWICE)),
+    "graph": lambda agent: graph(node(graph(agent, name="below"), retry_config=TWICE)),
+    "root": lambda agent: graph(agent, retry_config=TWICE),
+    "workflow": lambda agent: graph(node(SequentialAgent(name="steps", sub_agents=[agent]), retry_config=TWICE)),
+}
+
+
+@pytest.mark.parametrize("what", TRIED_TWICE)
+def test_a_retry_of_the_turn_counts_attempts_anew(local: Deploy, what: str) -> None:
+    model = ScriptedModel([*(KeyError("no") for _ in range(5)), "fine"])
+    with local(TRIED_TWICE[what](LlmAgent(name="m", model=model))) as rt:
+        with pytest.raises(AgentFailedError):
+            run_turn(rt, "go")
+        [turn] = rt.turns.list(user_id="ada")
+        for made in (2, 4):
+            assert len(model.requests) == made
+            run = rt.retry(user_id="ada", session_id="s1", invocation_id=turn.invocation_id)
+            if made == 2:
+                with pytest.raises(AgentFailedError):
+                    run.result()
+            else:
+                assert texts(list(run))[-1] == "fine"
+
+
+class Waits:
+    """A model that answers the second time it is asked. Before it waits until it is stopped, and takes a while to be."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+
+    async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+        self.happened.append("begun")
+        if len(self.happened) == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await settled()
+                self.happened.append("stopped")
+        yield LlmResponse(content=Content.of_text("fine", role="model"))
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("what", ["agent", "graph", "workflow"])
+def test_what_takes_too_long_has_stopped_before_anything_follows(local: Deploy, what: str, attempts: int) -> None:
+    model = Waits()
+    agent = LlmAgent(name="m", model=model)
+    below: dict[str, BaseAgent] = {
+        "agent": agent,
+        "graph": graph(agent, name="below"),
+        "workflow": SequentialAgent(name="steps", sub_agents=[agent]),
+    }
+    retry = RetryConfig(max_attempts=attempts, initial_delay=0.01)
+    with local(graph(node(below[what], timeout=0.2, retry_config=retry))) as rt:
+        if attempts == 1:
+            with pytest.raises(NodeTimeoutError):
+                run_turn(rt, "go")
+        else:
+            assert texts(run_turn(rt, "go"))[-1] == "fine"
+        assert model.happened == ["begun", "stopped", "begun"][: attempts + 1]
 
 
 def test_a_graph_as_the_root_that_takes_too_long_is_stopped_and_tried_again(deploy: Deploy) -> None:

@@ -16,10 +16,13 @@ from actors import (
     Event,
     InvocationContext,
     LlmAgent,
+    LlmRequest,
+    LlmResponse,
     SequentialAgent,
     ToolContext,
 )
 from actors.errors import AgentFailedError
+from actors.messages.json_types import JsonObject, JsonValue
 from actors.testing import PatternModel, ScriptedModel
 from tests.support.agents.failing_agents import SKIP
 from tests.support.runtimes import Deploy, author_texts, run_turn
@@ -102,3 +105,38 @@ def test_a_function_waits_no_more_for_the_state_that_another_one_holds(local: De
         found = has_state.wait(WAITS_S)
         may_return.set()
     assert found
+
+
+def test_a_call_that_gives_up_waiting_stops_its_own_agent_and_no_other(local: Deploy) -> None:
+    happened: list[str] = []
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    class Waits:
+        async def generate(self, request: LlmRequest, *, stream: bool) -> AsyncIterator[LlmResponse]:
+            try:
+                if request.agent == "patient":
+                    has_begun.set()
+                await may_go_on.wait()
+                happened.append(f"{request.agent} answers")
+            except asyncio.CancelledError:
+                happened.append(f"{request.agent} is stopped")
+                raise
+            yield LlmResponse(content=Content.of_text("fine", role="model"))
+
+    class Hasty(AgentTool):
+        async def run(self, args: JsonObject, context: ToolContext) -> JsonValue:
+            await has_begun.wait()
+            try:
+                async with asyncio.timeout(0.05):
+                    return await super().run(args, context)
+            except TimeoutError:
+                may_go_on.set()
+                return "no answer"
+
+    slow, patient = (LlmAgent(name=name, model=Waits()) for name in ("slow", "patient"))
+    model = ScriptedModel([{"parts": [{"call": name, "args": {"request": "go"}} for name in ("slow", "patient")]}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[Hasty(slow), AgentTool(patient)])) as rt:
+        events = run_turn(rt, "go")
+    given = [response.response for event in events if event.author == "root" for response in event.function_responses()]
+    assert given == [{"result": "no answer"}, {"result": "fine"}]
+    assert happened == ["slow is stopped", "patient answers"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from actors import LlmAgent, exit_loop
+import pytest
+
+from actors import LlmAgent, Tool, ToolContext, exit_loop
 from actors.testing import ScriptedModel
+from runtime import Settings
 from tests.support.agents.conversation_tools import Rendezvous, add, add_later, fail, forget, look_up, put, put_nonsense
-from tests.support.runtimes import Deploy, author_texts, run_turn
+from tests.support.fixtures.session_fixture import settled
+from tests.support.runtimes import Deploy, author_texts, run_turn, stored
 
 
 def answers(deploy: Deploy, tools: list[Any], *calls: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -83,6 +89,58 @@ def test_the_calls_of_one_response_have_one_state_on_an_event_loop_too(deploy: D
     on_loop, state = answers(deploy, [add_later], *({"call": "add_later", "args": {"item": item}} for item in "ab"))
     assert state == {"cart": ["a", "b"], "log": ["a", "b"]}
     assert on_loop == [{"result": ["a"]}, {"result": ["a", "b"]}]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_of_a_key_the_value_that_was_written_last_stays_whichever_call_ends_last(local: Deploy, together: bool) -> None:
+    has_written, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(tool_context: ToolContext) -> None:
+        """Write first, and end last."""
+        tool_context.state["key"] = tool_context.state["slow"] = "slow"
+        has_written.set()
+        await has_ended.wait()
+        for _ in range(10):
+            await settled()
+
+    async def quick(tool_context: ToolContext) -> None:
+        """Write last, and end first."""
+        await has_written.wait()
+        tool_context.state["key"] = "quick"
+
+    def note(tool: Tool, args: Any, tool_context: ToolContext, result: Any) -> None:
+        if tool.name == "quick":
+            has_ended.set()
+
+    model = ScriptedModel([{"parts": [{"call": "slow"}, {"call": "quick"}]}, "done"])
+    root = LlmAgent(name="root", model=model, tools=[slow, quick], after_tool_callback=note)
+    with local(root, settings=Settings(results_wait_s=30 if together else 0)) as rt:
+        events = run_turn(rt, "go")
+        assert len(events) == (3 if together else 4)
+        session = rt.sessions.get("ada", "s1")
+        assert session is not None
+        assert session.state == {"key": "quick", "slow": "slow"}
+
+
+@pytest.mark.parametrize(
+    "ids", [("a", "a"), ("a", "a", "a"), ("a", None, "a"), ("b", "earlier"), ("earlier", "earlier")], ids=repr
+)
+def test_each_call_gets_its_own_result_whatever_ids_the_model_has_given(local: Deploy, ids: Sequence[str | None]) -> None:
+    def echo(number: int) -> int:
+        """Say the number."""
+        return number
+
+    calls = [{"call": "echo", "args": {"number": number}, "id": id} for number, id in enumerate(ids)]
+    earlier = {"call": "echo", "args": {"number": 9}, "id": "earlier"}
+    model = ScriptedModel([earlier, "done", {"parts": calls}, "done"])
+    with local(LlmAgent(name="root", model=model, tools=[echo])) as rt:
+        run_turn(rt, "first")
+        run_turn(rt, "go")
+        log = stored(rt)
+    made = [call for event in log for call in event.function_calls()]
+    given = {response.id: response.response for event in log for response in event.function_responses()}
+    assert [given[call.id] for call in made] == [{"result": call.args["number"]} for call in made]
+    assert len(given) == len(made) == len(ids) + 1
 
 
 def test_the_model_can_ask_for_a_tool_that_does_not_exist_where_there_are_none(deploy: Deploy) -> None:
